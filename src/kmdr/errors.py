@@ -1,0 +1,30 @@
+"""The one kind of error that a user can mend."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Bad input: one sentence that names the value, what was expected and the remedy. Exit status 2."""
+
+
+def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
+    """Error for a name that is not in a closed list, with the nearest match and the valid names.
+
+    Parameters
+    ----------
+    what : str
+        What the name was to denote, e.g. ``"dataset"``.
+    value : object
+        The name given.
+    valid : iterable of str
+        The names that exist.
+
+    Returns
+    -------
+    UserError
+    """
+    names = sorted(valid)
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return UserError(f"no {what} is named {str(value)!r}; {hint}valid: {', '.join(names)}")

@@ -1,0 +1,25 @@
+"""Where the project's own files are, in a checkout and in an installed wheel."""
+
+import os
+from pathlib import Path
+
+import pooch
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parents[1]
+IN_CHECKOUT = (_CHECKOUT / "conf" / "config.yaml").is_file()
+_SHARE = _CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
+
+CONF = _SHARE / "conf"
+REGISTRY = _SHARE / "datasets" / "registry.toml"
+
+
+def cache_folder() -> Path:
+    """Folder of downloaded files and prepared matrices.
+
+    ``KMDR_CACHE`` where it is set; in a checkout ``datasets/cache``; else the user's cache folder.
+    """
+    named = os.environ.get("KMDR_CACHE")
+    if named:
+        return Path(named).expanduser().resolve()
+    return _CHECKOUT / "datasets" / "cache" if IN_CHECKOUT else Path(pooch.os_cache("kmdr"))
