@@ -1,0 +1,32 @@
+"""The table in ``datasets/README.md``; ``python -m kmdr.datasets.readme`` writes it anew from the registry."""
+
+from kmdr import paths
+from kmdr.datasets.registry import entry, names
+
+_BEGIN, _END = "<!-- table: python -m kmdr.datasets.readme -->", "<!-- end of table -->"
+_HEAD = ("name", "what", "papers", "shape", "sources, in order", "file to supply by hand", "licence", "cite")
+
+
+def table() -> str:
+    """Markdown table of the registered datasets."""
+    rows: list[tuple[str, ...]] = [_HEAD, ("---",) * len(_HEAD)]
+    for name in names():
+        e = entry(name)
+        what = f"{e.title}. Stand-in: {e.stand_in}" if e.stand_in else e.title
+        sources = "; ".join(str(source) for source in e.sources) or "generated"
+        files = [f"`{file}`" for s in e.sources for file in (s.filename, s.archive) if file]
+        by_hand = " or ".join(dict.fromkeys(files)) or "none"
+        rows.append((f"`{name}`", what, ", ".join(e.papers), e.shape, sources, by_hand, e.licence, e.citation))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def renewed(text: str) -> str:
+    """Text of ``datasets/README.md`` with the table made anew between its two marks."""
+    head, _, rest = text.partition(_BEGIN)
+    _, _, tail = rest.partition(_END)
+    return f"{head}{_BEGIN}\n\n{table()}\n\n{_END}{tail}"
+
+
+if __name__ == "__main__":
+    readme = paths.REGISTRY.with_name("README.md")
+    readme.write_text(renewed(readme.read_text("utf-8")), "utf-8")

@@ -1,0 +1,161 @@
+"""The dataset registry: what each dataset is, where its files are, and which loader reads them."""
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from kmdr import paths
+from kmdr.errors import UserError, unknown
+
+_DEFAULT_MAX_BYTES = 64 * 2**20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
+_SOURCE_NEEDS = {
+    "local": {"filename", "sha256"},
+    "url": {"url", "filename", "sha256"},
+    "package": {"package", "version", "archive", "sha256"},
+}
+_SOURCE_MAY = {"kind", "format", "part", "max_bytes"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to a file that a loader reads.
+
+    Attributes
+    ----------
+    kind : str
+        ``"local"``, ``"url"`` or ``"package"``.
+    filename, sha256 : str
+        The file that the loader reads: its name in the cache and in a user's folder, and its hash.
+    format : str
+        The loader.
+    part : str
+        Which of a dataset's files this is; empty where there is only one.
+    url : str
+        Of a ``url`` source.
+    package, version, archive, archive_sha256, member : str
+        Of a ``package`` source. Without ``member`` the archive itself is the file.
+    max_bytes : int
+        Nothing longer than this is downloaded or unpacked.
+    """
+
+    kind: str
+    filename: str
+    sha256: str
+    format: str
+    part: str = ""
+    url: str = ""
+    package: str = ""
+    version: str = ""
+    archive: str = ""
+    archive_sha256: str = ""
+    member: str = ""
+    max_bytes: int = _DEFAULT_MAX_BYTES
+
+    def __str__(self) -> str:
+        if self.kind == "package":
+            return f"{self.archive} of the package index"
+        return self.url or f"local file {self.filename}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset of the registry; the fields are those of the table in ``registry.toml``."""
+
+    name: str
+    title: str
+    papers: tuple[str, ...]
+    n: int
+    d: int
+    k: int
+    licence: str
+    citation: str
+    format: str
+    content_sha256: str
+    sources: tuple[Source, ...]
+    options: Mapping[str, Any]
+    stand_in: str = ""
+
+    @property
+    def shape(self) -> str:
+        """Shape in words, e.g. ``"400 x 10304, k = 40"``."""
+        return f"{self.n} x {self.d}, k = {self.k}"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the files that the loader takes, in its order."""
+        return tuple(dict.fromkeys(source.part for source in self.sources))
+
+
+def names() -> tuple[str, ...]:
+    """Names of the registered datasets, in the order of the registry."""
+    return tuple(_read(paths.REGISTRY))
+
+
+def entry(name: str) -> Entry:
+    """Registry entry of a dataset.
+
+    Raises
+    ------
+    UserError
+        There is no such dataset, or the registry is malformed.
+    """
+    entries = _read(paths.REGISTRY)
+    if name not in entries:
+        raise unknown("dataset", name, entries)
+    return entries[name]
+
+
+@functools.cache
+def _read(path: Path) -> Mapping[str, Entry]:
+    with path.open("rb") as file:
+        tables = tomllib.load(file)
+    return MappingProxyType({name: _entry(name, table) for name, table in tables.items()})
+
+
+def _keys(where: str, table: Mapping[str, Any], needs: set[str], may: set[str]) -> None:
+    if missing := needs - table.keys():
+        raise UserError(f"{where} of the dataset registry lacks {', '.join(sorted(missing))}")
+    for key in table.keys() - needs - may:
+        raise unknown(f"key in {where} of the dataset registry", key, needs | may)
+
+
+def _entry(name: str, table: Mapping[str, Any]) -> Entry:
+    _keys(f"[{name}]", table, _ENTRY_NEEDS, {"options", "stand_in"})
+    sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
+    plain = {key: value for key, value in table.items() if key not in {"papers", "sources", "options"}}
+    return Entry(
+        name=name,
+        papers=tuple(table["papers"]),
+        sources=sources,
+        options=MappingProxyType(dict(table.get("options", {}))),
+        **plain,
+    )
+
+
+def _source(name: str, table: Mapping[str, Any], default_format: str) -> Source:
+    kind = table.get("kind", "")
+    if kind not in _SOURCE_NEEDS:
+        raise unknown(f"kind of source in [{name}] of the dataset registry", kind, _SOURCE_NEEDS)
+    may = _SOURCE_MAY | ({"member", "member_sha256"} if kind == "package" else set())
+    _keys(f"a source in [{name}]", table, _SOURCE_NEEDS[kind], may)
+    if ("member" in table) != ("member_sha256" in table):
+        raise UserError(f"a source in [{name}] of the dataset registry needs both of member and member_sha256")
+    fields = {"format": default_format, **table}
+    if kind == "package":
+        fields["archive_sha256"] = table["sha256"]
+        fields["sha256"] = fields.pop("member_sha256", table["sha256"])
+        fields["filename"] = PurePosixPath(table.get("member", table["archive"])).name
+    for key in ("filename", "archive"):
+        # These become names in the cache folder.
+        if fields.get(key) and PurePosixPath(fields[key]).name != fields[key]:
+            raise UserError(f"a source in [{name}] of the dataset registry has a folder in its {key}: {fields[key]!r}")
+    if not _SHA256.fullmatch(fields["sha256"]):
+        raise UserError(f"a source in [{name}] of the dataset registry has no valid sha256: {fields['sha256']!r}")
+    return Source(**fields)

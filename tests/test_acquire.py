@@ -1,0 +1,518 @@
+"""Finding and fetching files: only right ones, and never from the network in these tests."""
+
+import hashlib
+import http.server
+import io
+import json
+import socket
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+import requests
+
+from kmdr import paths
+from kmdr.datasets import acquire, archives
+from kmdr.datasets.archives import UnverifiedError, read_members
+from kmdr.datasets.registry import entry
+from kmdr.errors import UserError
+
+CONTENT = b"some verified bytes\r\n\0"
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+SHA = sha(CONTENT)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """An empty cache, no folders of the user's, no package index, and no host but this machine."""
+    connect = socket.socket.connect
+
+    def only_loopback(self, address):
+        if isinstance(address, tuple) and address[0] == "127.0.0.1":
+            return connect(self, address)
+        raise OSError("the network is off in tests")
+
+    def no_names(host, *args, **kwargs):
+        if host == "127.0.0.1":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, args[0]))]
+        raise socket.gaierror("the network is off in tests")
+
+    monkeypatch.setattr(socket.socket, "connect", only_loopback)
+    monkeypatch.setattr(socket, "getaddrinfo", no_names)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "KMDR_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(acquire, "package_indexes", tuple)
+    monkeypatch.setattr(acquire, "_unreachable", set())
+
+
+@pytest.fixture
+def register(monkeypatch, tmp_path):
+    """Make a registry of one dataset `toy` with the given sources."""
+
+    def make(*sources: str, **extra: str):
+        lines = [
+            "[toy]",
+            'title = "Toy"',
+            "papers = []",
+            "n = 3\nd = 2\nk = 2",
+            'licence = ""\ncitation = ""\nformat = "cai_mat"\ncontent_sha256 = ""',
+            *(f"{key} = {value}" for key, value in extra.items()),
+            f"sources = [{', '.join(sources)}]",
+        ]
+        path = tmp_path / f"registry-{sha(repr((sources, extra)).encode())[:8]}.toml"
+        path.write_text("\n".join(lines))
+        monkeypatch.setattr(paths, "REGISTRY", path)
+        return entry("toy")
+
+    return make
+
+
+def local(filename="toy.mat", digest=SHA, more=""):
+    return f'{{ kind = "local", filename = "{filename}", sha256 = "{digest}"{more} }}'
+
+
+def url(address, digest=SHA, more=""):
+    return f'{{ kind = "url", url = "{address}", filename = "toy.mat", sha256 = "{digest}"{more} }}'
+
+
+@pytest.fixture
+def server(tmp_path):
+    """An HTTP server on this machine: (address, folder it serves, requests it saw)."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    seen = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(folder))
+
+        def do_GET(self):
+            seen.append((self.path, self.headers.get("Authorization")))
+            super().do_GET()
+
+        def log_message(self, *args):
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{httpd.server_port}", folder, seen
+    httpd.shutdown()
+    httpd.server_close()
+
+
+# --- local files
+
+
+def test_user_folders_are_searched_with_subfolders_and_by_hash(register, monkeypatch, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two" / "deep" / "er"
+    one.mkdir()
+    two.mkdir(parents=True)
+    (one / "toy.mat").write_bytes(b"another file of that name")
+    (two / "toy.mat").write_bytes(CONTENT)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KMDR_DATA", f"{one}{acquire.os.pathsep}~/two")
+    (found,) = acquire.obtain(register(local()))
+    assert found.path == two / "toy.mat"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_cache_comes_before_user_folders(register, monkeypatch, tmp_path):
+    toy = register(local())
+    for folder in (acquire.raw_folder("toy"), tmp_path / "mine"):
+        folder.mkdir(parents=True)
+        (folder / "toy.mat").write_bytes(CONTENT)
+    monkeypatch.setenv("KMDR_DATA", str(tmp_path / "mine"))
+    (found,) = acquire.obtain(toy)
+    assert found.path == tmp_path / "cache" / "raw" / "toy" / "toy.mat"
+
+
+@pytest.mark.parametrize("wrong", [CONTENT[:-1], b"", CONTENT + b"x"])
+def test_file_with_wrong_hash_is_refused_and_named(register, monkeypatch, tmp_path, wrong):
+    (tmp_path / "toy.mat").write_bytes(wrong)
+    monkeypatch.setenv("KMDR_DATA", str(tmp_path))
+    toy = register(local())
+    with pytest.raises(acquire.UnavailableError, match="wrong SHA-256") as caught:
+        acquire.obtain(toy)
+    assert caught.value.failed_check
+    assert str(tmp_path / "toy.mat") in str(caught.value)
+    assert sha(wrong) in str(caught.value)
+
+
+def test_message_says_what_to_put_where_and_names_a_mistyped_folder(register, monkeypatch, tmp_path):
+    monkeypatch.setenv("KMDR_DATA", str(tmp_path / "typo"))
+    with pytest.raises(UserError) as caught:
+        acquire.obtain(register(local("a.zip"), local("b.zip", "0" * 64)))
+    text = str(caught.value)
+    assert "put a.zip or b.zip into" in text
+    assert str(tmp_path / "cache" / "raw" / "toy") in text
+    assert f"KMDR_DATA names {tmp_path / 'typo'}, which is no folder" in text
+    assert not caught.value.failed_check
+    assert "\n" not in text
+
+
+def test_dataset_of_two_parts_gives_them_in_order(register, monkeypatch, tmp_path):
+    (tmp_path / "train").write_bytes(b"1")
+    (tmp_path / "test").write_bytes(b"2")
+    monkeypatch.setenv("KMDR_DATA", str(tmp_path))
+    toy = register(local("train", sha(b"1"), ', part = "train"'), local("test", sha(b"2"), ', part = "test"'))
+    assert [found.path.name for found in acquire.obtain(toy)] == ["train", "test"]
+    (tmp_path / "test").unlink()
+    assert acquire.find(toy) is None
+    with pytest.raises(acquire.UnavailableError, match="put test into"):
+        acquire.obtain(toy)
+
+
+# --- addresses
+
+
+def test_download_is_kept_under_its_name_and_not_repeated(register, server):
+    address, folder, seen = server
+    (folder / "file").write_bytes(CONTENT)
+    toy = register(url(f"{address}/file"))
+    for _ in range(2):
+        (found,) = acquire.obtain(toy)
+        assert found.path == acquire.raw_folder("toy") / "toy.mat"
+        assert found.path.read_bytes() == CONTENT
+    assert [path for path, _ in seen] == ["/file"]
+    assert [path.name for path in acquire.raw_folder("toy").iterdir()] == ["toy.mat"]
+
+
+def test_download_with_wrong_content_leaves_nothing_and_the_next_source_is_tried(register, server):
+    address, folder, _ = server
+    (folder / "bad").write_bytes(CONTENT[:-3])
+    (folder / "good").write_bytes(CONTENT)
+    with pytest.raises(acquire.UnavailableError, match="does not have the SHA-256") as caught:
+        acquire.obtain(register(url(f"{address}/bad")))
+    assert caught.value.failed_check
+    assert list(acquire.raw_folder("toy").iterdir()) == []
+    (found,) = acquire.obtain(register(url(f"{address}/missing"), url(f"{address}/bad"), url(f"{address}/good")))
+    assert found.where == f"{address}/good"
+
+
+def test_damaged_file_in_the_cache_is_replaced(register, server):
+    address, folder, _ = server
+    (folder / "file").write_bytes(CONTENT)
+    toy = register(url(f"{address}/file"))
+    acquire.raw_folder("toy").mkdir(parents=True)
+    (acquire.raw_folder("toy") / "toy.mat").write_bytes(CONTENT[:4])
+    (found,) = acquire.obtain(toy)
+    assert found.path.read_bytes() == CONTENT
+
+
+def test_download_stops_at_the_size_cap(register, server):
+    address, folder, _ = server
+    (folder / "file").write_bytes(CONTENT)
+    acquire.obtain(register(url(f"{address}/file", more=f", max_bytes = {len(CONTENT)}")))
+    (acquire.raw_folder("toy") / "toy.mat").unlink()
+    with pytest.raises(acquire.UnavailableError, match=f"more than the allowed {len(CONTENT) - 1} bytes"):
+        acquire.obtain(register(url(f"{address}/file", more=f", max_bytes = {len(CONTENT) - 1}")))
+
+
+def test_unreachable_host_is_tried_twice_then_remembered(register, monkeypatch):
+    calls = []
+
+    def get(address, **kwargs):
+        calls.append((address, kwargs["timeout"]))
+        raise requests.ConnectTimeout("secret detail")
+
+    monkeypatch.setattr(requests, "get", get)
+    toy = register(url("http://data.invalid/a"), url("http://data.invalid/b"), url("http://other.invalid/c"))
+    with pytest.raises(acquire.UnavailableError) as caught:
+        acquire.obtain(toy)
+    assert [address[-1] for address, _ in calls] == ["a", "a", "c", "c"]
+    assert all(timeout[0] <= 5 for _, timeout in calls)
+    assert "http://data.invalid/b: data.invalid could not be reached before" in str(caught.value)
+    assert not caught.value.failed_check
+    with pytest.raises(acquire.UnavailableError):
+        acquire.obtain(toy)
+    assert len(calls) == 4
+
+
+def test_host_that_comes_back_is_reached_by_the_retry(register, monkeypatch, server):
+    address, folder, _ = server
+    (folder / "file").write_bytes(CONTENT)
+    get, calls = requests.get, []
+
+    def flaky(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 1:
+            raise requests.ConnectionError
+        return get(*args, **kwargs)
+
+    monkeypatch.setattr(requests, "get", flaky)
+    (found,) = acquire.obtain(register(url(f"{address}/file")))
+    assert found.path.read_bytes() == CONTENT
+
+
+# --- the package index
+
+
+def tar_of(**members: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name.replace("__", "/"))
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+SDIST = tar_of(pkg__setup=b"raise SystemExit('setup.py was run')", pkg__toy=CONTENT)
+SDIST_SHA = sha(SDIST)
+
+
+def member(name="pkg/toy", digest=SHA):
+    return f'member = "{name}", member_sha256 = "{digest}"'
+
+
+TOY = member()
+
+
+def package(more=TOY, digest=SDIST_SHA):
+    head = 'kind = "package", package = "My_Toy.pkg", version = "1.0", archive = "My_Toy.pkg-1.0.tar.gz"'
+    return f'{{ {head}, sha256 = "{digest}"{", " * bool(more)}{more} }}'
+
+
+HTML = """<!DOCTYPE html><html><body><h1>Links</h1>
+<a href="../../files/My_Toy.pkg-0.9.tar.gz#sha256=00" data-requires-python="&gt;=3">My_Toy.pkg-0.9.tar.gz</a>
+<a href="../../files/My%5FToy.pkg-1.0.tar.gz#sha256=00">My_Toy.pkg-1.0.tar.gz</a></body></html>"""
+JSON = json.dumps({"meta": {"api-version": "1.0"}, "files": [{"url": "../../files/My_Toy.pkg-1.0.tar.gz"}]})
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A package index in a folder."""
+    project = tmp_path / "index" / "simple" / "my-toy-pkg"
+    project.mkdir(parents=True)
+    files = tmp_path / "index" / "files"
+    files.mkdir()
+    (files / "My_Toy.pkg-1.0.tar.gz").write_bytes(SDIST)
+    (files / "My_Toy.pkg-0.9.tar.gz").write_bytes(b"old")
+    site = acquire.indexes_of(f"global.index-url={str((tmp_path / 'index' / 'simple').as_uri())!r}", str)
+    monkeypatch.setattr(acquire, "package_indexes", lambda: site)
+    return project
+
+
+@pytest.mark.parametrize(("name", "page"), [("index.html", HTML), ("index.json", JSON), ("index.html", JSON)])
+def test_member_of_a_package_archive_is_kept_and_nothing_is_run(register, index, name, page):
+    (index / name).write_text(page)
+    (found,) = acquire.obtain(register(package()))
+    assert found.path == acquire.raw_folder("toy") / "toy"
+    assert found.path.read_bytes() == CONTENT
+    assert [path.name for path in acquire.raw_folder("toy").iterdir()] == ["toy"]
+
+
+def test_archive_without_member_is_kept_itself(register, index):
+    (index / "index.html").write_text(HTML)
+    (found,) = acquire.obtain(register(package(more="")))
+    assert found.path.name == "My_Toy.pkg-1.0.tar.gz"
+    assert found.path.read_bytes() == SDIST
+
+
+def test_package_archive_in_a_user_folder_serves_too(register, monkeypatch, tmp_path):
+    (tmp_path / "My_Toy.pkg-1.0.tar.gz").write_bytes(SDIST)
+    monkeypatch.setenv("KMDR_DATA", str(tmp_path))
+    (found,) = acquire.obtain(register(package()))
+    assert found.path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("source", "failed", "reason"),
+    [
+        (package(digest="0" * 64), True, "does not have the SHA-256"),
+        (package(member("pkg/other")), True, "no member pkg/other"),
+        (package(member(digest="0" * 64)), True, "wrong SHA-256"),
+        (package().replace("1.0.tar", "2.0.tar"), False, "the index has no My_Toy.pkg-2.0.tar.gz"),
+        (package().replace('"My_Toy.pkg"', '"nobody"'), False, "no such project"),
+    ],
+)
+def test_package_source_that_fails(register, index, source, failed, reason):
+    (index / "index.html").write_text(HTML)
+    with pytest.raises(acquire.UnavailableError, match=reason) as caught:
+        acquire.obtain(register(source))
+    assert caught.value.failed_check is failed
+    assert list(acquire.raw_folder("toy").glob("*")) == []
+
+
+def test_second_index_is_asked_when_the_first_has_no_such_project(register, index, monkeypatch, tmp_path):
+    (index / "index.html").write_text(HTML)
+    (tmp_path / "empty").mkdir()
+    sites = (acquire._site((tmp_path / "empty").as_uri(), True), *acquire.package_indexes())
+    monkeypatch.setattr(acquire, "package_indexes", lambda: sites)
+    (found,) = acquire.obtain(register(package()))
+    assert found.path.read_bytes() == CONTENT
+
+
+def test_index_over_http_gets_its_password_and_messages_do_not(register, monkeypatch, server):
+    address, folder, seen = server
+    project = folder / "simple" / "my-toy-pkg"
+    project.mkdir(parents=True)
+    (folder / "files").mkdir()
+    (project / "index.html").write_text(HTML)
+    (folder / "files" / "My_Toy.pkg-1.0.tar.gz").write_bytes(SDIST)
+    with_password = address.replace("//", "//me:hush@") + "/simple"
+    sites = acquire.indexes_of(f":env:.index-url={with_password!r}", str)
+    monkeypatch.setattr(acquire, "package_indexes", lambda: sites)
+    acquire.obtain(register(package()))
+    assert {auth for _, auth in seen} == {requests.auth._basic_auth_str("me", "hush")}
+    with pytest.raises(acquire.UnavailableError) as caught:
+        acquire.obtain(register(package().replace('"My_Toy.pkg"', '"nobody"').replace("pkg/toy", "pkg/new")))
+    assert "404" in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_page_of_a_remote_index_cannot_point_to_a_local_file(tmp_path):
+    (tmp_path / "secret").write_bytes(CONTENT)
+    site = acquire._site("https://index.invalid/simple", True)
+    with pytest.raises((UserError, requests.RequestException)):
+        b"".join(acquire._stream(site, (tmp_path / "secret").as_uri(), 100))
+
+
+def test_links_honour_the_base_of_the_page():
+    page = '<html><head><base href="https://files.invalid/x/"></head><a href="a.whl">a.whl</a></html>'
+    assert acquire.links("https://index.invalid/simple/a/", page) == ["https://files.invalid/x/a.whl"]
+    with pytest.raises(UserError, match="PEP 691"):
+        acquire.links("https://index.invalid/", "{}")
+
+
+HELP = "  -i, --index-url <url>  Base URL of the index (default https://default.invalid/simple). This should\n"
+
+
+def test_indexes_follow_pips_precedence():
+    config = "\n".join(
+        [
+            ":env:.index-url='https://env.invalid/simple'",
+            "download.extra-index-url='https://x.invalid/s\\nhttps://y.invalid/s https://x.invalid/s'",
+            "global.cert='/some/bundle.pem'",
+            "global.index-url='https://global.invalid/simple'",
+            "install.index-url='https://install.invalid/simple'",
+        ]
+    )
+    sites = acquire.indexes_of(config, lambda: HELP)
+    assert [site.url for site in sites] == ["https://env.invalid/simple", "https://x.invalid/s", "https://y.invalid/s"]
+    assert {site.verify for site in sites} == {"/some/bundle.pem"}
+
+
+def test_default_index_is_read_from_pips_help():
+    (site,) = acquire.indexes_of("", lambda: HELP)
+    assert (site.url, site.verify, site.auth) == ("https://default.invalid/simple", True, None)
+    assert acquire.indexes_of("global.no-index='1'\n", lambda: HELP) == ()
+
+
+def test_real_pip_is_understood(monkeypatch):
+    monkeypatch.undo()
+    for name in list(acquire.os.environ):
+        if name.startswith("PIP_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", acquire.os.devnull)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://u:p@one.invalid/simple https://two.invalid/simple")
+    sites = acquire.package_indexes.__wrapped__()
+    assert len(sites) == 3
+    assert sites[0].url.startswith("https://")
+    assert sites[0].url.endswith("/simple")
+    assert sites[1] == acquire._Site("https://one.invalid/simple", ("u", "p"))
+
+
+# --- archives
+
+
+def zip_of(members) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def everything(_: str) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "C:\\evil"])
+@pytest.mark.parametrize("pack", ["zip", "tar"])
+def test_archive_with_a_name_outside_it_is_refused(tmp_path, name, pack):
+    path = tmp_path / "archive"
+    path.write_bytes(zip_of([("good", b"1"), (name, b"2")]) if pack == "zip" else tar_of(**{"good": b"1", name: b"2"}))
+    with pytest.raises(UnverifiedError, match="outside"):
+        read_members(path, lambda member: member == "good", 100)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_archive_with_a_name_twice_is_refused(tmp_path):
+    (tmp_path / "a.zip").write_bytes(zip_of([("x", b"1"), ("x", b"2")]))
+    (tmp_path / "b.zip").write_bytes(zip_of([("d/x", b"1"), ("d/./x", b"2")]))
+    for path in tmp_path.iterdir():
+        with pytest.raises(UnverifiedError, match="two members"):
+            read_members(path, everything, 100)
+
+
+def test_archive_that_unpacks_to_too_much_is_refused(tmp_path):
+    path = tmp_path / "bomb"
+    for data in (zip_of([("x", bytes(10**6))]), zip_of([("x", bytes(600)), ("y", bytes(600))]), tar_of(x=bytes(1001))):
+        path.write_bytes(data)
+        with pytest.raises(UnverifiedError, match="more than the allowed size"):
+            read_members(path, everything, 1000)
+
+
+def test_link_in_a_tar_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        info = tarfile.TarInfo("link")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        archive.addfile(info)
+    with pytest.raises(UnverifiedError, match="not a regular file"):
+        read_members(tmp_path / "a.tar", everything, 1000)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"no archive", lambda b: b""])
+@pytest.mark.parametrize("data", [zip_of([("x", bytes(range(256)) * 9)]), tar_of(x=bytes(range(256)) * 9)])
+def test_truncated_archive_is_refused(tmp_path, data, damage):
+    (tmp_path / "a").write_bytes(damage(data))
+    with pytest.raises(UnverifiedError, match="cannot be read"):
+        read_members(tmp_path / "a", everything, 10**6)
+
+
+def test_member_with_flipped_bits_is_refused(tmp_path):
+    data = bytearray(zip_of([("x", bytes(range(256)) * 9)]))
+    data[60] ^= 0xFF
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(UnverifiedError):
+        read_members(tmp_path / "a", everything, 10**6)
+
+
+def test_members_are_read_as_they_are(tmp_path):
+    for data in (zip_of([("d/", b""), ("d/x", CONTENT), ("y", b"2")]), tar_of(d__x=CONTENT, y=b"2")):
+        (tmp_path / "a").write_bytes(data)
+        assert read_members(tmp_path / "a", lambda name: name == "d/x", 100) == {"d/x": CONTENT}
+
+
+# --- the registry
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('{ kind = "ftp" }', "kind of source"),
+        ('{ kind = "local", filename = "x" }', "lacks sha256"),
+        (local("../x"), "has a folder"),
+        (local(digest="abc"), "no valid sha256"),
+        (local(more=', colour = "red"'), "colour"),
+        (package('member = "pkg/toy"'), "both of member and member_sha256"),
+    ],
+)
+def test_malformed_registry_is_a_user_error(register, source, reason):
+    with pytest.raises(UserError, match=reason):
+        register(source)
+
+
+def test_modules_name_no_host():
+    for module in (acquire, archives):
+        assert "http" not in Path(module.__file__).read_text().replace("http(s)", "").replace("https://", "")
