@@ -1,0 +1,502 @@
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from scipy import stats
+
+from kmdr.errors import UserError
+from kmdr.report.figures import (
+    drawn_numbers,
+    figures_for_folder,
+    panel_letter,
+    paper_grid,
+    plot_panel,
+    save,
+)
+from kmdr.report.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
+from kmdr.report.summary import (
+    mean_interval,
+    ratio_to_best,
+    read_rows,
+    summarise,
+    timing_note,
+)
+
+GRID = (5, 10, 20)
+PAPER_METHODS = [
+    ("none", "{}"),
+    ("laplacian_score", "{}"),
+    ("approx_svd", '{"rank":"k"}'),
+    ("svd", '{"rank":"k"}'),
+    ("random_sign", "{}"),
+    ("leverage_approx", "{}"),
+    ("leverage", "{}"),
+]
+
+
+def row(dataset="usps", reducer="random_sign", r=5, repeat=0, **changes):
+    """One trial whose objective, accuracy and time are simple functions of its coordinates."""
+    weight = 1 + list(KNOWN).index(reducer) if reducer in KNOWN else 20
+    objective = 0.3 + weight / 100 + 1 / r + 0.001 * (repeat % 3)
+    values = {
+        "study": "bzmd15",
+        "dataset": dataset,
+        "reducer": reducer,
+        "params": "{}",
+        "n": 100,
+        "d": 256,
+        "nnz": 25600,
+        "k": 10,
+        "r": r,
+        "repeat": repeat,
+        "seed": 0,
+        "objective": objective,
+        "objective_ratio": objective / 0.3,
+        "accuracy": 0.9 - objective / 2,
+        "nmi": 0.5,
+        "ari": 0.4,
+        "prepare_seconds": 0.01,
+        "reduce_seconds": 0.02,
+        "cluster_seconds": 0.03 + 0.001 * repeat,
+        "total_seconds": 0.06 + 0.001 * repeat,
+        "score_seconds": 0.5,
+        "n_iter": 10,
+        "n_init_failed": 0,
+        "status": "ok",
+        "error": "",
+        "concurrency": 1,
+        "threads": 1,
+        "stand_in": "",
+        "config_hash": "c",
+        "data_sha256": f"sha-{dataset}",
+        "code_version": "v",
+        "env_hash": "e",
+    }
+    assert set(changes) <= set(values)
+    return values | changes
+
+
+def failed(**changes):
+    empty = dict.fromkeys(("objective", "objective_ratio", "accuracy", "nmi", "ari", "total_seconds"), np.nan)
+    return row(status="failed", error="out of memory", **(empty | changes))
+
+
+def dataset_rows(dataset="usps", methods=PAPER_METHODS, repeats=3, **changes):
+    fixed = {"none": [256], "svd": [10], "approx_svd": [10]}
+    return [
+        row(dataset, name, r, repeat, params=params, **changes)
+        for name, params in methods
+        for r in fixed.get(name, GRID)
+        for repeat in range(repeats)
+    ]
+
+
+def panel(rows, quantity="objective", **options):
+    with print_style():
+        ax = Figure(figsize=(3.4, 2)).subplots()
+    return ax, plot_panel(ax, pd.DataFrame(rows), quantity, **options)
+
+
+def line(ax, label):
+    found = [line for line in ax.get_lines() if line.get_label() == label]
+    assert len(found) == 1, f"{len(found)} lines are labelled {label!r}"
+    return found[0]
+
+
+def title(ax):
+    return ax.get_title(loc="left").replace("\n", " ")
+
+
+def footnote(fig):
+    return fig.get_supxlabel().replace("\n", " ")
+
+
+def words(ax):
+    return " ".join(text.get_text() for text in ax.texts).replace("\n", " ")
+
+
+# --- statistics ---
+
+
+@pytest.mark.parametrize("values", [[0.2, 0.5], [1.0, 2.0, 4.0, 4.5, 9.0]])
+def test_interval_is_scipys(values):
+    got = mean_interval(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    np.testing.assert_allclose(got, (np.mean(values), low, high, len(values)), rtol=1e-12)
+
+
+def test_interval_of_two_values_in_closed_form():
+    # one degree of freedom is the Cauchy law: t = tan(0.95 π/2), and the standard error is half the distance
+    got = mean_interval([1.0, 3.0])
+    assert got.high - got.mean == pytest.approx(np.tan(0.95 * np.pi / 2), rel=1e-10)
+
+
+def test_interval_of_one_value_and_of_equal_values():
+    one = mean_interval([0.1])
+    assert one.mean == 0.1
+    assert np.isnan([one.low, one.high]).all()
+    assert mean_interval([0.1] * 7) == (0.1, 0.1, 0.1, 7)
+    with pytest.raises(ValueError, match="no values"):
+        mean_interval([])
+
+
+def test_interval_covers_as_often_as_it_says():
+    x = np.random.default_rng(0).normal(3.0, 2.0, size=(4000, 5))
+    intervals = [mean_interval(values) for values in x]
+    hits = sum(i.low <= 3.0 <= i.high for i in intervals)
+    assert abs(hits / 4000 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_summary_leaves_out_failed_and_empty():
+    rows = [row(objective=value, repeat=i) for i, value in enumerate((0.2, 0.4))]
+    rows += [failed(repeat=2), row(repeat=3, objective=np.nan), row(r=10, objective=0.1)]
+    table = summarise(pd.DataFrame(rows), "objective")
+    assert list(table.columns) == ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
+    assert table["r"].tolist() == [5, 10]
+    assert table["count"].tolist() == [2, 1]
+    assert table["mean"].tolist() == pytest.approx([0.3, 0.1])
+
+
+def test_time_rule():
+    rows = [row(total_seconds=1.0), row(repeat=1, total_seconds=9.0, concurrency=4)]
+    rows += [row("orl", total_seconds=2.0, concurrency=3), row("orl", repeat=1, total_seconds=4.0, concurrency=3)]
+    table = pd.DataFrame(rows)
+    times = summarise(table, "total_seconds").set_index("dataset")
+    assert times.loc["usps", ["mean", "count"]].tolist() == [1.0, 1]
+    assert times.loc["orl", ["mean", "count"]].tolist() == [3.0, 2]
+    assert timing_note(table[table["dataset"] == "usps"]) == ""
+    assert timing_note(table[table["dataset"] == "orl"]) == "timed beside 2 other workers"
+    assert summarise(table, "objective").set_index("dataset").loc["usps", "count"] == 2
+
+
+def test_failed_serial_row_does_not_count_as_timed_alone():
+    rows = pd.DataFrame([failed(), row(repeat=1, concurrency=2, total_seconds=5.0)])
+    assert timing_note(rows) == "timed beside 1 other worker"
+    assert summarise(rows, "total_seconds")["mean"].tolist() == [5.0]
+
+
+def test_trial_run_twice_counts_once_for_quality():
+    once = [row(repeat=i, concurrency=2) for i in range(3)]
+    twice = pd.DataFrame(once + [row(repeat=i, total_seconds=0.01) for i in range(2)])
+    pd.testing.assert_frame_equal(summarise(pd.DataFrame(once), "objective"), summarise(twice, "objective"))
+    assert summarise(twice, "total_seconds")["count"].tolist() == [2]
+
+
+def test_reduction_time_is_the_sum_of_its_parts():
+    assert summarise(pd.DataFrame([row()]), "reduction_seconds")["mean"].tolist() == pytest.approx([0.03])
+
+
+def test_mixed_k_and_unknown_quantity_are_refused():
+    with pytest.raises(UserError, match="k = 3, 10"):
+        summarise(pd.DataFrame([row(), row(k=3)]), "objective")
+    with pytest.raises(UserError, match="did you mean 'accuracy'"):
+        summarise(pd.DataFrame([row()]), "acuracy")
+
+
+def test_ratio_to_best():
+    rows = [row(objective=0.5), row(repeat=1, objective=0.4), row("orl", objective=0.1), failed(repeat=2)]
+    assert ratio_to_best(pd.DataFrame(rows)).tolist() == pytest.approx([1.25, 1.0, 1.0])
+
+
+def test_rows_survive_csv_exactly(tmp_path):
+    rows = pd.DataFrame([row(reducer="none", objective=0.1 + 0.2), row(reducer="nan", objective=1 / 3), failed()])
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    read = read_rows(tmp_path / "rows.csv")
+    assert read["reducer"].tolist() == ["none", "nan", "random_sign"]
+    assert read["objective"].tolist()[:2] == [0.1 + 0.2, 1 / 3]
+    assert np.isnan(read["objective"].iloc[2])
+    assert read["r"].dtype == np.int64
+    assert read["stand_in"].tolist() == ["", "", ""]
+
+
+# --- style ---
+
+
+def test_known_looks_differ_from_each_other():
+    looks = [(style.color, style.marker) for style in KNOWN.values()]
+    assert len(set(looks)) == len(looks)
+    papers = [
+        ["leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score", "none"],  # bzmd15
+        ["none", "svd", "lle", "laplacian_score", "random_sign", "sparsified", "sparse_embedding"],  # lst17
+        ["random_sign", "gaussian", "achlioptas", "fjlt"],  # lf20 Fig. 5
+        ["leverage", "leverage_approx", "leverage_sqrt", "random_sign", "none"],  # lf20 Fig. 8
+    ]
+    for names in papers:
+        assert len({KNOWN[name].color for name in names}) == len(names)
+
+
+def test_every_method_of_the_protocols_has_a_look():
+    for name in ("leverage_sqrt", "random_sign_mailman", "gaussian", "achlioptas", "fjlt", "sparsified", "lle"):
+        assert name in KNOWN
+
+
+def test_unknown_reducers_keep_their_look_and_do_not_collide():
+    names = [f"mine_{i}" for i in range(30)]
+    together = reducer_styles([*names, *KNOWN])
+    looks = [(style.color, style.marker) for style in together.values()]
+    assert len(set(looks)) == len(looks)
+    assert reducer_styles(["mine_3"])["mine_3"] == reducer_styles(["mine_3", "svd", "none"])["mine_3"]
+    assert len(reducer_styles(f"mine_{i}" for i in range(200))) == 200
+
+
+def test_unknown_look_does_not_depend_on_the_process():
+    code = "from kmdr.report.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == reducer_styles(["mine"])["mine"].color
+
+
+def test_legend_order_is_the_papers():
+    assert [name for name, _ in in_legend_order([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
+        *("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score"),
+        *("alpha", "zeta", "none"),
+    ]
+
+
+def test_settings_of_one_reducer_are_told_apart():
+    styles = method_styles([("svd", '{"rank":"r","tol":0}'), ("svd", '{"rank":"k","tol":0}'), ("none", "{}")])
+    labels = [style.label for style in styles.values()]
+    assert labels == ["SVD (rank = k)", "SVD (rank = r)", "kMeans"]
+    k, r, _ = styles.values()
+    assert k.color == r.color
+    assert k.linestyle != r.linestyle
+    assert method_styles([("x", "a"), ("x", "b")])["x", "a"].label == "x (a)"
+    assert method_styles([("x", ""), ("x", '{"c":2}')])["x", ""].label == "x (c = default)"
+
+
+# --- panels ---
+
+
+def test_curves_lines_and_bands():
+    rows = dataset_rows()
+    ax, numbers = panel(rows)
+    table = pd.DataFrame(rows)
+    for label, name in (("RP", "random_sign"), ("Sampl/SVD", "leverage")):
+        mine = table[table["reducer"] == name].groupby("r")["objective"].mean()
+        np.testing.assert_array_equal(line(ax, label).get_xdata(), GRID)
+        np.testing.assert_allclose(line(ax, label).get_ydata(), mine)
+        assert line(ax, label).get_color() == KNOWN[name].color
+    for label, name in (("SVD", "svd"), ("ApprSVD", "approx_svd"), ("kMeans", "none")):
+        mean = table.loc[table["reducer"] == name, "objective"].mean()
+        np.testing.assert_allclose(line(ax, label).get_ydata(), [mean, mean])
+        assert list(line(ax, label).get_xdata()) == [0, 1]  # axes fractions: from edge to edge
+    assert line(ax, "kMeans").get_linestyle() == "--"
+    assert to_hex(line(ax, "kMeans").get_color()) == "#000000"
+    assert set(numbers.loc[numbers["drawn_as"] == "line", "reducer"]) == {"svd", "approx_svd", "none"}
+    assert len(ax.collections) == 4  # bands of the four curves
+    vertices = ax.collections[0].get_paths()[0].vertices
+    assert vertices[:, 1].max() == pytest.approx(numbers[numbers["reducer"] == "leverage"]["high"].max())
+    assert ax.get_xlim()[1] < 25  # the reference's r = d does not stretch the axis
+
+
+def test_limits_hold_all_means():
+    ax, numbers = panel(dataset_rows(repeats=2))
+    bottom, top = ax.get_ylim()
+    assert bottom < numbers["mean"].min()
+    assert numbers["mean"].max() < top
+
+
+def test_single_repetition_has_no_band():
+    ax, numbers = panel(dataset_rows(methods=[("random_sign", "{}")], repeats=1))
+    assert numbers[["low", "high"]].isna().all(axis=None)
+    assert not any(
+        np.isfinite(path.vertices).all() and len(path.vertices) for c in ax.collections for path in c.get_paths()
+    )
+
+
+def test_single_r_gives_points_not_lines():
+    rows = [
+        row(reducer=name, r=r, repeat=i)
+        for name, r in (("random_sign", 20), ("svd", 10), ("none", 256))
+        for i in (0, 1)
+    ]
+    ax, numbers = panel(rows)
+    assert list(line(ax, "RP").get_xdata()) == [20]
+    assert dict(zip(numbers["reducer"], numbers["drawn_as"], strict=True)) == {
+        **{"random_sign": "curve", "svd": "curve", "none": "line"}
+    }
+
+
+def test_method_that_failed_at_all_r_but_one_is_not_made_flat():
+    rows = dataset_rows() + [row(reducer="lle", r=5)] + [failed(reducer="lle", r=r) for r in (10, 20)]
+    ax, _ = panel(rows)
+    assert list(line(ax, "LLE").get_xdata()) == [5]
+
+
+def test_only_the_reference_can_be_drawn():
+    ax, _ = panel(dataset_rows(methods=[("none", "{}")]))
+    assert len(ax.get_xticks()) == 0
+    line(ax, "kMeans")
+
+
+@pytest.mark.parametrize(("slowest", "scale"), [(0.5, "linear"), (2.0, "log")])
+def test_log_time_beyond_a_decade(slowest, scale):
+    rows = [row(r=r, total_seconds=t) for r, t in zip(GRID, (0.1, 0.2, slowest), strict=True)]
+    assert panel(rows, "total_seconds")[0].get_yscale() == scale
+    assert panel(rows, "objective")[0].get_yscale() == "linear"
+
+
+def test_geometric_grid_gets_a_log_axis():
+    assert panel([row(r=r) for r in (10, 20, 50, 100, 200, 500, 1000)])[0].get_xscale() == "log"
+    assert panel([row(r=r) for r in range(5, 301, 5)])[0].get_xscale() == "linear"
+
+
+def test_stand_in_and_timing_are_in_the_title():
+    rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
+    assert title(panel(rows, letter="b")[0]) == "(b) LIGHT – Objective stand-in: 68 × 21 of pie"
+    assert title(panel(rows, "total_seconds")[0]) == (
+        "LIGHT – Running time stand-in: 68 × 21 of pie timed beside 3 other workers"
+    )
+    rows = [{**one, "stand_in": np.nan} for one in rows]  # as pandas reads an empty cell
+    assert "stand-in" not in title(panel(rows)[0])
+
+
+def test_panels_without_data_say_why():
+    empty = pd.DataFrame([row()]).iloc[:0]
+    assert words(panel(empty, name="ORL 64×64")[0]) == ("ORL 64×64: no rows; the data could not be had or was not run")
+    assert words(panel(empty, name="PIE", reason="licence")[0]) == "PIE: no rows; licence"
+    assert words(panel([failed(), failed(r=10)])[0]) == "USPS: no results; all 2 trials failed"
+    assert words(panel(dataset_rows(accuracy=np.nan), "accuracy")[0]) == "USPS: no accuracy; the data has no labels"
+
+
+def test_panel_shows_one_dataset():
+    with pytest.raises(ValueError, match="one dataset"):
+        panel([row(), row("orl")])
+
+
+# --- figures ---
+
+
+def test_grid_is_laid_out_as_the_paper():
+    rows = pd.DataFrame(dataset_rows("synth") + dataset_rows("usps"))
+    fig = paper_grid(rows, ["synth", "usps"])
+    assert [title(ax) for ax in fig.axes] == [
+        "(a) Synth – Running time",
+        "(b) USPS – Running time",
+        "(c) Synth – Objective",
+        "(d) USPS – Objective",
+        "(e) Synth – Accuracy of clustering",
+        "(f) USPS – Accuracy of clustering",
+    ]
+    (legend,) = fig.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *("Sampl/SVD", "Sampl/ApproxSVD", "RP", "SVD", "ApprSVD", "LapScores", "kMeans"),
+    ]
+    assert fig.axes[-1].get_xlabel() == "number of dimensions r"
+    assert fig.get_figwidth() == TEXT_WIDTH
+    assert "Means of 3 repetitions" in footnote(fig)
+    assert "drawn across: SVD, ApprSVD" in footnote(fig)
+
+
+def test_failed_missing_and_users_reducer():
+    rows = dataset_rows("usps") + [row(reducer="mine", r=r, repeat=i) for r in GRID for i in range(3)]
+    rows += [failed(reducer="svd", r=10, repeat=i) for i in (3, 4, 5)] + [failed(reducer="lle", r=5)]
+    alone = paper_grid(pd.DataFrame(rows), ["usps"])
+    assert "4 failed trials left out: lle ×1, svd ×3." in footnote(alone)
+    both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"})
+    assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
+    assert "ORL small: no rows" in words(both.axes[1])
+    labels = [text.get_text() for text in both.legends[0].get_texts()]
+    assert labels[-2:] == ["mine", "kMeans"]
+    assert "LLE" not in labels
+
+
+def test_colours_are_equal_across_figures():
+    few = paper_grid(pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS[3:5], ("mine", "{}")])), ["usps"])
+    many = paper_grid(pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS, ("mine", "{}"), ("lle", "{}")])), ["usps"])
+    for label in ("SVD", "RP", "mine"):
+        a, b = line(few.axes[1], label), line(many.axes[1], label)
+        assert (a.get_color(), a.get_marker(), a.get_linestyle()) == (b.get_color(), b.get_marker(), b.get_linestyle())
+
+
+def test_method_without_a_serial_time_is_named():
+    rows = [row(r=r) for r in GRID] + [row(reducer="lle", r=r, concurrency=2) for r in GRID]
+    assert "Never timed alone, so without a running time: LLE." in footnote(paper_grid(pd.DataFrame(rows), ["usps"]))
+
+
+@pytest.mark.parametrize("datasets", [["light"], ["light", "nips"], ["light", "nips", "usps", "orl_64x64"]])
+def test_nothing_overlaps_or_leaves_the_page(datasets):
+    rows = dataset_rows("light", stand_in="68 × 21 images drawn from pie, 1024 columns instead of 1014", concurrency=3)
+    rows += dataset_rows("nips", accuracy=np.nan) + dataset_rows("usps") + [failed(reducer="lle")]
+    with print_style():
+        fig = paper_grid(pd.DataFrame(rows), datasets)
+        fig.canvas.draw()
+        page = fig.bbox
+        boxes = [ax.get_tightbbox() for ax in fig.axes] + [fig.legends[0].get_window_extent()]
+        boxes += [text.get_window_extent() for text in fig.texts]
+    assert any("failed" in text.get_text() for text in fig.texts) == ("usps" in datasets)
+    for i, box in enumerate(boxes):
+        assert page.x0 - 1 <= box.x0
+        assert page.y0 - 1 <= box.y0
+        assert box.x1 <= page.x1 + 1
+        assert box.y1 <= page.y1 + 1
+        for other in boxes[i + 1 :]:
+            width = min(box.x1, other.x1) - max(box.x0, other.x0)
+            height = min(box.y1, other.y1) - max(box.y0, other.y0)
+            assert min(width, height) < 2, f"{box} and {other} overlap"
+    sizes = [text.get_fontsize() for text in fig.findobj(mpl.text.Text) if text.get_text()]
+    assert min(sizes) >= 7
+
+
+def test_empty_grid_can_be_drawn(tmp_path):
+    fig = paper_grid(pd.DataFrame([row()]), ["pie", "orl"])
+    assert not fig.legends
+    paths = save(fig, tmp_path / "gap")
+    assert len(pd.read_csv(paths[2])) == 0
+
+
+def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypatch):
+    rows = pd.DataFrame(dataset_rows("synth") + dataset_rows("usps"))
+    first = save(paper_grid(rows, ["synth", "usps"]), tmp_path / "a" / "lst17.fig1")
+    monkeypatch.setitem(mpl.rcParams, "lines.linewidth", 7)  # a user's matplotlibrc
+    again = save(paper_grid(rows.sample(frac=1, random_state=0), ["synth", "usps"]), tmp_path / "b" / "lst17.fig1")
+    assert [path.name for path in first] == ["lst17.fig1.pdf", "lst17.fig1.png", "lst17.fig1.csv"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
+    table = pd.read_csv(first[2], keep_default_na=False)
+    fig = paper_grid(rows, ["synth", "usps"])
+    shown = drawn_numbers(fig)
+    assert len(table) == len(shown) == 6 * (4 * 3 + 3)
+    curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
+    np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
+
+
+def test_folder(tmp_path):
+    rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    paths = figures_for_folder(tmp_path, datasets={"bzmd15": ["pie", "synth"]})
+    assert [str(path.relative_to(tmp_path)) for path in paths] == [
+        f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
+    ]
+    assert set(pd.read_csv(paths[2])["panel"]) == {"b", "d", "f"}  # pie has no rows
+
+
+def test_folder_splits_many_datasets_and_several_k(tmp_path):
+    rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
+    rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    paths = figures_for_folder(tmp_path, quantities=["objective"], datasets={"bzmd15": ["data4"]})
+    assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
+    assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
+
+
+def test_folder_without_rows(tmp_path):
+    with pytest.raises(UserError, match="there is no"):
+        figures_for_folder(tmp_path)
+    pd.DataFrame([row()]).iloc[:0].to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(UserError, match="has no rows"):
+        figures_for_folder(tmp_path)
+
+
+def test_letters():
+    assert [panel_letter(i) for i in (0, 25, 26, 27, 51, 52)] == ["a", "z", "aa", "ab", "az", "ba"]
+
+
+def test_pyplot_is_not_used():
+    code = "import sys, kmdr.report.figures; print('matplotlib.pyplot' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
