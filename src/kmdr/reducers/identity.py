@@ -1,0 +1,23 @@
+"""No reduction: k-means on all features, the line every figure is read against."""
+
+from typing import Any
+
+import numpy as np
+
+from kmdr.linalg import Matrix
+from kmdr.reducers.base import Reducer, register
+
+
+@register("none")
+class NoReduction(Reducer):
+    """C = A."""
+
+    deterministic = True
+
+    def fixed_r(self, d: int, k: int) -> int:  # noqa: D102
+        del k
+        return d
+
+    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:  # noqa: D102
+        del r, rng, state
+        return A

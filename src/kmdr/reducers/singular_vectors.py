@@ -1,0 +1,64 @@
+"""Feature extraction by singular vectors: C = A·V."""
+
+import numpy as np
+
+from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, matmul, top_right_singular_vectors
+from kmdr.reducers.base import Reducer, at_most, one_of, open_unit_interval, register
+
+
+@register("svd")
+class SVD(Reducer):
+    """C = A·V with V the top right singular vectors of A (bzmd15 SVD; lst17 SVD; lf20 §3.4.3).
+
+    Parameters
+    ----------
+    rank : {"k", "r"}
+        ``"k"``: V_k, k columns whatever r is (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17).
+    """
+
+    deterministic = True
+
+    def __init__(self, rank: str = "k") -> None:
+        self.rank = one_of(rank, ("k", "r"), "rank")
+
+    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+        at_most(k if self.rank == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors")
+
+    def fixed_r(self, d: int, k: int) -> int | None:  # noqa: D102
+        del d
+        return k if self.rank == "k" else None
+
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense | None:  # noqa: D102
+        return self._vectors(A, k, rng) if self.rank == "k" else None
+
+    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense | None) -> Dense:  # noqa: D102
+        V = self._vectors(A, r, rng) if state is None else state
+        return matmul(A, V.astype(A.dtype, copy=False))
+
+    def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
+        del rng
+        return top_right_singular_vectors(A, rank)
+
+
+@register("approx_svd")
+class ApproximateSVD(SVD):
+    """C = A·Z with Z = FastFrobeniusSVD(A, rank, ε) (bzmd15 Algorithm 3; ApprSVD).
+
+    Guarantee (bzmd15 Theorem 13): with k columns, with probability ≥ 0.99 − δ_γ, F ≤ (1 + (1 + ε)γ)F_opt.
+
+    Parameters
+    ----------
+    rank : {"k", "r"}
+        As for ``svd``.
+    eps : float
+        0 < ε < 1; the paper's experiments use 1/3.
+    """
+
+    deterministic = False
+
+    def __init__(self, rank: str = "k", eps: float = 1 / 3) -> None:
+        super().__init__(rank)
+        self.eps = open_unit_interval(eps, "eps")
+
+    def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
+        return fast_frobenius_svd(A, rank, self.eps, rng)
