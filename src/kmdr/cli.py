@@ -1,0 +1,236 @@
+"""The command line: Hydra configurations in, jobs out."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from kmdr import __version__, datasets, reducers
+from kmdr.datasets import registry
+from kmdr.errors import UserError, unknown
+from kmdr.paths import CONF
+from kmdr.report.figures import figures_for_folder
+from kmdr.studies import Job, run_jobs
+
+Config = dict[str, Any]
+
+
+def _register_datasets() -> None:
+    """Offer each entry of the dataset registry as ``dataset=NAME``: a dataset is one entry and no other file."""
+    for name in datasets.names():
+        node = {"name": name, **registry.entry(name).options}
+        ConfigStore.instance().store(group="dataset", name=name, node=node, provider="kmdr")
+
+
+def _plain(config: DictConfig) -> Config:
+    resolved = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(resolved, dict)
+    return {str(key): value for key, value in resolved.items()}
+
+
+# -- what Hydra says of a mistake, in one sentence -------------------------------------------------------------------
+
+
+def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    for key in map(str, config):
+        yield f"{prefix}{key}"
+        if OmegaConf.is_dict(config) and isinstance(config._get_node(key), DictConfig):
+            node = config[key]
+            if node is not None:
+                yield from _keys(node, f"{prefix}{key}.")
+
+
+def _first_line(error: BaseException) -> str:
+    return next(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _sentence(error: Exception) -> UserError:
+    """Say what a Hydra or OmegaConf error means."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return unknown(group or "configuration", name, error.options or ())
+    named = re.search(
+        r"Could not override '([^']+)'|No match in the defaults list\. To append.*?'\+?([^'=@]+)", str(error)
+    )
+    if named:
+        key = named[1] or named[2]
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            valid = [name for name in _keys(hydra.compose("config")) if name.count(".") == key.count(".")]
+        return unknown("setting", key, [*valid, "study"] if "." not in key else valid)
+    return UserError(_first_line(error))
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the errors of configuration and of the out folder into `UserError`."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        GlobalHydra.instance().clear()
+        raise _sentence(error) from error
+
+
+# -- from a composed configuration to jobs ---------------------------------------------------------------------------
+
+
+def _variants(group: str, items: Sequence[Any]) -> list[Config]:
+    """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
+    found = []
+    for item in items:
+        name, settings = next(iter(item.items())) if isinstance(item, Mapping) else (item, {})
+        composed = _plain(hydra.compose("config", overrides=[f"{group}={name}"]))[group]
+        for key in settings:
+            if key not in composed:
+                raise unknown(f"setting of {group} {name}", key, composed)
+        found.append({**composed, **settings})
+    return found
+
+
+def _job(config: Config, overrides: Sequence[str]) -> Job:
+    """Return the job of one composed configuration: one experiment, or all pairs of a study. Hydra is initialised."""
+    study = config["study"]
+    if study is None:
+        return Job.from_configs([config])
+    for override in overrides:
+        group = override.partition("=")[0].lstrip("+~").partition(".")[0]
+        if group in ("dataset", "reducer"):
+            raise UserError(
+                f"study={study['name']} names its own {group}s, which {override!r} cannot change; "
+                f"use 'study.{group}s=[…]' instead"
+            )
+    reducer_configs = _variants("reducer", study["reducers"])
+    return Job.from_configs(
+        [
+            {**config, "dataset": dataset, "reducer": reducer}
+            for dataset in _variants("dataset", study["datasets"])
+            for reducer in reducer_configs
+        ]
+    )
+
+
+def compose(*overrides: str) -> Job:
+    """Return the job of some overrides, for scripts: ``compose("study=bzmd15_fig1", "repeats=2")``.
+
+    Raises
+    ------
+    UserError
+        When an override or a value is not valid.
+    """
+    _register_datasets()
+    with _explained(), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
+
+
+def _from_command_line() -> list[Job]:
+    """Return the jobs of ``sys.argv``: one, or those of a sweep.
+
+    A sweep in this process is gathered and run as one, so that every value is checked before any work starts and all
+    workers are busy to the end. Under another Hydra launcher each job runs where the launcher puts it.
+    """
+    jobs: list[Job] = []
+    mistakes: list[Exception] = []
+
+    def gather(config: DictConfig) -> None:
+        here = HydraConfig.get()
+        elsewhere = str(here.mode) == "RunMode.MULTIRUN" and not here.launcher._target_.endswith("BasicLauncher")
+        try:
+            job = _job(_plain(config), list(here.overrides.task))
+        except (UserError, HydraException, OmegaConfBaseException) as error:
+            if elsewhere:
+                raise
+            mistakes.append(error)  # raised once Hydra is left, which would print a traceback of its own
+            return
+        if elsewhere:
+            run_jobs([job])
+        else:
+            jobs.append(job)
+
+    _register_datasets()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
+    with _explained():
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()
+        if mistakes:
+            raise mistakes[0]
+    return jobs
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    print(title)
+    for row in rows:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def study_names() -> list[str]:
+    """Return the names of the studies, sorted."""
+    return sorted(path.stem for path in (CONF / "study").glob("*.yaml"))
+
+
+def _list(arguments: Sequence[str]) -> None:
+    """``kmdr list [datasets|reducers|studies]``."""
+    kinds = ("datasets", "reducers", "studies")
+    for wanted in arguments:
+        if wanted not in kinds:
+            raise unknown("list", wanted, kinds)
+    for kind in arguments or kinds:
+        if kind == "datasets":
+            found = [datasets.availability(name) for name in datasets.names()]
+            _table("datasets", [(a.name, a.shape, a.state, a.where) for a in found])
+        elif kind == "reducers":
+            _table("reducers", [(name, reducers.summary(name)) for name in reducers.names()])
+        else:
+            studies = [(name, OmegaConf.load(CONF / "study" / f"{name}.yaml").study) for name in study_names()]
+            _table("studies", [(name, study.title, "on " + ", ".join(study.datasets)) for name, study in studies])
+
+
+def _figures(arguments: Sequence[str]) -> None:
+    """``kmdr figures DIR``."""
+    if len(arguments) != 1:
+        raise UserError("'kmdr figures' takes one folder of results, e.g. 'kmdr figures results/runs'")
+    for path in figures_for_folder(Path(arguments[0])):
+        print(path)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "figures": _figures}
+
+
+def main() -> None:
+    """Entry point of ``kmdr`` and ``python -m kmdr``: a command of `COMMANDS`, or Hydra overrides to run.
+
+    Exit status: 0 when all went well; 1 when a trial failed; 2 for a mistake in what was asked; 130 when interrupted.
+    """
+    arguments = sys.argv[1:]
+    status = 0
+    try:
+        if arguments == ["--version"]:
+            print(f"kmdr {__version__}")
+        elif arguments and arguments[0] in COMMANDS:
+            COMMANDS[arguments[0]](arguments[1:])
+        elif arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):
+            raise unknown("command", arguments[0], COMMANDS)
+        else:
+            jobs = _from_command_line()
+            status = run_jobs(jobs) if jobs else 0
+    except UserError as error:
+        print(f"kmdr: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        print("kmdr: interrupted; finished tasks are kept, and the same command does the rest", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:  # e.g. `kmdr list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)

@@ -1,0 +1,222 @@
+"""A task: one dataset, one reducer, one repetition, every r of a grid. Pure: configuration and seed give rows."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kmdr import reducers
+from kmdr.datasets import Dataset
+from kmdr.kmeans import Protocol, lloyd, starting_rows
+from kmdr.linalg import Matrix, squared_frobenius
+from kmdr.metrics import agreement, objective
+from kmdr.seeding import generator
+from kmdr.timing import Stopwatch
+
+Row = dict[str, Any]
+COLUMNS = (
+    "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
+    "objective", "objective_ratio", "accuracy", "nmi", "ari",
+    "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
+    "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
+    "config_hash", "data_sha256", "code_version", "env_hash",
+)  # fmt: skip
+TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
+
+
+def canonical(value: Any) -> str:
+    """Return compact JSON with sorted keys: the same text for the same configuration."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def short_hash(value: Any) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run; every number of its rows but the times is a function of these fields.
+
+    Attributes
+    ----------
+    study : str
+        Name of the study it belongs to.
+    dataset : str
+    data_sha256 : str
+        Content hash of the matrix.
+    folder : str
+        Where the prepared matrix lies; not part of the identity.
+    reducer : str
+    params : str
+        Canonical JSON of the reducer's parameters.
+    k : int
+    r_grid : tuple of int
+    repeat : int
+        Repetition, from 0.
+    seed : int
+        Root seed.
+    protocol : Protocol
+    serial : bool
+        Whether its times must be taken with no other worker running.
+    """
+
+    study: str
+    dataset: str
+    data_sha256: str
+    folder: str
+    reducer: str
+    params: str
+    k: int
+    r_grid: tuple[int, ...]
+    repeat: int
+    seed: int
+    protocol: Protocol
+    serial: bool
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Everything that determines the values of a row, apart from r and the repetition."""
+        return {
+            "dataset": self.dataset,
+            "data_sha256": self.data_sha256,
+            "reducer": self.reducer,
+            "params": json.loads(self.params),
+            "k": self.k,
+            "seed": self.seed,
+            "kmeans": asdict(self.protocol),
+        }
+
+    @cached_property
+    def config_hash(self) -> str:
+        """Hash of `config`."""
+        return short_hash(self.config)
+
+    def restricted(self, r_grid: tuple[int, ...]) -> "Task":
+        """Return the same task for fewer r."""
+        return replace(self, r_grid=r_grid)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a row says about the machine and the moment, beside its numbers."""
+
+    concurrency: int
+    threads: int
+    code_version: str
+    env_hash: str
+
+
+@cache
+def _warm_up(reducer: str, params: str, sparse: bool, dtype: str) -> None:
+    """Run a tiny trial once a process, so that no compilation or first import falls into a measured time.
+
+    The matrix is of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
+    """
+    tiny = generator(0, "warm-up").standard_normal((40, 16)).astype(dtype)
+    tiny.flags.writeable = False
+    A: Matrix = tiny
+    if sparse:
+        A = sp.csr_array(tiny)
+        for part in (A.data, A.indices, A.indptr):
+            part.flags.writeable = False
+    data = Dataset("warm-up", A, np.arange(40) % 2, 2, "", "", "")
+    _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, Protocol(1, 2), False), data, {})
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {"status": "failed", "error": " ".join(text.split())}
+
+
+def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
+    """Prepare once, then reduce, cluster and score for each r."""
+    reducer = reducers.make(task.reducer, json.loads(task.params))
+    address = (task.dataset, task.reducer)
+    A: Matrix = data.A
+    rows: list[Row] = []
+    try:
+        rng = generator(task.seed, task.dataset, task.repeat, "starts")
+        starts = starting_rows(task.protocol, A.shape[0], task.k, data.labels, rng)
+        total = squared_frobenius(A)  # also brings a mapped matrix into memory before any clock runs
+        with Stopwatch() as prepare:
+            state = reducer.prepare(A, task.k, generator(task.seed, *address, task.repeat, "prepare"))
+    except Exception as error:
+        return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
+    for r in task.r_grid:
+        row = {**shared, "r": r}
+        try:
+            rng = generator(task.seed, *address, r, task.repeat, "reduce")
+            with Stopwatch() as reduce:
+                C = reducer.reduce(A, r, rng, state)
+            with Stopwatch() as cluster:
+                found = lloyd(C, starts, task.protocol.max_iter)
+            with Stopwatch() as score:
+                row["objective"] = objective(A, found.labels, total)
+                if data.labels is not None:
+                    row |= agreement(data.labels, found.labels)
+            row |= {
+                "prepare_seconds": prepare.seconds,
+                "reduce_seconds": reduce.seconds,
+                "cluster_seconds": cluster.seconds,
+                "total_seconds": prepare.seconds + reduce.seconds + cluster.seconds,
+                "score_seconds": score.seconds,
+                "n_iter": found.n_iter,
+                "n_init_failed": found.n_init_failed,
+                "status": "ok",
+            }
+        except Exception as error:
+            row |= _failure(error)
+        rows.append(row)
+    return rows
+
+
+def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
+    """Run a task.
+
+    Parameters
+    ----------
+    task : Task
+    data : Dataset
+        The dataset that the task names.
+    stamp : Stamp
+        Written into every row.
+
+    Returns
+    -------
+    list of dict
+        One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value. A trial that
+        raised has ``status`` "failed" and its message; an error in the shared work fails every r.
+    """
+    A = data.A
+    n, d = A.shape
+    stored = A.nnz if sp.issparse(A) else n * d
+    shared: Row = {
+        "study": task.study,
+        "dataset": task.dataset,
+        "reducer": task.reducer,
+        "params": task.params,
+        "n": n,
+        "d": d,
+        "nnz": stored,
+        "k": task.k,
+        "repeat": task.repeat,
+        "seed": task.seed,
+        "stand_in": data.stand_in,
+        "config_hash": task.config_hash,
+        "data_sha256": task.data_sha256,
+        **asdict(stamp),
+    }
+    _warm_up(task.reducer, task.params, sp.issparse(A), A.dtype.name)
+    return _trials(task, data, shared)
+
+
+def seconds_inside(rows: list[Row]) -> float:
+    """Return the seconds that a task spent in prepare (once), reduce, cluster and score."""
+    once = max((row.get("prepare_seconds", 0.0) for row in rows), default=0.0)
+    parts = ("reduce_seconds", "cluster_seconds", "score_seconds")
+    return float(once + sum(row.get(name, 0.0) for row in rows for name in parts))
