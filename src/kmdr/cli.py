@@ -12,7 +12,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -55,8 +55,12 @@ def _first_line(error: BaseException) -> str:
     return next(line.strip() for line in str(error).splitlines() if line.strip())
 
 
-def _sentence(error: Exception) -> UserError:
-    """Say what a Hydra or OmegaConf error means."""
+def _sentence(error: Exception, overrides: Sequence[str]) -> UserError:
+    """Say what a Hydra or OmegaConf error means; the overrides are those of the command."""
+    if isinstance(error, OverrideParseException):
+        return UserError(
+            f"{error.override!r} cannot be read as a setting; write name=value, a list as 'r_grid=[5,10,20]', quoted"
+        )
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return unknown(group or "configuration", name, error.options or ())
@@ -65,20 +69,26 @@ def _sentence(error: Exception) -> UserError:
     )
     if named:
         key = named[1] or named[2]
+        choices = [text for text in overrides if re.fullmatch(r"(dataset|reducer|kmeans|runner|grid)=\w+", text)]
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            valid = [name for name in _keys(hydra.compose("config")) if name.count(".") == key.count(".")]
-        return unknown("setting", key, [*valid, "study"] if "." not in key else valid)
+            names = list(_keys(hydra.compose("config", overrides=choices)))
+        siblings = [name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0]]
+        return unknown("setting", key, siblings or names)
+    if "Ambiguous value" in str(error):
+        return UserError(f"{_first_line(error)}; to run one after the other, say 'kmdr -m …'")
     return UserError(_first_line(error))
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Turn the errors of configuration and of the out folder into `UserError`."""
+def _explained(overrides: Sequence[str]) -> Iterator[None]:
+    """Turn the errors that Hydra raises, of configurations and of its output folder, into `UserError`."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:
         GlobalHydra.instance().clear()
-        raise _sentence(error) from error
+        raise _sentence(error, overrides) from error
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; name another folder with out=…") from error
 
 
 # -- from a composed configuration to jobs ---------------------------------------------------------------------------
@@ -128,7 +138,7 @@ def compose(*overrides: str) -> Job:
         When an override or a value is not valid.
     """
     _register_datasets()
-    with _explained(), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+    with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
 
@@ -158,7 +168,7 @@ def _from_command_line() -> list[Job]:
 
     _register_datasets()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
-    with _explained():
+    with _explained(sys.argv[1:]):
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()
         if mistakes:
             raise mistakes[0]

@@ -45,6 +45,11 @@ def _protocol(config: Any) -> Protocol:
     return Protocol(**settings)
 
 
+SETTINGS = (
+    "dataset", "reducer", "kmeans", "runner", "study", "k", "r_grid", "repeats", "timing_repeats", "seed", "out",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One dataset and one reducer over a grid, repeated.
@@ -89,6 +94,9 @@ class Experiment:
         UserError
             With one sentence that names the value and the remedy.
         """
+        for name in config:
+            if name not in SETTINGS:
+                raise unknown("setting", name, SETTINGS)
         dataset, reducer = dict(config["dataset"]), dict(config["reducer"])
         repeats = whole_number(config, "repeats", 1)
         timing_repeats = whole_number(config, "timing_repeats", 0)

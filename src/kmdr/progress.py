@@ -2,17 +2,19 @@
 
 import sys
 from collections.abc import Iterable
+from time import monotonic
 
 from tqdm import tqdm
 
 from kmdr.task import Row
 
+_BAR = "{desc}{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} tasks, {rate_fmt}, {elapsed}, {remaining} left{postfix}"
 # A log file gets a line now and then instead of a bar that redraws itself.
-_QUIET_SECONDS = 20.0
+_LINE_SECONDS = 15.0
 
 
 class Progress:
-    """A progress bar over tasks that prints a line for each kind of failure as it happens.
+    """A progress bar over tasks, on a terminal; elsewhere a line every few seconds.
 
     Parameters
     ----------
@@ -21,39 +23,44 @@ class Progress:
     """
 
     def __init__(self, total: int) -> None:
-        terminal = sys.stderr.isatty()
-        self.failures = 0
+        self._terminal = sys.stderr.isatty()
         self._seen: set[tuple[str, str, str]] = set()
-        self._bar = tqdm(
-            total=total,
-            unit="task",
-            file=sys.stderr,
-            dynamic_ncols=terminal,
-            ascii=not terminal,
-            mininterval=0.1 if terminal else _QUIET_SECONDS,
-            maxinterval=10.0 if terminal else _QUIET_SECONDS,
-            bar_format="{desc}{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} tasks, {rate_fmt}, "
-            "{elapsed} gone, {remaining} left{postfix}",
-        )
+        self._failures = 0
+        self._stage = ""
+        self._printed = monotonic()
+        self._bar = tqdm(total=total, unit="task", bar_format=_BAR, dynamic_ncols=True, disable=not self._terminal)
+        self._total, self._done, self._start = total, 0, monotonic()
 
     def stage(self, name: str) -> None:
         """Name what is being done."""
-        self._bar.set_description_str(f"{name}: ", refresh=False)
+        self._stage = f"{name}: "
+        self._bar.set_description_str(self._stage, refresh=False)
 
     def advance(self, rows: Iterable[Row]) -> None:
-        """Count a task as done and tell of the failures among its rows."""
+        """Count a task as done and tell of the failures among its rows, once for each kind."""
         for row in rows:
             if row["status"] == "ok":
                 continue
-            self.failures += 1
+            self._failures += 1
             kind = (row["dataset"], row["reducer"], row["error"])
             if kind not in self._seen:
                 self._seen.add(kind)
                 where = f"{row['dataset']} {row['reducer']} r={row['r']} repeat={row['repeat']}"
                 self._bar.write(f"failed: {where}: {row['error']}", file=sys.stderr)
-        if self.failures:
-            self._bar.set_postfix_str(f"{self.failures} failed", refresh=False)
-        self._bar.update()
+        self._done += 1
+        if self._terminal:
+            self._bar.set_postfix_str(self._postfix(), refresh=False)
+            self._bar.update()
+        elif monotonic() - self._printed > _LINE_SECONDS or self._done == self._total:
+            self._printed = monotonic()
+            line = tqdm.format_meter(
+                self._done, self._total, monotonic() - self._start, prefix=self._stage, ascii=True, unit="task",
+                bar_format=_BAR, postfix=self._postfix(),
+            )  # fmt: skip
+            print(line, file=sys.stderr, flush=True)
+
+    def _postfix(self) -> str:
+        return f"{self._failures} failed" if self._failures else ""
 
     def close(self) -> None:
         """Leave the bar as it is and end the line."""

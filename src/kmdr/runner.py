@@ -196,9 +196,11 @@ def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[
     left = sorted((m for m in map(store.missing, tasks) if m is not None), key=_order)
     progress = Progress(len(left)) if left else None
     inside = {True: 0.0, False: 0.0}
+    done = 0
     walls = {True: Stopwatch(), False: Stopwatch()}
 
     def stage(serial: bool, how: Runner) -> None:
+        nonlocal done
         assert progress is not None
         mine = [task for task in left if task.serial == serial]
         if not mine:
@@ -214,6 +216,7 @@ def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[
                         busy.append(outcome.task)
                         continue
                     inside[serial] += outcome.seconds
+                    done += bool(outcome.rows)
                     progress.advance(outcome.rows)
                 mine = busy
 
@@ -232,7 +235,7 @@ def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[
             {
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "studies": sorted({task.study for task in left}),
-                "tasks": len(left),
+                "tasks_done": done,
                 "serial_seconds": walls[True].seconds,
                 "parallel_seconds": walls[False].seconds,
                 "n_jobs": runner.n_jobs,

@@ -16,6 +16,7 @@ import fcntl
 import io
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,7 +110,14 @@ class Store:
     @contextmanager
     def clock(self, alone: bool) -> Iterator[None]:
         """Hold the folder's clock: ``alone`` while serial times are taken, shared while other tasks run."""
-        with self._locked(_CLOCK, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+        mode = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        with self._locked(_CLOCK, mode | fcntl.LOCK_NB) as mine:
+            if mine:
+                yield
+                return
+        if alone:
+            print(f"waiting for another run on {self.folder} to pause, so that times are taken alone", file=sys.stderr)
+        with self._locked(_CLOCK, mode):
             yield
 
     @contextmanager

@@ -18,6 +18,7 @@ from kmdr.experiment import Experiment
 from kmdr.report.figures import save
 from kmdr.report.summary import read_rows
 from kmdr.runner import Runner, run_tasks
+from kmdr.store import Store
 from kmdr.task import Task
 
 
@@ -93,6 +94,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
     for _, group in groupby(sorted(jobs, key=where), key=where):
         together = list(group)
         out, runner = together[0].out, together[0].runner
+        Store(out)  # refuses a folder that cannot be written to
         tasks, missing = _tasks(together)
         if not tasks:
             raise UserError(" ".join(missing))

@@ -1,0 +1,126 @@
+"""Rows on disk: atomic, resumable, shared between processes."""
+
+import csv
+import multiprocessing
+import threading
+import time
+
+import pytest
+
+from kmdr.errors import UserError
+from kmdr.kmeans import Protocol
+from kmdr.store import Store, read_rows, write_atomically
+from kmdr.task import COLUMNS, Task
+
+
+def task(r_grid=(2, 5), serial=False, repeat=0, study="s"):
+    return Task(study, "toy", "hash", "", "random_sign", "{}", 3, r_grid, repeat, 0, Protocol(1, 9), serial)
+
+
+def row(of, r, objective=0.5, status="ok", concurrency=2):
+    shared = {"study": of.study, "dataset": of.dataset, "reducer": of.reducer, "k": 3, "repeat": of.repeat}
+    return {**shared, "r": r, "objective": objective if status == "ok" else "", "status": status, "error": "",
+            "concurrency": concurrency, "config_hash": of.config_hash, "data_sha256": "hash"}  # fmt: skip
+
+
+def test_missing_shrinks_to_what_has_no_finished_row(tmp_path):
+    store = Store(tmp_path)
+    assert store.missing(task()) == task()
+    store.add(task(), [row(task(), 2), row(task(), 5, status="failed")])
+    assert store.missing(task()).r_grid == (5,)
+    store.add(task(r_grid=(5,)), [row(task(), 5)])
+    assert store.missing(task()) is None
+    assert store.missing(task(r_grid=(2, 5, 7))).r_grid == (7,)
+    assert store.missing(task(repeat=1)).r_grid == (2, 5)
+
+
+def test_a_serial_time_is_not_had_from_a_row_timed_beside_others(tmp_path):
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    assert store.missing(task(serial=True)).r_grid == (2, 5)
+    store.add(task(serial=True), [row(task(), 2, concurrency=1), row(task(), 5, concurrency=1)])
+    assert store.missing(task(serial=True)) is None
+    assert [r["concurrency"] for r in store.merge()] == ["1", "1"]
+
+
+def test_the_table_has_each_trial_once_sorted_with_ratios_to_the_smallest_objective(tmp_path):
+    store = Store(tmp_path)
+    store.add(task(repeat=1), [row(task(repeat=1), 10, 0.3), row(task(repeat=1), 9, 0.1 + 0.2)])
+    store.add(task(), [row(task(), 2, 0.25), row(task(), 5, status="failed")])
+    store.add(task(r_grid=(5,)), [row(task(), 5, 0.5)])
+    store.add(task(study="t"), [row(task(study="t"), 2, 0.2)])
+    merged = store.merge()
+    assert [(r["study"], r["r"], r["repeat"], r["status"]) for r in merged] == [
+        ("s", "2", "0", "ok"), ("s", "5", "0", "ok"), ("s", "9", "1", "ok"), ("s", "10", "1", "ok"), ("t", "2", "0", "ok")
+    ]  # fmt: skip
+    assert [float(r["objective_ratio"]) for r in merged] == [0.25 / 0.2, 0.5 / 0.2, (0.1 + 0.2) / 0.2, 0.3 / 0.2, 1.0]
+    assert read_rows(tmp_path / "rows.csv") == merged
+    assert float(merged[2]["objective"]) == 0.1 + 0.2, "full precision"
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        assert tuple(next(csv.reader(file))) == COLUMNS
+
+
+def test_an_objective_of_zero_has_no_ratio(tmp_path):
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2, 0.0), row(task(), 5, 0.5)])
+    assert [r["objective_ratio"] for r in store.merge()] == ["", ""]
+
+
+def test_rows_of_another_version_are_refused(tmp_path):
+    store = Store(tmp_path)
+    path = store.path(task())
+    path.parent.mkdir(parents=True)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match="columns of this version"):
+        store.missing(task())
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _hold(folder, ready, release):
+    with Store(folder).claim(task(), wait=True), Store(folder).clock(alone=True):
+        ready.set()
+        release.wait(30)
+
+
+def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    ready, release = spawn.Event(), spawn.Event()
+    holder = spawn.Process(target=_hold, args=(tmp_path, ready, release))
+    holder.start()
+    assert ready.wait(60)
+    store = Store(tmp_path)
+    with store.claim(task(), wait=False) as mine:
+        assert not mine
+    with store.claim(task(repeat=1), wait=False) as mine:
+        assert mine
+    entered = threading.Event()
+
+    def enter():
+        with store.clock(alone=False):
+            entered.set()
+
+    waiting = threading.Thread(target=enter)
+    waiting.start()
+    time.sleep(0.2)
+    assert not entered.is_set()
+    holder.kill()  # nothing is released by the holder itself
+    holder.join()
+    waiting.join(30)
+    assert entered.is_set()
+    with store.claim(task(), wait=False) as mine:
+        assert mine
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="not a folder that can be written to"):
+        Store(tmp_path / "file")

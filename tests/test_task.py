@@ -1,0 +1,136 @@
+"""A task's rows are a function of its fields: of nothing before it, beside it or around it."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kmdr.datasets import Dataset
+from kmdr.kmeans import Protocol
+from kmdr.reducers import names
+from kmdr.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
+
+STAMP = Stamp(concurrency=1, threads=1, code_version="v", env_hash="e")
+
+
+def data(labelled=True):
+    rng = np.random.default_rng(1)
+    labels = np.arange(60) % 3
+    A = rng.standard_normal((60, 20)) + 3 * rng.standard_normal((3, 20))[labels]
+    A.flags.writeable = False
+    return Dataset("toy", A, labels if labelled else None, 3, "hash", "", "")
+
+
+def task(reducer="random_sign", r_grid=(2, 5, 9), repeat=0, seed=0, params="{}", **changes):
+    fields = {"k": 3, "protocol": Protocol(3, 50), "serial": False} | changes
+    return Task("s", "toy", "hash", "", reducer, params, r_grid=r_grid, repeat=repeat, seed=seed, **fields)
+
+
+def values(rows):
+    return [{key: value for key, value in row.items() if key not in TIME_COLUMNS} for row in rows]
+
+
+@pytest.mark.parametrize("reducer", names())
+def test_a_row_does_not_depend_on_which_others_were_asked_for(reducer):
+    together = values(run(task(reducer), data(), STAMP))
+    alone = [values(run(task(reducer, r_grid=(r,)), data(), STAMP))[0] for r in (9, 2, 5)]
+    assert sorted(alone, key=lambda row: row["r"]) == together
+    assert all(row["status"] == "ok" for row in together)
+
+
+def test_repetitions_and_seeds_give_other_rows():
+    rows = [values(run(task(repeat=repeat, seed=seed), data(), STAMP)) for repeat, seed in ((0, 0), (1, 0), (0, 1))]
+    objectives = [tuple(row["objective"] for row in group) for group in rows]
+    assert len(set(objectives)) == 3
+
+
+def test_all_reducers_and_all_r_start_from_the_same_points(monkeypatch):
+    seen = []
+    import kmdr.task as module
+
+    real = module.lloyd
+    monkeypatch.setattr(
+        module, "lloyd", lambda C, starts, limit: seen.append(starts.tolist()) or real(C, starts, limit)
+    )
+    for reducer in ("none", "random_sign", "svd"):
+        run(task(reducer, repeat=4), data(), STAMP)
+    first_repeat = len(seen)
+    run(task("none", repeat=5), data(), STAMP)
+    warm_up = [starts for starts in seen if len(starts) == 1]  # its protocol has a single start
+    runs = [starts for starts in seen[:first_repeat] if starts not in warm_up]
+    assert len(runs) == 9
+    assert all(starts == runs[0] for starts in runs)
+    assert seen[-1] != runs[0]
+
+
+def test_rows_say_what_they_are():
+    (row,) = run(task(r_grid=(5,)), data(), STAMP)
+    assert set(row) <= set(COLUMNS)
+    assert (row["n"], row["d"], row["nnz"], row["k"], row["r"]) == (60, 20, 1200, 3, 5)
+    assert (row["concurrency"], row["threads"], row["code_version"], row["env_hash"]) == (1, 1, "v", "e")
+    parts = row["prepare_seconds"] + row["reduce_seconds"] + row["cluster_seconds"]
+    assert row["total_seconds"] == pytest.approx(parts)
+    assert all(row[name] >= 0 for name in TIME_COLUMNS)
+
+
+def test_prepare_is_charged_in_full_to_every_r_but_counted_once():
+    rows = run(task("svd", params='{"rank":"k"}'), data(), STAMP)
+    assert len({row["prepare_seconds"] for row in rows}) == 1
+    spent = sum(row["reduce_seconds"] + row["cluster_seconds"] + row["score_seconds"] for row in rows)
+    assert seconds_inside(rows) == pytest.approx(spent + rows[0]["prepare_seconds"])
+
+
+def test_without_labels_p_is_empty_and_f_is_there():
+    rows = run(task(), data(labelled=False), STAMP)
+    assert all("accuracy" not in row and "nmi" not in row and 0 < row["objective"] < 1 for row in rows)
+
+
+def test_csr_and_dense_data_give_the_same_partition():
+    dense = data()
+    sparse = Dataset("toy", sp.csr_array(dense.A), dense.labels, 3, "hash", "", "")
+    for reducer in ("none", "random_sign", "sparse_embedding", "leverage"):
+        a, b = run(task(reducer), dense, STAMP), run(task(reducer), sparse, STAMP)
+        assert [row["objective"] for row in a] == pytest.approx([row["objective"] for row in b], rel=1e-10)
+
+
+def test_a_failed_trial_is_a_row_and_the_others_go_on(monkeypatch):
+    from kmdr.reducers.random_projection import RandomSign
+
+    real = RandomSign.reduce
+
+    def broken(self, A, r, rng, state):
+        if r == 5:
+            raise MemoryError("no room for\n  5 columns")
+        return real(self, A, r, rng, state)
+
+    monkeypatch.setattr(RandomSign, "reduce", broken)
+    rows = run(task(), data(), STAMP)
+    assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
+    assert rows[1]["error"] == "MemoryError: no room for 5 columns"
+    assert "objective" not in rows[1]
+
+
+def test_a_failure_in_the_shared_work_fails_every_r(monkeypatch):
+    from kmdr.reducers.leverage import LeverageScores
+
+    def broken(self, A, k, rng):
+        raise ValueError("no")
+
+    monkeypatch.setattr(LeverageScores, "prepare", broken)
+    rows = run(task("leverage"), data(), STAMP)
+    assert [(row["r"], row["status"], row["error"]) for row in rows] == [
+        (r, "failed", "ValueError: no") for r in (2, 5, 9)
+    ]
+
+
+def test_the_configuration_hash_covers_what_determines_a_row_and_nothing_else():
+    base = task()
+    same = [task(r_grid=(1,)), task(repeat=3), task(serial=True)]
+    other = [
+        task(seed=1), task("gaussian"), task(params='{"eps":0.5}'), task(k=4), task(protocol=Protocol(3, 51)),
+        task(protocol=Protocol(1, 50, "first_of_class")),
+    ]  # fmt: skip
+    assert {each.config_hash for each in same} == {base.config_hash}
+    assert len({each.config_hash for each in [base, *other]}) == 1 + len(other)
+    assert json.loads(json.dumps(base.config)) == base.config
