@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +120,11 @@ def _job(config: Config, overrides: Sequence[str]) -> Job:
                 f"study={study['name']} names its own {group}s, which {override!r} cannot change; "
                 f"use 'study.{group}s=[…]' instead"
             )
-    reducer_configs = _variants("reducer", study["reducers"])
-    return Job.from_configs(
-        [
-            {**config, "dataset": dataset, "reducer": reducer}
-            for dataset in _variants("dataset", study["datasets"])
-            for reducer in reducer_configs
-        ]
-    )
+    found = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
+    named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in found.items()}
+    shared = {**config, "study": {**study, **named}}
+    pairs = product(found["dataset"], found["reducer"])
+    return Job.from_configs([{**shared, "dataset": dataset, "reducer": reducer} for dataset, reducer in pairs])
 
 
 def compose(*overrides: str) -> Job:

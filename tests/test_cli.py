@@ -1,0 +1,223 @@
+"""The command line: every configuration composes and runs, every mistake gets one sentence and exit status 2."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kmdr import datasets, reducers
+from kmdr.cli import compose, main, study_names
+from kmdr.paths import CONF
+
+TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+
+
+def kmdr(monkeypatch, *arguments):
+    """Run the command line in this process; return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["kmdr", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code
+
+
+def stems(group):
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+# -- every configuration ---------------------------------------------------------------------------------------------
+
+
+def test_every_reducer_has_one_configuration_and_every_configuration_a_reducer():
+    assert stems("reducer") == reducers.names()
+
+
+@pytest.mark.parametrize("name", stems("reducer"))
+def test_every_reducer_runs_from_its_configuration(name, monkeypatch):
+    assert kmdr(monkeypatch, f"reducer={name}", *TINY) == 0
+    assert Path("results/runs/rows.csv").read_text().count(",ok,") in (1, 2)
+
+
+@pytest.mark.parametrize("name", stems("kmeans"))
+def test_every_protocol_runs(name, monkeypatch):
+    assert kmdr(monkeypatch, f"kmeans={name}", *TINY) == 0
+
+
+@pytest.mark.parametrize("name", stems("grid"))
+def test_every_grid_composes(name):
+    (experiment,) = compose(f"grid={name}").experiments
+    assert experiment.r_grid == tuple(sorted(set(experiment.r_grid)))
+    assert experiment.r_grid
+
+
+def test_the_grids_and_protocols_are_those_of_the_papers():
+    (bzmd15,) = compose("grid=bzmd15", "kmeans=bzmd15").experiments
+    assert bzmd15.r_grid == tuple(range(5, 101, 5))
+    assert (bzmd15.protocol.n_init, bzmd15.protocol.max_iter) == (5, 500)
+    (lf20,) = compose("grid=lf20", "kmeans=lf20").experiments
+    assert lf20.r_grid == tuple(range(5, 301, 5))
+    assert lf20.protocol.start == "first_of_class"
+    (bmd09,) = compose("kmeans=bmd09").experiments
+    assert (bmd09.protocol.n_init, bmd09.protocol.max_iter) == (30, 30)
+
+
+@pytest.mark.parametrize("name", stems("runner"))
+def test_every_runner_composes(name):
+    assert compose(f"runner={name}").runner.threads == 1
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_every_dataset_of_the_registry_can_be_named(name):
+    (experiment,) = compose(f"dataset={name}").experiments
+    assert experiment.dataset == name
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_composes_with_datasets_and_reducers_that_exist(name):
+    job = compose(f"study={name}")
+    assert job.study["name"] == name
+    pairs = {(each.dataset, each.reducer) for each in job.experiments}
+    assert len(pairs) == len(job.study["datasets"]) * len(job.study["reducers"])
+    assert {each.study for each in job.experiments} == {name}
+    assert all(each.timing_repeats >= 1 for each in job.experiments), "a study that plots time takes it alone"
+
+
+def test_a_study_is_the_papers_protocol_and_can_be_narrowed():
+    job = compose("study=bzmd15_fig1", "study.datasets=[{synth: {n: 40}}]", "study.reducers=[none,{svd: {rank: r}}]")
+    assert [(each.dataset, each.options["n"], each.reducer, each.params) for each in job.experiments] == [
+        ("synth", 40, "none", {}),
+        ("synth", 40, "svd", {"rank": "r"}),
+    ]
+    assert {each.repeats for each in job.experiments} == {5}
+
+
+def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
+    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "r_grid=[2,3]", "repeats=2", "timing_repeats=1"]
+    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner.n_jobs=1", "study.note=a note") == 0
+    figures = Path("results/runs/figures")
+    assert sorted(path.name for path in figures.iterdir()) == [f"bzmd15_fig1.{kind}" for kind in ("csv", "pdf", "png")]
+    assert "bzmd15_fig1.pdf" in capsys.readouterr().out
+
+
+def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):
+    assert kmdr(monkeypatch, "-m", "reducer=none,svd", "seed=0,1", *TINY, "out=o") == 0
+    rows = Path("o/rows.csv").read_text().splitlines()
+    assert len(rows) == 1 + 4
+    assert Path("o/runs.jsonl").read_text().count("\n") == 1
+
+
+def test_glob_takes_every_reducer(monkeypatch):
+    assert kmdr(monkeypatch, "-m", "reducer=glob(*)", *TINY, "out=o") == 0
+    text = Path("o/rows.csv").read_text()
+    assert all(f",{name}," in text for name in reducers.names())
+
+
+def test_any_folder_of_results_can_be_drawn(monkeypatch, capsys):
+    assert kmdr(monkeypatch, *TINY, "out=o") == 0
+    assert kmdr(monkeypatch, "figures", "o") == 0
+    assert sorted(path.suffix for path in Path("o/figures").iterdir()) == [".csv", ".pdf", ".png"]
+
+
+def test_list_shows_what_there_is(monkeypatch, capsys):
+    assert kmdr(monkeypatch, "list") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in (*datasets.names(), *reducers.names(), *study_names()))
+    assert kmdr(monkeypatch, "list", "studies") == 0
+    assert "reducers" not in capsys.readouterr().out
+
+
+def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatch, capsys):
+    def nowhere(name, options):
+        if name == "usps":
+            raise datasets.UnavailableError("dataset usps could not be had; put usps_all.mat somewhere")
+        return real(name, options)
+
+    real = datasets.prepare
+    monkeypatch.setattr("kmdr.studies.datasets.prepare", nowhere)
+    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
+    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner.n_jobs=1") == 0
+    assert "put usps_all.mat somewhere" in capsys.readouterr().err
+    assert kmdr(monkeypatch, "dataset=usps", "r_grid=[2]", "out=o") == 2
+    assert "put usps_all.mat somewhere" in capsys.readouterr().err
+
+
+# -- every mistake ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["dataset=synht"], "no dataset is named 'synht'; did you mean 'synth'? valid: "),
+        (["reducer=random_sgn"], "no reducer is named 'random_sgn'; did you mean 'random_sign'? valid: approx_svd, "),
+        (["study=bzmd15_fig7"], "no study is named 'bzmd15_fig7'; did you mean 'bzmd15_fig"),
+        (["runner=lokky"], "did you mean 'loky'?"),
+        (["repeat=3"], "no setting is named 'repeat'; did you mean 'repeats'?"),
+        (["+repeat=3"], "no setting is named 'repeat'; did you mean 'repeats'?"),
+        (["kmeans.n_int=3"], "did you mean 'kmeans.n_init'?"),
+        (["reducer=svd", "reducer.rnk=r"], "did you mean 'reducer.rank'?"),
+        (["+reducer.rank=r"], "reducer random_sign takes no parameters, but was given 'rank'"),
+        (["reducer=svd", "reducer.rank=q"], "rank = 'q' is not one of k, r"),
+        (["reducer=leverage_approx", "reducer.eps=1"], "eps = 1 is outside 0 < eps < 1"),
+        (["runner.backend=slurm"], "runner.backend = 'slurm' is not one of loky, sequential, dask, ray"),
+        (["r_grid=[0]"], "r_grid has 0"),
+        (["r_grid=[5,-1]"], "r_grid has -1"),
+        (["r_grid=[2.5]"], "r_grid has 2.5"),
+        (["r_grid=[]"], "r_grid is empty"),
+        (["r_grid=[5"], "'r_grid=[5' cannot be read"),
+        (["repeats=0"], "repeats = 0 is not a whole number of at least 1"),
+        (["repeats=-3"], "repeats = -3 is not a whole number of at least 1"),
+        (["repeats=many"], "repeats = 'many' is not a whole number"),
+        (["repeats=true"], "repeats = True is not a whole number"),
+        (["timing_repeats=-1"], "timing_repeats = -1 is not a whole number of at least 0"),
+        (["seed=-1"], "seed = -1 is not a whole number of at least 0"),
+        (["k=0"], "k = 0 is not a whole number of at least 1"),
+        (["k=41"], "k = 41 clusters cannot be made of n = 40 points"),
+        (["kmeans.n_init=0"], "kmeans.n_init = 0 is not a whole number of at least 1"),
+        (["kmeans.max_iter=1.5"], "kmeans.max_iter = 1.5 is not a whole number of at least 1"),
+        (["kmeans.start=first_of_class"], "is one start, not kmeans.n_init = 5"),
+        (["kmeans=lf20", "k=3"], "gives 2 centres, one a class, but k = 3"),
+        (["runner.n_jobs=0"], "runner.n_jobs = 0 is not a whole number of at least 1"),
+        (["runner.threads=0"], "runner.threads = 0 is not a whole number of at least 1"),
+        (["dataset.n=0"], "option n of dataset 'synth' is 0"),
+        (["reducer=laplacian_score", "r_grid=[5,13]"], "r = 13 is more than the 12 features"),
+        (["reducer=laplacian_score", "reducer.n_neighbors=40"], "n_neighbors = 40 needs more points than the 40"),
+        (["reducer=svd", "reducer.rank=r", "r_grid=[13]"], "r = 13 is more than the 12 singular vectors"),
+        (["-m", "reducer=none,svd,nosuch"], "no reducer is named 'nosuch'"),
+        (["-m", "reducer=none,laplacian_score", "r_grid=[13]"], "r = 13 is more than the 12 features"),
+        (["dataset=synth,usps"], "kmdr -m"),
+        (["out=file"], "file"),
+        (["-m", "seed=1,2", "out=file"], "file"),
+        (["study=bzmd15_fig1", "reducer=svd"], "use 'study.reducers=[…]' instead"),
+        (["study=bzmd15_fig1", "study.datasets=[synht]"], "did you mean 'synth'?"),
+        (["study=bzmd15_fig1", "study.reducers=[{svd: {rnk: r}}]"], "did you mean 'rank'?"),
+        (["study=bzmd15_fig1", "study.reducers=[]"], "no reducers; name at least one"),
+        (["lits"], "no command is named 'lits'; did you mean 'list'?"),
+        (["list", "dataset"], "did you mean 'datasets'?"),
+        (["figures"], "takes one folder of results"),
+        (["figures", "nowhere"], "nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_gets_one_sentence_and_status_2_before_any_work(arguments, sentence, monkeypatch, capsys):
+    Path("file").write_text("in the way")
+    tiny = [] if "study" in arguments[0] or "=" not in "".join(arguments) or "dataset=" in "".join(arguments) else TINY
+    given = {text.partition("=")[0] for text in arguments}
+    rest = [text for text in tiny if text.partition("=")[0] not in given]
+    assert kmdr(monkeypatch, *arguments, *rest) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("kmdr: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert not out
+    assert not list(Path().glob("**/rows.csv"))
+
+
+def test_python_m_kmdr_says_its_version():
+    done = subprocess.run([sys.executable, "-m", "kmdr", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("kmdr ")
