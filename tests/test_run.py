@@ -161,8 +161,9 @@ def test_a_failure_is_told_and_kept_as_a_row_and_tried_again(cache, tmp_path):
     arguments = ["dataset.n=60", "dataset.d=30", "r_grid=[2,3]", "repeats=2", "runner.n_jobs=1", f"out={tmp_path}/o"]
     environment = {**os.environ, "KMDR_CACHE": str(cache)}
     done = subprocess.run(
-        [sys.executable, str(module), *arguments], env=environment, capture_output=True, text=True, timeout=120
-    )
+        [sys.executable, str(module), *arguments],
+        check=False, env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.count("failed: synth random_sign r=3 repeat=0: ValueError: three is out") == 1
     statuses = [(row["r"], row["status"]) for row in table(tmp_path / "o")]

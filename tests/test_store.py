@@ -51,7 +51,8 @@ def test_the_table_has_each_trial_once_sorted_with_ratios_to_the_smallest_object
     store.add(task(study="t"), [row(task(study="t"), 2, 0.2)])
     merged = store.merge()
     assert [(r["study"], r["r"], r["repeat"], r["status"]) for r in merged] == [
-        ("s", "2", "0", "ok"), ("s", "5", "0", "ok"), ("s", "9", "1", "ok"), ("s", "10", "1", "ok"), ("t", "2", "0", "ok")
+        ("s", "2", "0", "ok"), ("s", "5", "0", "ok"), ("s", "9", "1", "ok"), ("s", "10", "1", "ok"),
+        ("t", "2", "0", "ok"),
     ]  # fmt: skip
     assert [float(r["objective_ratio"]) for r in merged] == [0.25 / 0.2, 0.5 / 0.2, (0.1 + 0.2) / 0.2, 0.3 / 0.2, 1.0]
     assert read_rows(tmp_path / "rows.csv") == merged

