@@ -1,7 +1,8 @@
-"""The one kind of error that a user can mend."""
+"""The one kind of error that a user can mend, and the checks that many places share."""
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class UserError(Exception):
@@ -28,3 +29,15 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UserError(f"no {what} is named {str(value)!r}; {hint}valid: {', '.join(names)}")
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return ``value`` when it is a whole number of at least ``least``.
+
+    Raises
+    ------
+    UserError
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} = {value!r} is not a whole number of at least {least}; give one")
+    return value

@@ -7,23 +7,10 @@ from typing import Any
 
 from kmdr import reducers
 from kmdr.datasets import Dataset
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, unknown, whole_number
 from kmdr.kmeans import Protocol, starting_rows
 from kmdr.seeding import generator
 from kmdr.task import Task, canonical
-
-
-def whole_number(config: Mapping[str, Any], name: str, least: int) -> int:
-    """Return an entry that must be a whole number of at least ``least``.
-
-    Raises
-    ------
-    UserError
-    """
-    value = config[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} = {value!r} is not a whole number of at least {least}; give one")
-    return value
 
 
 def _grid(value: Any) -> tuple[int, ...]:
@@ -98,8 +85,8 @@ class Experiment:
             if name not in SETTINGS:
                 raise unknown("setting", name, SETTINGS)
         dataset, reducer = dict(config["dataset"]), dict(config["reducer"])
-        repeats = whole_number(config, "repeats", 1)
-        timing_repeats = whole_number(config, "timing_repeats", 0)
+        repeats = whole_number("repeats", config["repeats"], 1)
+        timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducer.pop("name"), reducer
         reducers.make(name, params)
         return cls(
@@ -108,11 +95,11 @@ class Experiment:
             options=dataset,
             reducer=name,
             params=params,
-            k=None if config["k"] is None else whole_number(config, "k", 1),
+            k=None if config["k"] is None else whole_number("k", config["k"], 1),
             r_grid=_grid(config["r_grid"]),
             repeats=repeats,
             timing_repeats=min(timing_repeats, repeats),
-            seed=whole_number(config, "seed", 0),
+            seed=whole_number("seed", config["seed"], 0),
             protocol=_protocol(config["kmeans"]),
         )
 

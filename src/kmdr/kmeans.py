@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numba
 import numpy as np
 
-from kmdr.errors import UserError
+from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix
 from kmdr.metrics import residual
 
@@ -45,9 +45,7 @@ class Protocol:
 
     def __post_init__(self) -> None:
         for name in ("n_init", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"kmeans.{name} = {value!r} is not a whole number of at least 1; give one")
+            whole_number(f"kmeans.{name}", getattr(self, name), 1)
         if self.start not in STARTS:
             raise UserError(f"kmeans.start = {self.start!r} is not one of {', '.join(STARTS)}; choose one of them")
         if self.start == "first_of_class" and self.n_init != 1:

@@ -55,7 +55,7 @@ def residual(A: Matrix, labels: Dense) -> float:
     members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(k, n))
     sums = members @ A.astype(np.float64, copy=False)
     within = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() / np.maximum(counts, 1)
-    return float(squared_frobenius(A) - within.sum())
+    return max(float(squared_frobenius(A) - within.sum()), 0.0)  # rounding may take a perfect fit below zero
 
 
 def objective(A: Matrix, labels: Dense, total: float | None = None) -> float:

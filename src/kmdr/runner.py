@@ -16,8 +16,7 @@ from typing import Any
 import joblib
 
 from kmdr.datasets import Dataset, open_prepared
-from kmdr.errors import UserError
-from kmdr.experiment import whole_number
+from kmdr.errors import UserError, whole_number
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import Store
@@ -60,8 +59,8 @@ class Runner:
             raise UserError(f"runner.backend = {backend!r} is not one of {', '.join(BACKENDS)}; choose one of them")
         n_jobs, threads = config["n_jobs"], config["threads"]
         if n_jobs != -1:
-            whole_number({"runner.n_jobs": n_jobs}, "runner.n_jobs", 1)
-        whole_number({"runner.threads": threads}, "runner.threads", 1)
+            whole_number("runner.n_jobs", n_jobs, 1)
+        whole_number("runner.threads", threads, 1)
         workers = 1 if backend == "sequential" else joblib.cpu_count() if n_jobs == -1 else n_jobs
         return cls(backend, workers, threads, config.get("address"))
 

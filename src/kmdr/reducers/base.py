@@ -103,6 +103,6 @@ def open_unit_interval(value: float, name: str) -> float:
     ------
     UserError
     """
-    if not 0 < value < 1:
-        raise UserError(f"{name} = {value} is outside 0 < {name} < 1; the papers use 1/3")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise UserError(f"{name} = {value!r} is outside 0 < {name} < 1; the papers use 1/3")
     return value
