@@ -4,7 +4,8 @@ Every start begins at given rows of the data. An iteration assigns each point to
 index), then moves each centre to the mean of its points; it ends when no assignment changes (strict convergence) or
 after ``max_iter`` iterations. A cluster that loses all its points is treated as MATLAB's ``'singleton'`` does: the
 point farthest from its own, just updated, centre becomes the new centre and leaves its cluster, whose mean is
-recomputed; a point that is alone in its cluster is not taken.
+recomputed; a point that is alone in its cluster is not taken. Where refilling no longer lowers the sum of squares, as
+with fewer distinct points than clusters, the run has converged too (MATLAB's test for a cycle).
 """
 
 from collections.abc import Sequence
@@ -263,6 +264,7 @@ def _one_start(points: _Points, rows: Dense, max_iter: int) -> tuple[Dense, floa
     distance = np.empty(points.n)
     sums, counts = np.zeros((k, points.r)), np.zeros(k, dtype=np.int64)
     converged = False
+    refilled = np.inf
     iteration = 0
     while not converged and iteration < max_iter:
         iteration += 1
@@ -278,6 +280,8 @@ def _one_start(points: _Points, rows: Dense, max_iter: int) -> tuple[Dense, floa
             labels[:] = nearest
         if not converged and not counts.all():
             _fill_empty(points, labels, sums, counts)
+            before, refilled = refilled, residual(points.C, labels)
+            converged = refilled >= before
         centres = sums / np.maximum(counts, 1)[:, None]
     return labels, residual(points.C, labels), iteration, converged
 

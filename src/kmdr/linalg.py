@@ -70,6 +70,8 @@ def _gram_eigh(G: Dense, k: int) -> tuple[Dense, Dense]:
 def _lanczos(A: Matrix, k: int) -> Dense:
     """Top ``k`` right singular vectors by ARPACK, from a fixed start so that the result is a function of ``A``."""
     v0 = np.random.default_rng(0).standard_normal(min(A.shape))
+    if squared_frobenius(A) == 0:
+        return np.eye(A.shape[1], k)  # any orthonormal columns; ARPACK refuses a zero matrix
     _, s, Vt = scipy.sparse.linalg.svds(A, k=k, v0=v0, solver="arpack", return_singular_vectors="vh")
     return np.asarray(Vt[np.argsort(s)[::-1]].T)
 

@@ -74,7 +74,8 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     shift = mean**2 * degree.sum()
     scale = squares - shift
     scores = np.ones(A.shape[1])
-    varies = scale >= _CONSTANT
+    # Of two equal sums only rounding is left, n·eps of their size at the most.
+    varies = scale >= np.maximum(_CONSTANT, len(degree) * np.finfo(np.float64).eps * squares)
     scores[varies] = 1.0 - (cross - shift)[varies] / scale[varies]
     return scores
 

@@ -1,0 +1,59 @@
+"""Random numbers and statistical checks that several test files share.
+
+Every test that takes ``rng`` gets a generator of its own, seeded by the test's name and ``KMDR_TEST_SEED`` (default 0).
+Statistical checks are sized so that at a fresh seed each raises a false alarm with probability below 1e-6.
+"""
+
+import math
+import os
+import zlib
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+
+@pytest.fixture
+def rng(request):
+    seed = int(os.environ.get("KMDR_TEST_SEED", "0"))
+    return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.split("::")[-1].encode())])
+
+
+@pytest.fixture(scope="session")
+def assert_frequencies():
+    """Pearson's chi-square test of counts against probabilities, at the nominal level 1e-8.
+
+    Cells of an expectation below 500 are pooled, from the rarest up, until the pool reaches 500. At 1e-8 a cell is
+    z = 5.7 deviations out, where the skewness of a Poisson count of mean 500 changes its normal tail by a factor
+    exp(z³/(6√500)) ≈ 4, so the true level is below 1e-7.
+    """
+
+    def check(counts, p):
+        counts, p = np.ravel(counts), np.ravel(p)
+        assert counts.shape == p.shape
+        assert abs(p.sum() - 1) < 1e-9
+        order = np.argsort(p)
+        counts, expected = counts[order], counts.sum() * p[order]
+        while len(counts) > 1 and expected[0] < 500:
+            counts = np.r_[counts[0] + counts[1], counts[2:]]
+            expected = np.r_[expected[0] + expected[1], expected[2:]]
+        assert len(counts) > 1, "too few draws"
+        statistic = ((counts - expected) ** 2 / expected).sum()
+        assert statistic <= chi2.isf(1e-8, len(counts) - 1)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def bernstein():
+    """Half-width h with P(|mean of N − expectation| ≥ h) ≤ level, by Bernstein's inequality.
+
+    Independent terms of variance ≤ v with |term − expectation| ≤ b:
+    P ≤ 2 exp(−N h²/(2v + 2bh/3)); solved for h.
+    """
+
+    def half_width(N, v, b, level=1e-7):
+        x = math.log(2 / level) / N
+        return b * x / 3 + np.sqrt((b * x / 3) ** 2 + 2 * v * x)
+
+    return half_width

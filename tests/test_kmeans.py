@@ -1,0 +1,336 @@
+"""Lloyd against scikit-learn and against a plain reading of its docstring."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+
+from kmdr.errors import UserError
+from kmdr.kmeans import Protocol, lloyd, starting_rows
+
+
+def read_only(A):
+    for part in (A.data, A.indices, A.indptr) if sp.issparse(A) else (A,):
+        part.flags.writeable = False
+    return A
+
+
+def draw_starts(rng, n, k, n_init=1):
+    return np.array([rng.choice(n, size=k, replace=False) for _ in range(n_init)])
+
+
+def sklearn_lloyd(C, rows):
+    C = np.asarray(C, dtype=np.float64)
+    return KMeans(len(rows), algorithm="lloyd", tol=0, n_init=1, init=C[rows], max_iter=1000).fit(C)
+
+
+def within(C, labels):
+    return sum(((C[labels == c] - C[labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(labels))
+
+
+def plain_lloyd(C, rows, max_iter):
+    """The module's docstring, word for word, without any of its economies; counts the refilled clusters too."""
+    k, refills, refilled = len(rows), 0, np.inf
+    centres, labels = C[rows].copy(), np.full(len(C), -1)
+    for iteration in range(1, max_iter + 1):
+        nearest = ((C[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        if np.array_equal(nearest, labels):
+            return labels, iteration, True, refills
+        labels = nearest
+        for c in range(k):
+            if (labels == c).any():
+                centres[c] = C[labels == c].mean(axis=0)
+        empties = [c for c in range(k) if not (labels == c).any()]
+        for empty in empties:
+            refills += 1
+            own = ((C - centres[labels]) ** 2).sum(axis=1)
+            own[np.bincount(labels, minlength=k)[labels] < 2] = -1
+            taken = own.argmax()
+            source, labels[taken] = labels[taken], empty
+            centres[empty] = C[taken]
+            centres[source] = C[labels == source].mean(axis=0)
+        if empties:
+            before, refilled = refilled, within(C, labels)
+            if refilled >= before:
+                return labels, iteration, True, refills
+    return labels, max_iter, False, refills
+
+
+def starts_without_empty_clusters(C, k, rng, n_init=1):
+    """Starts from which no cluster loses its points: scikit-learn refills by another rule."""
+    found = []
+    while len(found) < n_init:
+        rows = draw_starts(rng, len(C), k)[0]
+        if plain_lloyd(np.asarray(C, dtype=np.float64), rows, 1000)[3] == 0:
+            found.append(rows)
+    return np.array(found)
+
+
+SHAPES = [
+    (1, 1, 1),
+    (2, 3, 2),
+    (40, 1, 3),
+    (40, 2, 1),
+    (40, 5, 40),
+    (150, 1, 8),
+    (150, 300, 6),  # wider than the transposed copy
+    (200, 256, 5),
+    (200, 257, 5),
+    (600, 20, 25),
+    (8192, 2, 3),
+    (8193, 3, 4),  # one point more than a block
+    (20000, 4, 7),
+]
+
+
+@pytest.mark.parametrize(("n", "r", "k"), SHAPES)
+@pytest.mark.parametrize("kind", ["float64", "float32", "fortran", "csr", "csr32"])
+def test_lloyd_equals_scikit_learn(kind, n, r, k, rng):
+    dense = rng.standard_normal((n, r)) + 3 * rng.standard_normal((5, r))[rng.integers(5, size=n)] + 1
+    if kind.startswith("csr"):
+        dense *= rng.random((n, r)) < 0.7
+        dense[dense.any(axis=1) == 0] = rng.standard_normal((int((dense.any(axis=1) == 0).sum()), r))
+    if kind in ("float32", "csr32"):
+        dense = dense.astype(np.float32)
+    C = {"fortran": np.asfortranarray, "csr": sp.csr_array, "csr32": sp.csr_array}.get(kind, np.copy)(dense)
+    rows = starts_without_empty_clusters(dense, k, rng)
+    found = lloyd(read_only(C), rows, max_iter=1000)
+    model = sklearn_lloyd(dense, rows[0])
+    np.testing.assert_array_equal(found.labels, model.labels_)
+    # With a cluster a point no centre ever moves: scikit-learn stops there, kmdr sees first that no label changes.
+    assert found.n_iter == (2 if k == n else model.n_iter_)
+    scale = float(np.sum(np.asarray(dense, dtype=np.float64) ** 2))
+    assert found.inertia == pytest.approx(within(dense.astype(np.float64), found.labels), rel=1e-9, abs=1e-13 * scale)
+    assert found.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-13 * scale)
+    assert found.n_init_failed == 0
+    assert found.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_many_small_random_runs_equal_scikit_learn(layout, rng):
+    for _ in range(60):
+        n, r, k = int(rng.integers(10, 120)), int(rng.integers(1, 9)), int(rng.integers(1, 8))
+        C = rng.random((n, r))
+        rows = starts_without_empty_clusters(C, k, rng)
+        found, model = lloyd(layout(C), rows, max_iter=1000), sklearn_lloyd(C, rows[0])
+        np.testing.assert_array_equal(found.labels, model.labels_)
+        assert found.n_iter == model.n_iter_
+        assert found.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-12)
+
+
+def test_far_from_the_origin_the_partition_is_the_same(rng):
+    # Multiples of 2^-16: the shift is exact.
+    C = np.round(rng.standard_normal((300, 4)) * 2**16) / 2**16
+    rows = draw_starts(rng, 300, 5, 3)
+    near, far = lloyd(C, rows, 500), lloyd(C + 2.0**24, rows, 500)
+    np.testing.assert_array_equal(near.labels, far.labels)
+    assert far.inertia == pytest.approx(near.inertia, rel=1e-9)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_objective_never_rises_with_more_iterations(layout, rng):
+    for k in (2, 5, 12):
+        C = rng.random((400, 3))
+        rows = draw_starts(rng, 400, k)
+        inertias = [lloyd(layout(C), rows, max_iter).inertia for max_iter in range(1, 25)]
+        assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(inertias))
+        assert inertias[-1] < inertias[0]
+
+
+def test_the_start_of_smallest_inertia_is_kept(rng):
+    C = rng.standard_normal((120, 3))
+    rows = starts_without_empty_clusters(C, 6, rng, 15)
+    models = [sklearn_lloyd(C, start) for start in rows]
+    best = int(np.argmin([model.inertia_ for model in models]))
+    found = lloyd(C, rows, 1000)
+    np.testing.assert_array_equal(found.labels, models[best].labels_)
+    assert found.inertia == pytest.approx(models[best].inertia_, rel=1e-10)
+    assert found.n_iter == models[best].n_iter_
+    # A list of arrays is as good as a matrix.
+    np.testing.assert_array_equal(lloyd(C, list(rows), 1000).labels, found.labels)
+
+
+def test_ties_between_starts_go_to_the_first():
+    # A square has two best halvings of equal inertia; each start converges to its own at once.
+    square = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+    left_right, down_up = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    # Row 0 against row 2: points 1 and 3 follow the nearest. Row 0 against row 1: points 2 and 3 do.
+    np.testing.assert_array_equal(lloyd(square, [[0, 2], [0, 1]], 50).labels, left_right)
+    np.testing.assert_array_equal(lloyd(square, [[0, 1], [0, 2]], 50).labels, down_up)
+    np.testing.assert_array_equal(lloyd(square, [[2, 0], [0, 2]], 50).labels, 1 - left_right)
+
+
+def test_ties_between_centres_go_to_the_lowest_index():
+    # The middle point is as near to either start.
+    line = np.array([[-2.0], [0.0], [2.0]])
+    np.testing.assert_array_equal(lloyd(line, [[0, 2]], 50).labels, [0, 0, 1])
+    np.testing.assert_array_equal(lloyd(line, [[2, 0]], 50).labels, [1, 0, 0])
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5, 8, 1000])
+def test_starts_that_did_not_converge_are_counted(max_iter, rng):
+    C = rng.standard_normal((150, 3))
+    rows = starts_without_empty_clusters(C, 4, rng, 20)
+    # The number of iterations that strict convergence takes, the idle last one included.
+    needed = [sklearn_lloyd(C, start).n_iter_ for start in rows]
+    found = lloyd(C, rows, max_iter)
+    assert found.n_init_failed == sum(iterations > max_iter for iterations in needed)
+    assert found.n_iter <= max_iter
+    if max_iter == 1:
+        assert found.n_init_failed == 20  # no assignment can be known to repeat
+
+
+def test_one_iteration_assigns_to_the_starts(rng):
+    C = rng.standard_normal((80, 4))
+    rows = draw_starts(rng, 80, 5)
+    nearest = ((C[:, None] - C[rows[0]]) ** 2).sum(axis=2).argmin(axis=1)
+    found = lloyd(C, rows, 1)
+    np.testing.assert_array_equal(found.labels, nearest)
+    assert found.inertia == pytest.approx(within(C, nearest), rel=1e-12)
+
+
+def points_with_copies(rng, distinct, copies, r):
+    """Dyadic points whose mean is exactly 0, each several times: copies tie exactly and centring changes nothing."""
+    half = np.round(rng.standard_normal((distinct, r)) * 2**12) / 2**12
+    C = np.repeat(np.vstack([half, -half]), copies, axis=0)
+    return C[rng.permutation(len(C))]
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_empty_clusters_are_refilled_as_the_docstring_says(layout, rng):
+    refilled = unsettled = 0
+    for _ in range(200):
+        C = points_with_copies(rng, int(rng.integers(3, 9)), int(rng.integers(2, 4)), 2)
+        k = int(rng.integers(2, 7))
+        rows = draw_starts(rng, len(C), k)
+        labels, n_iter, converged, refills = plain_lloyd(C, rows[0], 40)
+        found = lloyd(layout(C), rows, 40)
+        np.testing.assert_array_equal(found.labels, labels)
+        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+        assert found.inertia == pytest.approx(within(C, labels), rel=1e-9, abs=1e-12)
+        assert len(np.unique(found.labels)) == k
+        refilled += refills > 0
+        unsettled += not converged
+    assert refilled > 50  # the case is there, in a quarter of the runs at least
+    assert unsettled < 50
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_empty_cluster_by_hand(layout):
+    # Both centres at 0; the second loses the tie. All points join cluster 0, whose centre becomes (0+0+0+8)/4 = 2; the
+    # farthest point from it, 8, becomes cluster 1 and all is settled in the next iteration.
+    C = np.array([[0.0], [0.0], [0.0], [8.0]]) - 2
+    found = lloyd(layout(C), [[0, 1]], 10)
+    np.testing.assert_array_equal(found.labels, [0, 0, 0, 1])
+    assert (found.n_iter, found.n_init_failed) == (2, 0)
+    assert found.inertia == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_a_point_alone_in_its_cluster_is_not_taken(layout):
+    # Clusters: the point 30 alone; −10, 2×(−11) and 2 more starts on the copies of −11, of which one stays empty.
+    C = np.array([[33.0], [-11.0], [-11.0], [-11.0]])
+    found = lloyd(layout(C), [[0, 1, 2]], 1)
+    # The farthest point from its own centre is any copy of −11 (all at distance 0, as is 33, which may not be taken).
+    np.testing.assert_array_equal(found.labels, [0, 2, 1, 1])
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.0])
+def test_identical_points_make_k_clusters_of_inertia_zero(layout, value):
+    C = np.full((9, 3), value)
+    found = lloyd(layout(C), [[0, 4, 8]], 20)
+    assert set(found.labels) == {0, 1, 2}
+    assert found.inertia == pytest.approx(0, abs=1e-13)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 12])
+def test_no_cluster_is_ever_empty(layout, max_iter, rng):
+    # On a coarse grid with many copies, with fewer distinct points than clusters at times.
+    for _ in range(20):
+        C = rng.integers(-1, 2, size=(30, 2)).astype(float)
+        k = int(rng.integers(1, 31))
+        found = lloyd(layout(C), draw_starts(rng, 30, k), max_iter)
+        np.testing.assert_array_equal(np.unique(found.labels), np.arange(k))
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_a_run_is_reproducible_and_leaves_its_input_alone(layout, rng):
+    C = layout(rng.random((60, 4)))
+    before, rows = C.copy(), draw_starts(rng, 60, 5, 4)
+    starts = rows.copy()
+    one, two = lloyd(C, rows, 100), lloyd(C, rows, 100)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    assert one.inertia == two.inertia
+    assert abs(C - before).max() == 0
+    np.testing.assert_array_equal(rows, starts)
+
+
+def test_no_start_is_an_error():
+    with pytest.raises(ValueError, match="no start"):
+        lloyd(np.zeros((3, 1)), [], 5)
+
+
+def test_starting_rows_are_distinct_rows_of_the_data(rng):
+    for n, k in [(1, 1), (5, 5), (100, 7)]:
+        rows = starting_rows(Protocol(n_init=30, max_iter=1), n, k, None, rng)
+        assert rows.shape == (30, k)
+        assert rows.dtype == np.int64
+        assert rows.min() >= 0
+        assert rows.max() < n
+        assert all(len(set(row)) == k for row in rows.tolist())
+
+
+def test_starting_rows_are_uniform_over_ordered_choices(rng, assert_frequencies):
+    rows = starting_rows(Protocol(n_init=40_000, max_iter=1), 5, 3, None, rng)
+    codes = {choice: i for i, choice in enumerate(itertools.permutations(range(5), 3))}
+    counts = np.bincount([codes[tuple(row)] for row in rows.tolist()], minlength=60)
+    assert_frequencies(counts, np.full(60, 1 / 60))  # 667 a cell
+
+
+def test_starts_are_independent_of_each_other(rng, assert_frequencies):
+    rows = starting_rows(Protocol(n_init=40_000, max_iter=1), 5, 2, None, rng)
+    for position in (0, 1):
+        pairs = 5 * rows[0::2, position] + rows[1::2, position]
+        assert_frequencies(np.bincount(pairs, minlength=25), np.full(25, 1 / 25))  # 800 a cell
+
+
+def test_more_clusters_than_points_are_refused(rng):
+    with pytest.raises(UserError, match=r"k = 4 .* n = 3"):
+        starting_rows(Protocol(1, 1), 3, 4, None, rng)
+
+
+def test_first_of_class_takes_the_first_row_of_each_class(rng):
+    protocol = Protocol(1, 10, "first_of_class")
+    truth = np.array([3, 1, 1, 3, 0, 0, 1])
+    rows = starting_rows(protocol, 7, 3, truth, rng)
+    np.testing.assert_array_equal(rows, [[0, 1, 4]])
+    assert rows.dtype == np.int64
+    before = rng.bit_generator.state
+    starting_rows(protocol, 7, 3, truth, rng)
+    assert rng.bit_generator.state == before
+
+
+def test_first_of_class_refuses_what_it_cannot_serve(rng):
+    protocol = Protocol(1, 10, "first_of_class")
+    with pytest.raises(UserError, match="labels"):
+        starting_rows(protocol, 7, 3, None, rng)
+    with pytest.raises(UserError, match=r"2 centres.* k = 3"):
+        starting_rows(protocol, 4, 3, np.array([0, 1, 0, 1]), rng)
+
+
+@pytest.mark.parametrize("name", ["n_init", "max_iter"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, 5.0, True, "3", None])
+def test_protocol_refuses_what_is_no_positive_whole_number(name, value):
+    with pytest.raises(UserError, match=name):
+        Protocol(**({"n_init": 1, "max_iter": 1} | {name: value}))
+
+
+def test_protocol_refuses_unknown_and_repeated_deterministic_starts():
+    with pytest.raises(UserError, match=r"plus.*sample.*first_of_class"):
+        Protocol(1, 1, "plus")
+    with pytest.raises(UserError, match="n_init = 2"):
+        Protocol(2, 1, "first_of_class")

@@ -1,0 +1,254 @@
+"""The kernels against numpy, explicit matrices and the bounds of the papers."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kmdr import linalg
+from kmdr.linalg import (
+    count_sketch,
+    fast_frobenius_svd,
+    matmul,
+    sketch_size,
+    squared_frobenius,
+    take_columns,
+    top_right_singular_vectors,
+)
+
+LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
+
+
+def read_only(A):
+    for part in (A.data, A.indices, A.indptr) if sp.issparse(A) else (A,):
+        part.flags.writeable = False
+    return A
+
+
+def orthonormal(rng, n, m):
+    return np.linalg.qr(rng.standard_normal((n, m)))[0]
+
+
+def with_singular_values(rng, n, d, s):
+    """A matrix of known singular vectors: A and its right ones."""
+    U, V = orthonormal(rng, n, len(s)), orthonormal(rng, d, len(s))
+    return (U * s) @ V.T, V
+
+
+def assert_orthonormal(V, tolerance=1e-12):
+    np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=tolerance, rtol=0)
+
+
+def assert_same_up_to_sign(V, W, tolerance):
+    assert V.shape == W.shape
+    signs = np.sign(np.einsum("ij,ij->j", V, W))
+    np.testing.assert_allclose(V * signs, W, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
+    dense = (rng.standard_normal((30, 12)) * (rng.random((30, 12)) < 0.4)).astype(dtype)
+    A, B = read_only(layout(dense)), rng.standard_normal((12, 5)).astype(dtype)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    product = matmul(A, B)
+    assert product.dtype == dtype
+    assert product.flags.c_contiguous
+    np.testing.assert_allclose(product, dense @ B, atol=tolerance)
+    assert squared_frobenius(A) == pytest.approx(np.sum(dense.astype(np.float64) ** 2), rel=1e-12)
+    columns, scale = np.array([3, 0, 3, 11, 7]), rng.random(5)
+    for chosen, expected in [
+        (take_columns(A, columns), dense[:, columns]),
+        (take_columns(A, columns, scale), dense[:, columns] * scale.astype(dtype)),
+    ]:
+        assert isinstance(chosen, np.ndarray)
+        assert chosen.dtype == dtype
+        np.testing.assert_array_equal(chosen, expected)
+
+
+def test_squared_frobenius_of_float32_is_summed_in_float64():
+    # Each of 10^6 squares is 1; a float32 accumulator of larger terms would round: 4097² = 2^24 + 8193 has 25 bits.
+    A = np.full((1000, 1000), 4097, dtype=np.float32)
+    assert squared_frobenius(A) == 4097.0**2 * 10**6
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("n", "d"), [(200, 30), (30, 200), (60, 60), (40, 1), (1, 40), (1, 1)])
+def test_singular_vectors_equal_numpy(layout, n, d, rng):
+    dense = rng.standard_normal((n, d))
+    expected = np.linalg.svd(dense, full_matrices=False)[2].T
+    for k in {1, min(3, n, d), min(n, d)}:
+        V = top_right_singular_vectors(read_only(layout(dense)), k)
+        assert V.dtype == np.float64
+        assert_orthonormal(V)
+        # Neighbouring singular values of a Gaussian matrix of this size differ by about 1e-2 … 1e-4 of the largest.
+        assert_same_up_to_sign(V, expected[:, :k], 1e-7)
+        assert all(V[peak, j] > 0 for j, peak in enumerate(np.abs(V).argmax(axis=0)))
+
+
+def test_float32_is_decomposed_in_float64(rng):
+    A = rng.standard_normal((50, 20)).astype(np.float32)
+    V = top_right_singular_vectors(A, 4)
+    assert V.dtype == np.float64
+    assert_same_up_to_sign(V, np.linalg.svd(A.astype(np.float64))[2][:4].T, 1e-10)
+
+
+@pytest.mark.parametrize("k", [0, -1, 6])
+def test_too_few_or_too_many_singular_vectors_are_refused(k):
+    with pytest.raises(ValueError, match="5"):
+        top_right_singular_vectors(np.ones((5, 9)), k)
+
+
+# Both branches: Gram matrix (or its fallback), and Lanczos, which a small limit forces for k < short side / 4.
+@pytest.fixture(params=["gram", "lanczos"])
+def branch(request, monkeypatch):
+    if request.param == "lanczos":
+        monkeypatch.setattr(linalg, "_GRAM_LIMIT", 10)
+    return request.param
+
+
+SIDES = [(120, 60), (60, 120), (60, 60)]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("n", "d"), SIDES)
+def test_decaying_spectrum(branch, layout, n, d, rng):
+    A, V = with_singular_values(rng, n, d, 1 / np.arange(1, 61))
+    for k in (1, 5, 14):
+        found = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(found)
+        assert_same_up_to_sign(found, V[:, :k] * 1.0, 1e-9)
+
+
+@pytest.mark.parametrize(("n", "d"), SIDES)
+def test_large_gap(branch, n, d, rng):
+    s = np.r_[1e6, np.linspace(2, 1, 59)]
+    A, V = with_singular_values(rng, n, d, s)
+    for k in (1, 2, 10):
+        found = top_right_singular_vectors(A, k)
+        assert_orthonormal(found)
+        # Backward stability: angle ≤ c·ε·σ_1/gap = c · 2e-16 · 1e6 / 0.017.
+        assert_same_up_to_sign(found, V[:, :k], 1e-6)
+
+
+@pytest.mark.parametrize(("n", "d"), SIDES)
+def test_singular_values_down_to_a_billionth(branch, n, d, rng):
+    s = np.r_[10.0 ** -np.arange(10), np.zeros(50)]
+    A, V = with_singular_values(rng, n, d, s)
+    for k in range(1, 11):
+        found = top_right_singular_vectors(A, k)
+        assert_orthonormal(found)
+        # A full SVD errs by c·ε·σ_1/σ_k ≤ c·2e-7; a Gram matrix by c·ε·(σ_1/σ_k)², below 1e-5 where it may be used.
+        assert_same_up_to_sign(found, V[:, :k], 1e-4)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("n", "d"), SIDES)
+def test_rank_deficient(branch, layout, n, d, rng):
+    A, V = with_singular_values(rng, n, d, np.array([5.0, 4, 3]))
+    for k in (3, 4, 10):
+        found = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(found)
+        assert_same_up_to_sign(found[:, :3], V, 1e-10)
+        np.testing.assert_allclose(A @ found @ found.T, A, atol=1e-10)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("n", "d"), SIDES)
+def test_repeated_singular_values(branch, layout, n, d, rng):
+    s = np.r_[[7.0] * 4, [3.0] * 3, np.linspace(1, 0.5, 53)]
+    A, V = with_singular_values(rng, n, d, s)
+    for k in (4, 7, 10):
+        found = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(found)
+        np.testing.assert_allclose(found @ found.T, V[:, :k] @ V[:, :k].T, atol=1e-9)
+    # Inside a group the space is free, but what it captures is not.
+    for k in (1, 2, 5):
+        found = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(found)
+        assert np.linalg.norm(A @ found) ** 2 == pytest.approx(np.sum(s[:k] ** 2), rel=1e-10)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_zero_matrix_still_gives_orthonormal_columns(layout):
+    assert_orthonormal(top_right_singular_vectors(layout(np.zeros((50, 60))), 3))
+
+
+def test_the_result_is_a_function_of_the_matrix(branch, rng):
+    A = rng.standard_normal((50, 60))
+    np.random.seed(1)  # noqa: NPY002 - ARPACK's own start would come from here
+    one = top_right_singular_vectors(A, 4)
+    np.random.seed(2)  # noqa: NPY002
+    np.testing.assert_array_equal(one, top_right_singular_vectors(A, 4))
+
+
+@pytest.mark.parametrize("eps", [1 / 3, 0.5, 0.1, 0.9])
+@pytest.mark.parametrize("k", [1, 2, 3, 10, 68])
+def test_sketch_width_is_k_plus_ceil_of_k_over_eps_plus_one(k, eps):
+    assert sketch_size(k, eps) == k + math.ceil(k / eps + 1)
+
+
+def test_sketch_widths_by_hand():
+    assert [sketch_size(k, 1 / 3) for k in (1, 2, 5, 10)] == [5, 9, 21, 41]
+    assert sketch_size(3, 0.5) == 10
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("n", "d"), [(80, 40), (40, 80), (50, 50)])
+def test_fast_frobenius_svd_is_orthonormal_and_exact_at_low_rank(layout, n, d, rng):
+    for rank, k in [(1, 1), (3, 3), (3, 5), (6, 6)]:
+        A, V = with_singular_values(rng, n, d, np.linspace(3, 1, rank))
+        Z = fast_frobenius_svd(read_only(layout(A)), k, 1 / 3, rng)
+        assert Z.shape == (d, k)
+        assert_orthonormal(Z)
+        np.testing.assert_allclose(A @ Z @ Z.T, A, atol=1e-9)
+        assert_same_up_to_sign(Z[:, :rank], V, 1e-9)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(6, 9, 5), (9, 6, 6), (4, 4, 4), (1, 5, 1), (5, 1, 1)])
+def test_a_sketch_as_wide_as_the_matrix_gives_the_svd(n, d, k, rng):
+    A = rng.standard_normal((n, d))
+    Z = fast_frobenius_svd(A, k, 1 / 3, rng)
+    assert_orthonormal(Z)
+    assert_same_up_to_sign(Z, np.linalg.svd(A, full_matrices=False)[2][:k].T, 1e-7)
+
+
+@pytest.mark.parametrize("shape", [(60, 50), (50, 60)])
+def test_fast_frobenius_svd_follows_its_box_step_by_step(shape, rng):
+    A, k, eps = rng.standard_normal(shape), 3, 0.5
+    Z = fast_frobenius_svd(A, k, eps, np.random.default_rng(5))
+    # The same Gaussian numbers, numpy's QR and SVD: Y = AR, Q = orth(Y), top right singular vectors of QᵀA.
+    Y = A @ np.random.default_rng(5).standard_normal((shape[1], 3 + 7))
+    Q = np.linalg.svd(Y, full_matrices=False)[0]
+    W = np.linalg.svd(Q.T @ A, full_matrices=False)[2][:k].T
+    assert_same_up_to_sign(Z, W, 1e-9)
+
+
+@pytest.mark.parametrize("eps", [1 / 3, 0.9])
+@pytest.mark.parametrize("decay", [0.5, 1.0, 2.0])
+def test_mean_excess_of_fast_frobenius_svd_is_within_lemma_4(eps, decay, rng):
+    # E‖A − AZZᵀ‖² ≤ (1 + ε)‖A − A_k‖² (bzmd15 Lemma 4, k ≥ 2). The ratio of the two lies in [1, ‖A‖²/‖A − A_k‖²], an
+    # interval of length B = ‖A_k‖²/‖A − A_k‖²; Hoeffding: P(mean ≥ 1 + ε + h) ≤ exp(−2Nh²/B²) = 1e-7.
+    k, d, N = 2, 30, 1500
+    s = np.arange(1, d + 1.0) ** -decay
+    A, _ = with_singular_values(rng, 40, d, s)
+    tail = np.sum(s[k:] ** 2)
+    total = np.sum(s**2)
+    ratios = [(total - np.linalg.norm(A @ fast_frobenius_svd(A, k, eps, rng)) ** 2) / tail for _ in range(N)]
+    assert min(ratios) >= 1 - 1e-9
+    h = (total / tail - 1) * np.sqrt(np.log(1e7) / (2 * N))
+    assert np.mean(ratios) <= 1 + eps + h
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d", "r"), [(20, 30, 4), (3, 5, 11), (7, 1, 1), (1, 9, 1)])
+def test_count_sketch_equals_explicit_matrices(layout, dtype, n, d, r, rng):
+    dense = (rng.integers(-9, 10, size=(n, d)) * (rng.random((n, d)) < 0.5)).astype(dtype)
+    bucket, sign = rng.integers(r, size=d), rng.choice([-1.0, 1.0], size=d)
+    Phi = np.zeros((d, r))
+    Phi[np.arange(d), bucket] = 1
+    C = count_sketch(read_only(layout(dense)), bucket, sign, r)
+    assert C.dtype == dtype
+    np.testing.assert_array_equal(C, dense @ np.diag(sign) @ Phi)  # small whole numbers: exact

@@ -1,0 +1,176 @@
+"""F, P, NMI and ARI against brute force."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kmdr.metrics import accuracy, agreement, objective, residual
+
+LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
+
+
+def sparse_matrix(rng, n, d, density=0.3):
+    return rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
+
+
+def read_only(A):
+    for part in (A.data, A.indices, A.indptr) if sp.issparse(A) else (A,):
+        part.flags.writeable = False
+    return A
+
+
+def explicit_objective(A, labels):
+    """‖A − XXᵀA‖²_F/‖A‖²_F with the n×k normalised indicator matrix X of the papers."""
+    A = np.asarray(A, dtype=np.float64)
+    clusters = np.unique(labels)
+    X = np.zeros((len(labels), len(clusters)))
+    for column, cluster in enumerate(clusters):
+        members = labels == cluster
+        X[members, column] = 1 / np.sqrt(members.sum())
+    return np.linalg.norm(A - X @ (X.T @ A)) ** 2 / np.linalg.norm(A) ** 2
+
+
+def exact_residual(A, labels):
+    """Σ‖a_i − μ‖² in rational arithmetic."""
+    total = Fraction(0)
+    for cluster in set(labels.tolist()):
+        for column in A[labels == cluster].T:
+            values = [Fraction(float(value)) for value in column]
+            total += sum(v * v for v in values) - sum(values) ** 2 / len(values)
+    return float(total)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (7, 3, 1), (40, 11, 4), (12, 60, 12), (300, 5, 17)])
+def test_objective_equals_the_explicit_projection(layout, dtype, n, d, k, rng):
+    A = sparse_matrix(rng, n, d).astype(dtype)
+    A[0, 0] = 1
+    labels = rng.permutation(np.arange(n) % k)
+    found = objective(read_only(layout(A)), labels)
+    assert found == pytest.approx(explicit_objective(A, labels), rel=1e-10, abs=1e-14)
+    expected = found * np.linalg.norm(A.astype(np.float64)) ** 2
+    assert objective(layout(A), labels, total=1.0) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objective_does_not_mind_gaps_in_the_cluster_numbers(layout, rng):
+    A = sparse_matrix(rng, 30, 6)
+    labels = rng.integers(3, size=30)
+    assert objective(layout(A), np.array([0, 5, 9])[labels]) == pytest.approx(explicit_objective(A, labels), rel=1e-12)
+
+
+@pytest.mark.parametrize("offset", [2.0**10, 2.0**20, 2.0**27])
+def test_dense_residual_keeps_nine_digits_far_from_the_origin(offset, rng):
+    # Multiples of 2^-16, so that adding the offset is exact and the residual is the same rational number.
+    A = np.round(rng.standard_normal((200, 6)) * 2**16) / 2**16
+    labels = rng.integers(4, size=200)
+    expected = exact_residual(A, labels)
+    assert exact_residual(A + offset, labels) == pytest.approx(expected, rel=1e-14)
+    assert residual(A + offset, labels) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("offset", [1.0, 2.0**10, 2.0**20])
+def test_sparse_objective_is_right_to_rounding_of_the_total(offset, rng):
+    A = np.round(rng.standard_normal((200, 6)) * 2**16) / 2**16 + offset
+    labels = rng.integers(4, size=200)
+    expected = exact_residual(A, labels) / np.sum(A**2)
+    assert objective(sp.csr_array(A), labels) == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objective_of_a_zero_matrix_is_zero(layout):
+    assert objective(layout(np.zeros((5, 3))), np.array([0, 1, 0, 1, 1])) == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objective_of_singletons_is_zero_and_never_negative(layout, rng):
+    for _ in range(50):
+        A = sparse_matrix(rng, 25, 13)
+        F = objective(layout(A), rng.permutation(25))
+        assert 0 <= F < 1e-14
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objective_of_repeated_points_in_their_own_clusters_is_never_negative(layout, rng):
+    for _ in range(50):
+        labels = rng.permutation(np.arange(40) % 3)
+        F = objective(layout(sparse_matrix(rng, 3, 13)[labels]), labels)
+        assert 0 <= F < 1e-14
+
+
+def brute_accuracy(truth, labels):
+    """The best over all injections of the smaller set of names into the larger."""
+    classes, clusters = sorted(set(truth)), sorted(set(labels))
+    pairs = Counter(zip(truth, labels, strict=True))
+    if len(classes) > len(clusters):
+        classes, clusters = clusters, classes
+        pairs = Counter({(b, a): count for (a, b), count in pairs.items()})
+    best = max(
+        sum(pairs[pair] for pair in zip(classes, chosen, strict=True))
+        for chosen in itertools.permutations(clusters, len(classes))
+    )
+    return best / len(truth)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 5])
+@pytest.mark.parametrize("clusters", [1, 2, 4, 5])
+def test_accuracy_equals_the_best_injection(classes, clusters, rng):
+    for n in (5, 17, 60):
+        # Names with gaps, negative ones among them, in no order.
+        truth = rng.choice([-3, 0, 4, 100, 7], size=classes, replace=False)[rng.integers(classes, size=n)]
+        labels = rng.choice([9, 2, 5, 70, 0], size=clusters, replace=False)[rng.integers(clusters, size=n)]
+        expected = brute_accuracy(truth.tolist(), labels.tolist())
+        assert accuracy(truth, labels) == pytest.approx(expected, abs=1e-15)
+        assert accuracy(labels, truth) == pytest.approx(expected, abs=1e-15)
+
+
+def test_accuracy_by_hand():
+    truth = np.array([0, 0, 0, 1, 1, 1])
+    assert accuracy(truth, np.array([5, 5, 5, 2, 2, 2])) == 1
+    assert accuracy(truth, np.array([0, 0, 0, 0, 0, 0])) == 0.5
+    assert accuracy(truth, np.array([0, 1, 2, 3, 4, 5])) == pytest.approx(2 / 6)
+    assert accuracy(truth, np.array([1, 1, 0, 0, 0, 1])) == pytest.approx(4 / 6)
+
+
+def entropy(counts, n):
+    return -sum(c / n * math.log(c / n) for c in counts if c)
+
+
+def brute_nmi(truth, labels):
+    n = len(truth)
+    h, g = (entropy(Counter(names).values(), n) for names in (truth, labels))
+    joint = entropy(Counter(zip(truth, labels, strict=True)).values(), n)
+    return (h + g - joint) / ((h + g) / 2)
+
+
+def brute_ari(truth, labels):
+    """Hubert and Arabie's index by counting pairs of points one by one."""
+    together = [(truth[i] == truth[j], labels[i] == labels[j]) for i, j in itertools.combinations(range(len(truth)), 2)]
+    both = sum(a and b for a, b in together)
+    first, second = sum(a for a, _ in together), sum(b for _, b in together)
+    expected = first * second / len(together)
+    return (both - expected) / ((first + second) / 2 - expected)
+
+
+def test_nmi_and_ari_equal_their_definitions(rng):
+    for _ in range(20):
+        truth, labels = rng.integers(4, size=40), rng.integers(3, size=40)
+        found = agreement(truth, labels)
+        assert set(found) == {"accuracy", "nmi", "ari"}
+        assert found["nmi"] == pytest.approx(brute_nmi(truth.tolist(), labels.tolist()), abs=1e-12)
+        assert found["ari"] == pytest.approx(brute_ari(truth.tolist(), labels.tolist()), abs=1e-12)
+        assert found["accuracy"] == pytest.approx(brute_accuracy(truth.tolist(), labels.tolist()), abs=1e-15)
+
+
+def test_agreement_known_values():
+    truth = np.array([0, 0, 1, 1])
+    assert agreement(truth, np.array([7, 7, 3, 3])) == pytest.approx({"accuracy": 1, "nmi": 1, "ari": 1})
+    # Crossed halves: independent, so no information; ARI = (0 − 2/3)/(2 − 2/3) = −1/2.
+    assert agreement(truth, np.array([0, 1, 0, 1])) == pytest.approx({"accuracy": 0.5, "nmi": 0, "ari": -0.5})
+    assert agreement(truth, np.zeros(4, dtype=int)) == pytest.approx({"accuracy": 0.5, "nmi": 0, "ari": 0})

@@ -1,0 +1,572 @@
+"""Every registered reducer: the contract all share, then the law of each."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kmdr import reducers
+from kmdr.errors import UserError
+from kmdr.linalg import fast_frobenius_svd
+from kmdr.reducers import laplacian_score
+from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
+
+# All of them with default parameters, so that a new one is tested too, and the parameters that change what is done.
+VARIANTS = [(name, {}) for name in reducers.names()] + [
+    ("svd", {"rank": "r"}),
+    ("approx_svd", {"rank": "r"}),
+    ("approx_svd", {"eps": 0.5}),
+    ("leverage_approx", {"eps": 0.9}),
+    ("laplacian_score", {"n_neighbors": 3}),
+]
+every_reducer = pytest.mark.parametrize(("name", "params"), VARIANTS, ids=str)
+N, D, K = 60, 40, 3
+LAYOUTS = {"dense64": np.float64, "dense32": np.float32, "csr64": np.float64, "csr32": np.float32}
+
+
+def data(rng, n=N, d=D):
+    """Sparse counts-like numbers with cluster structure, no two features or points alike."""
+    return (rng.random((n, d)) + rng.random((K, d))[np.arange(n) % K]) * (rng.random((n, d)) < 0.6)
+
+
+def in_layout(dense, layout):
+    A = np.ascontiguousarray(dense, dtype=LAYOUTS[layout])
+    if layout.startswith("csr"):
+        A = sp.csr_array(A)
+        assert A.indices.dtype == A.indptr.dtype == np.int32
+    return A
+
+
+def parts(A):
+    return (A.data, A.indices, A.indptr) if sp.issparse(A) else (A,)
+
+
+def run(name, params, A, r, seed=5, k=K):
+    reducer = reducers.make(name, params)
+    reducer.check(*A.shape, k, r)
+    state = reducer.prepare(A, k, np.random.default_rng([seed, 0]))
+    return reducer.reduce(A, r, np.random.default_rng([seed, 1]), state)
+
+
+def dense_of(C):
+    return C.toarray() if sp.issparse(C) else np.asarray(C)
+
+
+def tolerance(dtype):
+    return 1e-9 if dtype == np.float64 else 2e-4
+
+
+@every_reducer
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_shape_and_type(name, params, layout, rng):
+    A = in_layout(data(rng), layout)
+    for r in (1, 7, D):
+        C = run(name, params, A, r)
+        assert C.shape == (N, reducers.make(name, params).fixed_r(D, K) or r)
+        assert C.dtype == A.dtype
+        assert isinstance(C, np.ndarray) or C is A
+        assert np.isfinite(dense_of(C)).all()
+
+
+@every_reducer
+@pytest.mark.parametrize("layout", ["dense32", "csr64", "csr32"])
+def test_all_layouts_give_the_same(name, params, layout, rng):
+    dense = data(rng).astype(np.float32).astype(np.float64)  # the same numbers in both precisions
+    C, expected = run(name, params, in_layout(dense, layout), 9), run(name, params, dense, 9)
+    limit = tolerance(LAYOUTS[layout]) * np.abs(expected).max()
+    np.testing.assert_allclose(dense_of(C), expected, atol=limit, rtol=0)
+
+
+@every_reducer
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_input_is_left_alone(name, params, layout, rng):
+    A = in_layout(data(rng), layout)
+    before = [part.copy() for part in parts(A)]
+    run(name, params, A, 9)
+    for part, copy in zip(parts(A), before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+@every_reducer
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_read_only_memory_maps_will_do(name, params, layout, rng, tmp_path):
+    A = in_layout(data(rng), layout)
+    mapped = []
+    for i, part in enumerate(parts(A)):
+        np.save(tmp_path / f"{i}.npy", part)
+        mapped.append(np.load(tmp_path / f"{i}.npy", mmap_mode="r"))
+    B = sp.csr_array(tuple(mapped), shape=A.shape) if sp.issparse(A) else mapped[0]
+    np.testing.assert_array_equal(dense_of(run(name, params, B, 9)), dense_of(run(name, params, A, 9)))
+
+
+@every_reducer
+def test_randomness_comes_from_the_generator_alone(name, params, rng):
+    A = data(rng)
+    one, same, other = run(name, params, A, 9), run(name, params, A, 9), run(name, params, A, 9, seed=6)
+    np.testing.assert_array_equal(one, same)
+    if reducers.make(name, params).deterministic or name == "laplacian_score":  # random beyond its sample size alone
+        np.testing.assert_array_equal(one, other)
+    else:
+        assert np.abs(one - other).max() > 1e-6 * np.abs(one).max()
+
+
+@every_reducer
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+def test_each_r_is_independent_of_the_others(name, params, layout, rng):
+    A, reducer = in_layout(data(rng), layout), reducers.make(name, params)
+    alone = dense_of(run(name, params, A, 5))
+    state = reducer.prepare(A, K, np.random.default_rng([5, 0]))
+    for r in (20, 1, 5, 11, 5):
+        C = reducer.reduce(A, r, np.random.default_rng([5, 1]), state)
+        if r == 5:
+            np.testing.assert_array_equal(dense_of(C), alone)
+
+
+@every_reducer
+@pytest.mark.parametrize(
+    ("n", "d", "k", "r"), [(30, 8, 3, 20), (8, 30, 9, 5), (30, 8, 9, 5), (20, 8, 3, 8), (3, 9, 2, 5)]
+)
+def test_what_check_lets_pass_works_and_what_it_refuses_is_a_user_error(name, params, n, d, k, r, rng):
+    A, reducer = rng.random((n, d)), reducers.make(name, params)
+    try:
+        reducer.check(n, d, k, r)
+    except UserError:
+        return
+    assert run(name, params, A, r, k=k).shape == (n, reducer.fixed_r(d, k) or r)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "n", "d", "k", "r"),
+    [
+        ("svd", {}, 30, 8, 9, 5),
+        ("svd", {}, 8, 30, 9, 5),
+        ("svd", {"rank": "r"}, 30, 8, 3, 9),
+        ("svd", {"rank": "r"}, 8, 30, 3, 9),
+        ("approx_svd", {}, 8, 30, 9, 5),
+        ("approx_svd", {"rank": "r"}, 30, 8, 3, 9),
+        ("leverage", {}, 30, 8, 9, 5),
+        ("leverage", {}, 8, 30, 9, 5),
+        ("leverage_approx", {}, 30, 8, 9, 5),
+        ("laplacian_score", {}, 30, 8, 3, 9),
+        ("laplacian_score", {}, 5, 8, 3, 5),
+        ("laplacian_score", {"n_neighbors": 30}, 30, 8, 3, 5),
+    ],
+)
+def test_what_cannot_be_given_is_refused(name, params, n, d, k, r):
+    with pytest.raises(UserError, match=r"\d"):
+        reducers.make(name, params).check(n, d, k, r)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "n", "d", "k", "r"),
+    [
+        ("svd", {}, 8, 8, 8, 100),  # k columns whatever r
+        ("svd", {"rank": "r"}, 8, 9, 20, 8),  # r columns whatever k
+        ("leverage", {}, 8, 9, 8, 100),  # draws are with replacement
+        ("random_sign", {}, 2, 2, 2, 100),
+        ("sparse_embedding", {}, 2, 2, 2, 100),
+        ("laplacian_score", {}, 6, 3, 2, 3),
+    ],
+)
+def test_what_can_be_given_is_not_refused(name, params, n, d, k, r, rng):
+    assert run(name, params, rng.random((n, d)), r, k=k).shape[0] == n
+
+
+@every_reducer
+def test_names_and_summaries(name, params):
+    assert reducers.summary(name).endswith(".")
+    with pytest.raises(UserError, match=f"did you mean '{name}'"):
+        reducers.make(name + "_")
+    with pytest.raises(UserError, match="nonsense"):
+        reducers.make(name, {"nonsense": 1})
+
+
+def test_unknown_parameters_suggest_the_nearest():
+    with pytest.raises(UserError, match=r"leverage_approx.*'epss'.*did you mean 'eps'"):
+        reducers.make("leverage_approx", {"epss": 0.1})
+    with pytest.raises(UserError, match=r"did you mean 'n_neighbors'"):
+        reducers.make("laplacian_score", {"neighbors": 5})
+    with pytest.raises(UserError, match="takes no parameters"):
+        reducers.make("random_sign", {"eps": 0.1})
+    with pytest.raises(UserError, match=r"valid: .*random_sign"):
+        reducers.make("zzzzzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        *[(name, {"eps": eps}) for name in ("approx_svd", "leverage_approx") for eps in (0, 1, -0.5, 3, float("nan"))],
+        *[(name, {"rank": rank}) for name in ("svd", "approx_svd") for rank in ("x", "K", "", None)],
+        *[("laplacian_score", {"n_neighbors": count}) for count in (0, -2)],
+    ],
+    ids=str,
+)
+def test_parameters_out_of_range_are_refused(name, params):
+    with pytest.raises(UserError, match=next(iter(params))):
+        reducers.make(name, params)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("approx_svd", {"eps": "a third"}),
+        ("laplacian_score", {"n_neighbors": "5"}),
+        ("laplacian_score", {"n_neighbors": 2.5}),
+    ],
+    ids=str,
+)
+def test_parameters_of_the_wrong_type_are_refused(name, params):
+    with pytest.raises(UserError, match=next(iter(params))):
+        reducers.make(name, params)
+
+
+# --- none, svd
+
+
+def test_none_is_the_matrix_itself(rng):
+    for layout in LAYOUTS:
+        A = in_layout(data(rng), layout)
+        assert run("none", {}, A, 5) is A
+
+
+def same_up_to_signs(C, expected, atol):
+    signs = np.sign(np.einsum("ij,ij->j", C, expected))
+    np.testing.assert_allclose(C * signs, expected, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(50, 20), (20, 50), (30, 30)])
+def test_svd_gives_scores_on_the_top_singular_vectors(shape, rng):
+    A = rng.standard_normal(shape)
+    U, s, _ = np.linalg.svd(A, full_matrices=False)
+    same_up_to_signs(run("svd", {}, A, 11), (U * s)[:, :K], 1e-8)
+    same_up_to_signs(run("svd", {"rank": "r"}, A, 11), (U * s)[:, :11], 1e-8)
+
+
+@pytest.mark.parametrize("params", [{}, {"rank": "r"}])
+def test_approx_svd_of_a_matrix_of_low_rank_is_the_svd(params, rng):
+    A = rng.standard_normal((50, K)) @ rng.standard_normal((K, 40))
+    U, s, _ = np.linalg.svd(A, full_matrices=False)
+    same_up_to_signs(run("approx_svd", params, A, K), (U * s)[:, :K], 1e-8)
+
+
+@pytest.mark.parametrize("eps", [1 / 3, 0.5])
+def test_approx_svd_passes_its_eps_on(eps, rng):
+    A = rng.standard_normal((70, 60))
+    for params, rank in [({"eps": eps}, K), ({"eps": eps, "rank": "r"}, 5)]:
+        # rank k draws in prepare ([5, 0]), rank r in reduce ([5, 1])
+        Z = fast_frobenius_svd(A, rank, eps, np.random.default_rng([5, int("rank" in params)]))
+        np.testing.assert_allclose(run("approx_svd", params, A, 5), A @ Z, atol=1e-10)
+
+
+# --- random_sign
+
+
+def matrix_of(name, d, r, rng, dtype=np.float64, params=None):
+    """The d×r matrix that a linear reducer multiplies with: its value at the identity."""
+    return reducers.make(name, params).reduce(sp.eye_array(d, format="csr", dtype=dtype), r, rng, None)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("d", "r"), [(40, 1), (13, 7), (40, 64), (3, 100)])
+def test_random_sign_is_a_product_with_plus_and_minus_one_over_root_r(dtype, d, r, rng):
+    R = matrix_of("random_sign", d, r, np.random.default_rng(8), dtype)
+    assert set(np.abs(R).ravel().tolist()) == {float(dtype(1 / np.sqrt(r)))}
+    A = data(rng, 20, d).astype(dtype)
+    C = reducers.make("random_sign").reduce(A, r, np.random.default_rng(8), None)
+    np.testing.assert_allclose(C, A.astype(np.float64) @ R, atol=1e-12 if dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize(("d", "r"), [(4000, 256), (8192, 125)])
+def test_random_signs_are_fair_and_independent(d, r, rng, assert_frequencies):
+    bits = (matrix_of("random_sign", d, r, rng) > 0).astype(int)
+    assert_frequencies(np.bincount(bits.ravel(), minlength=2), [1 / 2, 1 / 2])
+    # All patterns of eight successive entries, 4000 each: every dependence within such a block would show.
+    octets = bits.reshape(-1, 8) @ (1 << np.arange(8))
+    assert_frequencies(np.bincount(octets, minlength=256), np.full(256, 1 / 256))
+    # Neighbours along a row, along a column, eight apart and diagonal, in disjoint pairs.
+    even = 2 * (r // 2)
+    for one, two in [
+        (bits[:, 0:even:2], bits[:, 1:even:2]),
+        (bits[0::2], bits[1::2]),
+        (bits[0::2, :-1], bits[1::2, 1:]),
+        (bits[:, 0:8], bits[:, 8:16]),
+    ]:
+        assert_frequencies(np.bincount((2 * one + two).ravel(), minlength=4), np.full(4, 1 / 4))
+
+
+def test_random_sign_columns_are_each_balanced(rng):
+    # Hoeffding: a sum of d signs exceeds √(2 d ln(2m/1e-7)) with probability ≤ 1e-7/m, for m columns and rows.
+    d, r = 3000, 500
+    R = matrix_of("random_sign", d, r, rng) * np.sqrt(r)
+    m = d + r
+    assert np.abs(R.sum(axis=0)).max() <= np.sqrt(2 * d * np.log(2 * m / 1e-7))
+    assert np.abs(R.sum(axis=1)).max() <= np.sqrt(2 * r * np.log(2 * m / 1e-7))
+
+
+@pytest.mark.parametrize(("r", "repeats"), [(1, 20_000), (4, 10_000), (50, 2000), (200_000, 1)])
+def test_random_sign_keeps_squared_lengths_on_average(r, repeats, rng):
+    # Mean of N = r·repeats squares (x·s)² with ‖x‖ = 1: P(|mean − 1| ≥ e) ≤ 2 exp(−N(e²/4 − e³/6)) (Achlioptas 2003,
+    # Lemmas 5.1 and 5.2). Solved for 1e-7 over the five rows.
+    x = np.vstack([rng.standard_normal((3, 12)), np.ones(12), np.eye(12)[0]])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    reducer = reducers.make("random_sign")
+    squares = np.mean([np.sum(reducer.reduce(x, r, rng, None) ** 2, axis=1) for _ in range(repeats)], axis=0)
+    e = np.linspace(0, 1, 10_001)
+    e = e[np.argmax(r * repeats * (e**2 / 4 - e**3 / 6) >= np.log(2 * 5 / 1e-7))]
+    assert 0 < e < 0.1
+    assert np.abs(squares - 1).max() < e
+    assert squares[4] == pytest.approx(1, abs=1e-12)  # a coordinate vector keeps its length always
+
+
+# --- sparse_embedding
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("d", "r"), [(40, 1), (40, 7), (5, 30)])
+def test_sparse_embedding_is_a_product_with_one_sign_a_feature(layout, d, r, rng):
+    QPhi = matrix_of("sparse_embedding", d, r, np.random.default_rng(8))
+    assert np.count_nonzero(QPhi, axis=1).tolist() == [1] * d
+    assert set(np.abs(QPhi).sum(axis=1).tolist()) == {1.0}
+    A = in_layout(data(rng, 20, d), layout)
+    C = reducers.make("sparse_embedding").reduce(A, r, np.random.default_rng(8), None)
+    np.testing.assert_allclose(C, dense_of(A) @ QPhi, atol=1e-12 if A.dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("r", [2, 7, 64])
+def test_sparse_embedding_buckets_and_signs_are_uniform_and_independent(r, rng, assert_frequencies):
+    draws = [matrix_of("sparse_embedding", 2000, r, rng) for _ in range(70)]
+    bucket = np.concatenate([np.abs(QPhi).argmax(axis=1) for QPhi in draws])
+    sign = np.concatenate([QPhi.sum(axis=1) > 0 for QPhi in draws]).astype(int)
+    both = 2 * bucket + sign
+    assert_frequencies(np.bincount(both, minlength=2 * r), np.full(2 * r, 1 / (2 * r)))
+    # Neighbouring features, in disjoint pairs; buckets by their parity, which for odd r is not quite fair.
+    coarse = 2 * (bucket % 2) + sign
+    odd = (r // 2) / r
+    p = np.array([1 - odd, 1 - odd, odd, odd]) / 2
+    assert_frequencies(np.bincount(4 * coarse[0::2] + coarse[1::2], minlength=16), np.outer(p, p))
+
+
+@pytest.mark.parametrize("r", [1, 3, 20])
+def test_sparse_embedding_keeps_inner_products_on_average(r, rng, bernstein):
+    # (CCᵀ)_ab − a·b = Σ_{i≠j, one bucket} s_i s_j a_i b_j: mean 0, at most 2|a|₁|b|₁ in modulus, and of variance
+    # (1/r)(‖a‖²‖b‖² + (a·b)² − 2Σa_i²b_i²) ≤ (2/r)‖a‖²‖b‖².
+    A, repeats = rng.standard_normal((4, 6)), 8000
+    reducer = reducers.make("sparse_embedding")
+    draws = (reducer.reduce(A, r, rng, None) for _ in range(repeats))
+    mean = sum(C @ C.T for C in draws) / repeats
+    two, one = np.linalg.norm(A, axis=1), np.abs(A).sum(axis=1)
+    h = bernstein(repeats, 2 / r * np.outer(two, two) ** 2, 2 * np.outer(one, one), level=1e-7 / 10)
+    assert (np.abs(mean - A @ A.T) < h).all()
+
+
+# --- leverage sampling
+
+
+def numpy_leverage(A, k):
+    return (np.linalg.svd(A, full_matrices=False)[2][:k] ** 2).sum(axis=0) / k
+
+
+@pytest.mark.parametrize("name", ["leverage", "leverage_approx"])
+@pytest.mark.parametrize("shape", [(50, 20), (18, 25)])
+def test_leverage_sampling_draws_by_the_scores_and_rescales(name, shape, rng, assert_frequencies):
+    # For the approximate scores rank(A) = k, where they are exact.
+    A = rng.standard_normal(shape)
+    if name == "leverage_approx":
+        A = A[:, :K] @ rng.standard_normal((K, shape[1]))
+    d, r = shape[1], 400_000
+    p = numpy_leverage(A, K)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    reducer = reducers.make(name)
+    state = reducer.prepare(A, K, rng)
+    # On the identity the sample shows what was drawn and its factor.
+    C = reducer.reduce(np.eye(d), 8000, rng, state)
+    assert (np.count_nonzero(C, axis=0) == 1).all()
+    drawn = C.argmax(axis=0)
+    np.testing.assert_allclose(C[drawn, np.arange(8000)], 1 / np.sqrt(8000 * p[drawn]), rtol=1e-9)
+    # The same in bulk by a row that numbers the columns, rid of the factors.
+    numbers = reducer.reduce(np.arange(1.0, d + 1)[None, :] * np.sqrt(p), r, rng, state)[0] * np.sqrt(r)
+    np.testing.assert_allclose(numbers, np.rint(numbers), atol=1e-6)
+    assert_frequencies(np.bincount(np.rint(numbers).astype(int) - 1, minlength=d), p)
+
+
+def test_leverage_draws_are_independent_of_each_other(rng, assert_frequencies):
+    A, r = rng.standard_normal((30, 6)), 200_000
+    p = numpy_leverage(A, K)
+    reducer = reducers.make("leverage")
+    numbers = reducer.reduce(np.arange(1.0, 7)[None, :] * np.sqrt(p), r, rng, reducer.prepare(A, K, rng))[0]
+    drawn = np.rint(numbers * np.sqrt(r)).astype(int) - 1
+    assert_frequencies(np.bincount(6 * drawn[0::2] + drawn[1::2], minlength=36), np.outer(p, p))
+
+
+@pytest.mark.parametrize(("r", "repeats"), [(1, 8000), (10, 3000), (100_000, 1)])
+@pytest.mark.parametrize("name", ["leverage", "leverage_approx"])
+def test_leverage_sampling_keeps_inner_products_on_average(name, r, repeats, rng, bernstein):
+    # CCᵀ is a mean of r i.i.d. terms A_i A_iᵀ/p_i with expectation AAᵀ, entry variance Σ a_i²b_i²/p_i − (a·b)², and
+    # entries at most max |a_i b_i|/p_i in modulus.
+    A = rng.standard_normal((12, 9))
+    reducer = reducers.make(name)
+    state = reducer.prepare(A, K, rng)
+    p = numpy_leverage(A, K) if name == "leverage" else state
+    mean = sum(C @ C.T for C in (reducer.reduce(A, r, rng, state) for _ in range(repeats))) / repeats
+    terms = A[:, None, :] * A[None, :, :]
+    variance = (terms**2 / p).sum(axis=2) - (A @ A.T) ** 2
+    bound = (np.abs(terms) / p).max(axis=2) + np.abs(A @ A.T)
+    assert (np.abs(mean - A @ A.T) < bernstein(r * repeats, variance, bound, level=1e-7 / 78)).all()
+
+
+def test_leverage_never_draws_a_feature_without_weight(rng):
+    A = rng.standard_normal((30, 10))
+    A[:, 4] = 0
+    for name in ("leverage", "leverage_approx"):
+        reducer = reducers.make(name)
+        C = reducer.reduce(A, 5000, rng, reducer.prepare(A, K, rng))
+        assert np.isfinite(C).all()
+        assert (np.abs(C).sum(axis=0) > 0).all()
+
+
+# --- laplacian_score
+
+
+def distances(A):
+    return np.array([[np.sqrt(sum((x - y) ** 2)) for y in A] for x in A])
+
+
+def brute_graph(A, n_neighbors):
+    """Union of the kNN relations with heat-kernel weights, point by point."""
+    n, distance = len(A), distances(A)
+    t = distance.mean()
+    W = np.zeros((n, n))
+    for i in range(n):
+        others = [j for j in np.argsort(distance[i], kind="stable") if j != i]
+        for j in others[:n_neighbors]:
+            W[i, j] = W[j, i] = np.exp(-(distance[i, j] ** 2) / (2 * t**2)) if t else 1.0
+    return W
+
+
+def brute_scores(A, W):
+    """He, Cai, Niyogi 2005, formulas (2) to (4), a feature at a time with the dense Laplacian."""
+    degree = W.sum(axis=1)
+    L, scores = np.diag(degree) - W, []
+    for f in A.T:
+        tilde = f - (f @ degree) / degree.sum()
+        variance = tilde @ np.diag(degree) @ tilde
+        scores.append(tilde @ L @ tilde / variance if variance > 1e-12 else 1.0)
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 3, 5])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_laplacian_graph_and_scores_equal_their_definition(layout, n_neighbors, rng):
+    A = in_layout(data(rng), layout)
+    W = heat_kernel_graph(A, n_neighbors, rng)
+    expected = brute_graph(dense_of(A).astype(np.float64), n_neighbors)
+    np.testing.assert_array_equal((W != 0).toarray(), expected != 0)
+    np.testing.assert_allclose(W.toarray(), expected, atol=tolerance(A.dtype))
+    assert abs(W - W.T).max() == 0
+    assert W.diagonal().max() == 0
+    assert (W.toarray() > 0).sum(axis=1).min() >= n_neighbors
+    assert W.nnz <= 2 * N * n_neighbors
+    scores = laplacian_scores(A, W)
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, brute_scores(dense_of(A), W.toarray()), atol=tolerance(A.dtype))
+    assert scores.min() >= 0
+    assert scores.max() <= 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_laplacian_reducer_takes_the_features_of_smallest_score_in_order(layout, rng):
+    A = in_layout(data(rng), layout)
+    dense = dense_of(A)
+    scores = brute_scores(dense.astype(np.float64), brute_graph(dense.astype(np.float64), 5))
+    assert np.diff(np.sort(scores)).min() > 1e-6  # or the order would be a matter of rounding
+    for r in (1, 6, D):
+        np.testing.assert_array_equal(run("laplacian_score", {}, A, r), dense[:, np.argsort(scores)[:r]])
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 255.0, 1e5])
+def test_constant_features_score_one(layout, value, rng):
+    # Several graphs: rounding decides whether a difference of equal large sums comes out as 0.
+    for n in range(50, 200, 10):
+        dense = data(rng, n=n)
+        W = heat_kernel_graph(dense, 5, rng)
+        dense[:, [2, 30]] = value
+        scores = laplacian_scores(in_layout(dense, layout), W)
+        np.testing.assert_array_equal(scores[[2, 30]], 1)
+        others = np.setdiff1d(np.arange(D), [2, 30])
+        np.testing.assert_allclose(scores[others], brute_scores(dense[:, others], W.toarray()), atol=1e-9)
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+def test_scores_do_not_change_with_shift_and_scale(layout, rng):
+    dense = data(rng)
+    W = heat_kernel_graph(dense, 5, rng)
+    moved = (dense * rng.uniform(0.5, 20, size=D)) + rng.uniform(-100, 100, size=D)
+    np.testing.assert_allclose(laplacian_scores(in_layout(moved, layout), W), laplacian_scores(dense, W), atol=1e-8)
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+def test_equal_scores_go_by_index(layout, rng):
+    dense = data(rng)
+    dense[:, 20:] = dense[:, :20]
+    C = run("laplacian_score", {}, in_layout(dense, layout), D)
+    np.testing.assert_array_equal(C[:, 0::2], C[:, 1::2])
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+def test_coinciding_points_are_neighbours_of_weight_one(layout, rng):
+    # Each point twice: its five neighbours are its copy and two more pairs, so no tie is cut.
+    dense = np.repeat(data(rng, n=30), 2, axis=0)
+    W = heat_kernel_graph(in_layout(dense, layout), 5, rng)
+    np.testing.assert_allclose(W.toarray(), brute_graph(dense, 5), atol=1e-7)
+    np.testing.assert_allclose([W[i, i ^ 1] for i in range(60)], 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_identical_points_give_weights_and_scores_of_one(layout, value, rng):
+    A = in_layout(np.full((20, 4), value), layout)
+    W = heat_kernel_graph(A, 5, rng)
+    assert set(W.data.tolist()) == {1.0}
+    assert (W.toarray() > 0).sum(axis=1).min() >= 5
+    np.testing.assert_array_equal(laplacian_scores(A, W), 1)
+
+
+def widths(A, W):
+    """The t of each edge, from its weight exp(−‖x − y‖²/(2t²))."""
+    i, j = W.nonzero()
+    squares = ((dense_of(A)[i] - dense_of(A)[j]) ** 2).sum(axis=1)
+    return np.sqrt(squares / (-2 * np.log(W.toarray()[i, j])))
+
+
+@pytest.mark.parametrize("layout", ["dense64", "csr64"])
+def test_kernel_width_is_estimated_on_a_sample_of_a_large_data_set(layout, rng, monkeypatch):
+    n, m = 600, 400
+    A = in_layout(data(rng, n=n), layout)
+    distance = np.linalg.norm(dense_of(A)[:, None] - dense_of(A), axis=2)
+    exact = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1)))
+    np.testing.assert_allclose(exact, distance.mean(), rtol=1e-6)
+    monkeypatch.setattr(laplacian_score, "_WIDTH_SAMPLE", m)
+    sampled = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1)))
+    np.testing.assert_allclose(sampled, sampled[0], rtol=1e-6)
+    assert abs(sampled[0] / exact[0] - 1) > 1e-9
+    # Over the m points t = (m − 1)/m · U, U the mean distance of pairs, whose expectation is that over all n points.
+    # Hoeffding (1963, §5b, and §6 for draws without replacement): P(|U − E U| ≥ h) ≤ 2 exp(−2⌊m/2⌋h²/range²) = 1e-7.
+    U, expected = sampled[0] * m / (m - 1), distance.sum() / (n * (n - 1))
+    assert abs(U - expected) < distance.max() * np.sqrt(np.log(2e7) / (2 * (m // 2)))
+
+
+def test_the_graph_has_no_randomness_up_to_the_sample_size(rng):
+    A = data(rng)
+    one, two = (heat_kernel_graph(A, 5, np.random.default_rng(seed)) for seed in (1, 2))
+    assert abs(one - two).max() == 0
+
+
+def test_a_reducer_that_says_it_is_deterministic_is_so_on_large_data_too(rng, monkeypatch):
+    monkeypatch.setattr(laplacian_score, "_WIDTH_SAMPLE", 30)
+    # Of 400 features some have nearly equal scores, which change places with the kernel width.
+    A, reducer = data(rng, n=90, d=400), reducers.make("laplacian_score")
+    orders = [reducer.prepare(A, K, np.random.default_rng(seed)) for seed in range(20)]
+    if reducer.deterministic:
+        assert all(np.array_equal(a, b) for a, b in itertools.pairwise(orders))
