@@ -447,7 +447,7 @@ def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
 
 def _band_alpha(numbers: pd.DataFrame) -> float:
     """Return the opacity of a band: faint where two repetitions make it so wide (t = 12.7) that it hides others."""
-    return 0.15 if int(numbers["count"].max()) > 2 else 0.05
+    return 0.12 if int(numbers["count"].max()) > 2 else 0.05
 
 
 def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
@@ -518,6 +518,8 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
     low, high = bottom - pad, top + pad
     if is_time(quantity):
         low = max(low, 0.0)
+    if quantity == "objective":
+        low = max(low, -0.03 * high)  # F is never negative, whatever a band says; zero itself stays in sight
     if quantity in ("accuracy", "nmi"):
         low, high = max(low, -0.02), min(high, 1.02)
     ax.set_ylim(low, high)
