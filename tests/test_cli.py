@@ -1,5 +1,6 @@
 """The command line: every configuration composes and runs, every mistake gets one sentence and exit status 2."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 
 from kmdr import datasets, reducers
 from kmdr.cli import compose, main, study_names
+from kmdr.errors import UserError
 from kmdr.paths import CONF
+from kmdr.runner import BACKENDS
 
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
 
@@ -68,8 +71,13 @@ def test_the_grids_and_protocols_are_those_of_the_papers():
 
 
 @pytest.mark.parametrize("name", stems("runner"))
-def test_every_runner_composes(name):
-    assert compose(f"runner={name}").runner.threads == 1
+def test_every_runner_composes_or_says_which_package_it_needs(name):
+    package = BACKENDS[name]
+    if package is None or importlib.util.find_spec(package):
+        assert compose(f"runner={name}").runner.threads == 1
+    else:
+        with pytest.raises(UserError, match=rf"needs the package {package}; pip install"):
+            compose(f"runner={name}")
 
 
 @pytest.mark.parametrize("name", datasets.names())

@@ -5,6 +5,7 @@ the folder's clock held alone; the parallel stage takes the rest. Both produce t
 the rows of both.
 """
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,7 +24,8 @@ from kmdr.store import Store
 from kmdr.task import Row, Stamp, Task, run, seconds_inside, short_hash
 from kmdr.timing import Stopwatch, pin, pinned
 
-BACKENDS = ("loky", "sequential", "dask", "ray")
+# Each backend, and the package that it needs beyond kmdr's own.
+BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Runner:
         backend = config["backend"]
         if backend not in BACKENDS:
             raise UserError(f"runner.backend = {backend!r} is not one of {', '.join(BACKENDS)}; choose one of them")
+        package = BACKENDS[backend]
+        if package is not None and importlib.util.find_spec(package) is None:
+            raise UserError(
+                f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]' has it"
+            )
         n_jobs, threads = config["n_jobs"], config["threads"]
         if n_jobs != -1:
             whole_number("runner.n_jobs", n_jobs, 1)
