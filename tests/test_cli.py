@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from kmdr import datasets, reducers
@@ -111,6 +112,15 @@ def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
     figures = Path("results/runs/figures")
     assert sorted(path.name for path in figures.iterdir()) == [f"bzmd15_fig1.{kind}" for kind in ("csv", "pdf", "png")]
     assert "bzmd15_fig1.pdf" in capsys.readouterr().out
+
+
+def test_a_study_draws_the_rows_it_asked_for_and_no_others_of_the_folder(monkeypatch):
+    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "study.reducers=[none]", "timing_repeats=1"]
+    for more in (["repeats=3"], ["repeats=2", "kmeans.n_init=1"]):
+        assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, *more, "runner.n_jobs=1", "out=o") == 0
+    assert len(Path("o/rows.csv").read_text().splitlines()) == 1 + 5
+    drawn = pd.read_csv("o/figures/bzmd15_fig1.csv")
+    assert drawn.loc[drawn["quantity"] == "objective", "count"].tolist() == [2]
 
 
 def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):

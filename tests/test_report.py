@@ -500,3 +500,15 @@ def test_pyplot_is_not_used():
     code = "import sys, kmdr.report.figures; print('matplotlib.pyplot' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in_silence():
+    plain = pd.DataFrame([row(repeat=i) for i in range(4)])
+    assert not any(word in footnote(paper_grid(plain, ["usps"])) for word in ("Pools", "versions", "environments"))
+    mixed = plain.assign(
+        config_hash=["c", "c", "d", "d"], code_version=["1", "1", "1", "2"], env_hash=["e", "f", "f", "f"]
+    )
+    text = footnote(paper_grid(mixed, ["usps"]))
+    assert "Pools rows of several configurations" in text
+    assert "2 versions of the code" in text
+    assert "2 environments" in text

@@ -19,9 +19,12 @@ _PACKAGES = (
 )  # fmt: skip
 
 
+_CODE = ("src", "conf", "datasets/registry.toml")
+
+
 @cache
 def code_version() -> str:
-    """Return the package's version, in a checkout followed by the commit and by ``.dirty`` if code was changed since.
+    """Return the package's version; in a checkout also the last commit to code, and ``.dirty`` if it changed since.
 
     Only what can change a number counts as code: the package, the configurations and the dataset registry.
     """
@@ -34,8 +37,8 @@ def code_version() -> str:
         return done.stdout.strip()
 
     try:
-        commit = git("rev-parse", "--short=10", "HEAD")
-        dirty = git("status", "--porcelain", "--", "src", "conf", "datasets/registry.toml")
+        commit = git("log", "-1", "--format=%h", "--abbrev=10", "--", *_CODE)
+        dirty = git("status", "--porcelain", "--", *_CODE)
     except (OSError, subprocess.CalledProcessError):
         return kmdr.__version__
     return f"{kmdr.__version__}+g{commit}" + (".dirty" if dirty else "")

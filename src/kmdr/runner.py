@@ -175,6 +175,34 @@ def _order(task: Task) -> tuple[Any, ...]:
     return task.repeat, task.dataset, task.reducer, task.config_hash
 
 
+@dataclass
+class _Stage:
+    """What one stage did: tasks, seconds of wall time, seconds of its workers inside trials."""
+
+    tasks: int = 0
+    wall: float = 0.0
+    inside: float = 0.0
+
+
+def _run_stage(store: Store, tasks: Sequence[Task], runner: Runner, env_hash: str, progress: Progress) -> _Stage:
+    """Run some tasks, first those that no other process holds, then whatever of the others is left."""
+    stage = _Stage()
+    stamp = Stamp(runner.n_jobs, runner.threads, code_version(), env_hash)
+    with Stopwatch() as watch, _backend(runner) as parallel:
+        for wait in (False, True):
+            calls = [joblib.delayed(execute)(task, store.folder, stamp, wait) for task in tasks]
+            tasks = []
+            for outcome in parallel(calls) if calls else ():
+                if outcome.busy:
+                    tasks.append(outcome.task)
+                    continue
+                stage.tasks += bool(outcome.rows)
+                stage.inside += outcome.seconds
+                progress.advance(outcome.rows)
+    stage.wall = watch.seconds
+    return stage
+
+
 def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[str, str]]:
     """Run what is missing of some tasks, merge the table and return it.
 
@@ -199,55 +227,36 @@ def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[
     store.describe("environments", env_hash, env)
     for task in {task.config_hash: task for task in tasks}.values():
         store.describe("configs", task.config_hash, task.config)
-    left = sorted((m for m in map(store.missing, tasks) if m is not None), key=_order)
-    progress = Progress(len(left)) if left else None
-    inside = {True: 0.0, False: 0.0}
-    done = 0
-    walls = {True: Stopwatch(), False: Stopwatch()}
-
-    def stage(serial: bool, how: Runner) -> None:
-        nonlocal done
-        assert progress is not None
-        mine = [task for task in left if task.serial == serial]
-        if not mine:
-            return
-        stamp = Stamp(how.n_jobs, how.threads, code_version(), env_hash)
-        progress.stage("timing, one at a time" if serial else f"{how.n_jobs} at a time")
-        with walls[serial], _backend(how) as parallel:
-            for wait in (False, True):
-                calls = [joblib.delayed(execute)(task, store.folder, stamp, wait) for task in mine]
-                busy = []
-                for outcome in parallel(calls) if calls else ():
-                    if outcome.busy:
-                        busy.append(outcome.task)
-                        continue
-                    inside[serial] += outcome.seconds
-                    done += bool(outcome.rows)
-                    progress.advance(outcome.rows)
-                mine = busy
-
+    left = sorted((rest for rest in map(store.missing, tasks) if rest is not None), key=_order)
+    if not left:
+        return store.merge()
+    serial = [task for task in left if task.serial]
+    beside = [task for task in left if not task.serial]
+    alone = Runner("sequential", 1, runner.threads)
+    timed, other = _Stage(), _Stage()
+    progress = Progress(len(left))
     try:
-        if progress is not None:
-            with store.clock(alone=True) if any(task.serial for task in left) else nullcontext():
-                stage(True, Runner("sequential", 1, runner.threads))
-            stage(False, runner)
+        if serial:
+            progress.stage("timing, one at a time")
+            with store.clock(alone=True):
+                timed = _run_stage(store, serial, alone, env_hash, progress)
+        if beside:
+            progress.stage(f"{runner.n_jobs} at a time")
+            other = _run_stage(store, beside, runner, env_hash, progress)
     finally:
-        if progress is not None:
-            progress.close()
+        progress.close()
         rows = store.merge()
-    if left:
-        workers = walls[True].seconds + runner.n_jobs * walls[False].seconds
-        store.log(
-            {
-                "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "studies": sorted({task.study for task in left}),
-                "tasks_done": done,
-                "serial_seconds": walls[True].seconds,
-                "parallel_seconds": walls[False].seconds,
-                "n_jobs": runner.n_jobs,
-                "share_outside_trials": 1 - (inside[True] + inside[False]) / workers,
-                "code_version": code_version(),
-                "env_hash": env_hash,
-            }
-        )
+    store.log(
+        {
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "studies": sorted({task.study for task in left}),
+            "tasks_done": timed.tasks + other.tasks,
+            "serial_seconds": timed.wall,
+            "parallel_seconds": other.wall,
+            "n_jobs": runner.n_jobs,
+            "share_outside_trials": 1 - (timed.inside + other.inside) / (timed.wall + runner.n_jobs * other.wall),
+            "code_version": code_version(),
+            "env_hash": env_hash,
+        }
+    )
     return rows

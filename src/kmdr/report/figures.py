@@ -586,6 +586,14 @@ def _notes(
     def of(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
 
+    pooled = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["config_hash"].nunique()
+    if (pooled > 1).any():
+        notes.append(
+            "Pools rows of several configurations (seeds or k-means settings); the config_hash tells them apart."
+        )
+    for column, what in (("code_version", "versions of the code"), ("env_hash", "environments")):
+        if rows[column].nunique() > 1:
+            notes.append(f"Rows of {rows[column].nunique()} {what}.")
     failed = failed_counts(rows)
     if failed:
         total = sum(failed.values())

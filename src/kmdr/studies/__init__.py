@@ -103,7 +103,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
         rows = run_tasks(tasks, runner, out)
         asked = {(task.study, task.config_hash) for task in tasks}
         failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-        drawn = [path for job in together if job.study for path in draw(job.study, out)]
+        drawn = [path for job in together if job.study for path in draw(job.study, out, tasks)]
         print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
         for path in drawn:
             print(path)
@@ -111,7 +111,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
     return status
 
 
-def draw(study: Mapping[str, Any], folder: Path) -> list[Path]:
+def draw(study: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> list[Path]:
     """Draw a study's figure from a folder of results, as its paper's module lays it out.
 
     Parameters
@@ -119,6 +119,8 @@ def draw(study: Mapping[str, Any], folder: Path) -> list[Path]:
     study : mapping
         The ``study`` tree of its configuration.
     folder : Path
+    tasks : sequence of Task
+        Whose rows to draw: the folder may hold others of the same study, under other settings.
 
     Returns
     -------
@@ -127,4 +129,7 @@ def draw(study: Mapping[str, Any], folder: Path) -> list[Path]:
     """
     rows = read_rows(folder / "rows.csv")
     module = importlib.import_module(f"{__name__}.{study['paper']}")
-    return save(module.figure(study, rows[rows["study"] == study["name"]]), folder / "figures" / study["name"])
+    wanted = {(task.study, task.config_hash, r, task.repeat) for task in tasks for r in task.r_grid}
+    keys = zip(rows["study"], rows["config_hash"], rows["r"], rows["repeat"], strict=True)
+    mine = rows[[key[0] == study["name"] and key in wanted for key in keys]]
+    return save(module.figure(study, mine), folder / "figures" / study["name"])
