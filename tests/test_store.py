@@ -8,8 +8,9 @@ import time
 import pytest
 
 from kmdr.errors import UserError
+from kmdr.files import write_atomically
 from kmdr.kmeans import Protocol
-from kmdr.store import Store, read_rows, write_atomically
+from kmdr.store import Store, read_rows
 from kmdr.task import COLUMNS, Task
 
 

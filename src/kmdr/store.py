@@ -23,25 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.errors import UserError
+from kmdr.files import write_atomically
 from kmdr.task import COLUMNS, Row, Task, short_hash
 
 _CLOCK = 0
 _MERGE = 1
 _TASKS = 2
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file aside, flush it to disk and rename it, so that its name never shows a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from kmdr.files import write_atomically
 from kmdr.report.style import (
     COLUMN_WIDTH,
     METADATA,
@@ -269,7 +269,6 @@ def save(fig: Figure, stem: Path) -> list[Path]:
     list of Path
         The PDF, the PNG and the CSV.
     """
-    stem.parent.mkdir(parents=True, exist_ok=True)
     contents: dict[str, bytes] = {}
     with print_style():
         for kind in ("pdf", "png"):
@@ -280,12 +279,7 @@ def save(fig: Figure, stem: Path) -> list[Path]:
     paths = []
     for kind, content in contents.items():
         path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may hold a dot
-        aside = stem.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            aside.write_bytes(content)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_atomically(path, content)
         paths.append(path)
     return paths
 
