@@ -117,6 +117,22 @@ def test_killed_at_random_moments_and_repeated_it_ends_with_the_same_table(cache
     assert not list(tmp_path.glob("**/*.tmp"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the children of a process from /proc")
+def test_workers_do_not_outlive_a_killed_run(cache, tmp_path):
+    process = start(cache, *SWEEP, "repeats=400", "timing_repeats=0", "runner.n_jobs=2", f"out={tmp_path}")
+    while not list(tmp_path.glob("tasks/**/*.csv")):
+        time.sleep(0.01)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = [pid for pid in workers if "LokyProcess" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert len(workers) == 2
+    process.kill()
+    process.communicate()
+    until = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < until, "workers idle on"
+        time.sleep(0.1)
+
+
 def test_two_runs_at_once_on_one_folder_share_the_work(cache, uninterrupted, tmp_path):
     both = [start(cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}") for _ in range(2)]
     for process in both:

@@ -6,6 +6,8 @@ the rows of both.
 """
 
 import importlib.util
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,6 +25,8 @@ from kmdr.provenance import code_version, environment
 from kmdr.store import Store
 from kmdr.task import Row, Stamp, Task, run, seconds_inside, short_hash
 from kmdr.timing import Stopwatch, pin, pinned
+
+_WATCH_SECONDS = 0.5
 
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
@@ -129,6 +133,17 @@ def _store(folder: Path) -> Store:
     return Store(folder)
 
 
+def _end_with(parent: int) -> None:
+    """End this worker soon after its parent is gone: left alone it would idle for minutes beside the next run."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
 def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]]]:
     """Yield a function that runs delayed calls and gives their outcomes as they finish."""
@@ -164,7 +179,9 @@ def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]
             ray.shutdown()
         return
     with (
-        joblib.parallel_config(backend="loky", inner_max_num_threads=runner.threads),
+        joblib.parallel_config(
+            backend="loky", inner_max_num_threads=runner.threads, initializer=_end_with, initargs=(os.getpid(),)
+        ),
         joblib.Parallel(n_jobs=runner.n_jobs, return_as="generator_unordered", pre_dispatch="3*n_jobs") as parallel,
     ):
         yield parallel
