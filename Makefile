@@ -53,7 +53,7 @@ bench: setup ## Measure the kernels against other libraries, side by side (resul
 
 lock: ## Pin the newest versions of all dependencies in requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade -o requirements.lock
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade --output-file requirements.lock
 
 clean: ## Remove what can be made again: .venv, caches, results/runs, results/quick; downloaded data stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache results/runs results/quick results/bench

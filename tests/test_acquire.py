@@ -1,12 +1,20 @@
 """Finding and fetching files: only right ones, and never from the network in these tests."""
 
+import bz2
+import fcntl
+import gzip
 import hashlib
 import http.server
 import io
 import json
+import lzma
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
+import time
+import types
 import zipfile
 from pathlib import Path
 
@@ -15,7 +23,7 @@ import requests
 
 from kmdr import paths
 from kmdr.datasets import acquire, archives
-from kmdr.datasets.archives import UnverifiedError, read_members
+from kmdr.datasets.archives import UnverifiedError, open_decompressed, read_members
 from kmdr.datasets.registry import entry
 from kmdr.errors import UserError
 
@@ -50,7 +58,9 @@ def _alone(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    monkeypatch.setattr(acquire, "_unreachable", set())
+    for name in ("_probes", "_errors", "_origins"):
+        monkeypatch.setattr(acquire, name, {})
+    monkeypatch.setattr(acquire, "_PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -216,24 +226,92 @@ def test_download_stops_at_the_size_cap(register, server):
         acquire.obtain(register(url(f"{address}/file", more=f", max_bytes = {len(CONTENT) - 1}")))
 
 
-def test_unreachable_host_is_tried_twice_then_remembered(register, monkeypatch):
-    calls = []
-
-    def get(address, **kwargs):
+def no_answer(calls, error):
+    def request(address, **kwargs):
         calls.append((address, kwargs["timeout"]))
-        raise requests.ConnectTimeout("secret detail")
+        raise error
 
-    monkeypatch.setattr(requests, "get", get)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("error", "why", "times"),
+    [
+        (requests.ConnectTimeout("secret detail"), "no answer in time", 1),
+        (requests.ReadTimeout("secret detail"), "no answer in time", 1),
+        (requests.ConnectionError("secret detail"), "no connection to the host", 2),
+    ],
+)
+def test_unreachable_hosts_are_asked_once_at_the_same_time_and_remembered(register, monkeypatch, error, why, times):
+    asked, got = [], []
+    monkeypatch.setattr(requests, "head", no_answer(asked, error))
+    monkeypatch.setattr(requests, "get", no_answer(got, error))
     toy = register(url("http://data.invalid/a"), url("http://data.invalid/b"), url("http://other.invalid/c"))
+    for _ in range(2):
+        with pytest.raises(acquire.UnavailableError) as caught:
+            acquire.obtain(toy)
+        assert caught.value.tried == acquire.last_errors("toy")
+        assert caught.value.tried == tuple(
+            f"http://{address}: {why}" for address in ("data.invalid/a", "data.invalid/b", "other.invalid/c")
+        )
+        assert not caught.value.failed_check
+        assert "secret" not in str(caught.value)
+    assert got == []
+    assert sorted(address for address, _ in asked) == sorted(
+        ["http://data.invalid/a", "http://other.invalid/c"] * times
+    )
+    # Only a refusal, which takes no time, is asked twice: the hosts wait side by side, each no longer than this.
+    assert max(timeout for _, timeout in asked) == acquire._PROBE_SECONDS <= 8
+
+
+def test_waiting_for_hosts_that_swallow_all_packets_ends_together(register, monkeypatch):
+    """A look-up of a name, for one, cannot be given a timeout."""
+    ended, waits, result = threading.Event(), [], acquire.Future.result
+
+    def stuck(address, **kwargs):
+        ended.wait(30)
+        raise requests.ConnectTimeout
+
+    def counted(self, timeout=None):
+        waits.append(timeout)
+        return result(self, 0.01 if timeout else timeout)
+
+    monkeypatch.setattr(requests, "head", stuck)
+    monkeypatch.setattr(acquire.Future, "result", counted)
+    monkeypatch.setattr(acquire.time, "monotonic", lambda: 1000.0 + sum(map(bool, waits)) * acquire._PROBE_SECONDS)
+    toy = register(*(url(f"http://host{i}.invalid/") for i in range(20)))
     with pytest.raises(acquire.UnavailableError) as caught:
         acquire.obtain(toy)
-    assert [address[-1] for address, _ in calls] == ["a", "a", "c", "c"]
-    assert all(timeout[0] <= 5 for _, timeout in calls)
-    assert "http://data.invalid/b: data.invalid could not be reached before" in str(caught.value)
-    assert not caught.value.failed_check
+    ended.set()
+    assert str(caught.value).count("no answer in time") == 20
+    assert sum(waits) <= acquire._PROBE_SECONDS  # the first waits for all
+
+
+def test_host_lost_after_it_answered_is_tried_twice_then_remembered(register, monkeypatch, server):
+    calls = []
+    monkeypatch.setattr(requests, "get", no_answer(calls, requests.ConnectTimeout()))
+    toy = register(url(f"{server[0]}/a"), url(f"{server[0]}/b"))
+    for _ in range(2):
+        with pytest.raises(acquire.UnavailableError, match="no answer in time"):
+            acquire.obtain(toy)
+    assert [address[-1] for address, _ in calls] == ["a", "a"]
+
+
+def test_all_hosts_of_the_registry_are_asked_at_the_first_need(register, monkeypatch):
+    asked = []
+    register(url("http://one.invalid/a"))
+    two = register(url("http://two.invalid/a"))
+    both = (
+        paths.REGISTRY.read_text()
+        + "\n"
+        + paths.REGISTRY.read_text().replace("[toy]", "[toy2]").replace("two", "three")
+    )
+    paths.REGISTRY.with_name("both.toml").write_text(both)
+    monkeypatch.setattr(paths, "REGISTRY", paths.REGISTRY.with_name("both.toml"))
+    monkeypatch.setattr(requests, "head", no_answer(asked, requests.ConnectTimeout()))
     with pytest.raises(acquire.UnavailableError):
-        acquire.obtain(toy)
-    assert len(calls) == 4
+        acquire.obtain(two)
+    assert sorted(address for address, _ in asked) == ["http://three.invalid/a", "http://two.invalid/a"]
 
 
 def test_host_that_comes_back_is_reached_by_the_retry(register, monkeypatch, server):
@@ -250,6 +328,209 @@ def test_host_that_comes_back_is_reached_by_the_retry(register, monkeypatch, ser
     monkeypatch.setattr(requests, "get", flaky)
     (found,) = acquire.obtain(register(url(f"{address}/file")))
     assert found.path.read_bytes() == CONTENT
+
+
+# --- downloads that break off, and what is not the data
+
+LONG = bytes(range(256)) * 2000
+LONG_SHA = sha(LONG)
+
+
+@pytest.fixture
+def source():
+    """A server of one file on this machine that can be told to misbehave; `source.seen` are the ranges asked for."""
+    state = types.SimpleNamespace(
+        data=LONG, ranges=True, cuts=[], seen=[], codes=[], length=True, meet=None, stall=None
+    )
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            self.send_response(200)
+            self.end_headers()
+
+        def do_GET(self):
+            state.seen.append(self.headers.get("Range"))
+            if state.codes:
+                self.send_error(state.codes.pop(0))
+                return
+            if state.meet:
+                state.meet.wait(30)
+            start = int(self.headers.get("Range", "bytes=0-")[6:-1]) if state.ranges else 0
+            if start and start >= len(state.data):
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(state.data) - 1}/{len(state.data)}")
+            if state.length:
+                self.send_header("Content-Length", str(len(state.data) - start))
+            self.end_headers()
+            end = state.cuts.pop(0) if state.cuts else len(state.data)
+            self.wfile.write(state.data[start:end])
+            if end < len(state.data) and state.stall:
+                self.wfile.flush()
+                state.stall.wait(60)
+
+        def log_message(self, *args):
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.daemon_threads = True
+    threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
+    state.url = f"http://127.0.0.1:{httpd.server_port}/file"
+    yield state
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def kept():
+    """What the cache holds of `toy`, and how much of each."""
+    folder = acquire.raw_folder("toy")
+    return {path.name: path.stat().st_size for path in folder.iterdir()} if folder.exists() else {}
+
+
+PART = f".toy.mat.{LONG_SHA[:16]}.part"
+
+
+def test_connection_that_breaks_is_gone_on_with(register, source):
+    source.cuts = [2**17, 2**18]
+    (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert found.path.read_bytes() == LONG
+    assert source.seen == [None, f"bytes={2**17}-", f"bytes={2**18}-"]
+    assert kept() == {"toy.mat": len(LONG)}
+
+
+def test_what_came_is_kept_for_the_next_attempt_and_never_under_the_final_name(register, source):
+    source.cuts = [2**14 * (i + 1) for i in range(acquire._BREAKS)]
+    toy = register(url(source.url, LONG_SHA))
+    with pytest.raises(acquire.UnavailableError, match=r"broke after 65536 bytes; the next attempt") as caught:
+        acquire.obtain(toy)
+    assert not caught.value.failed_check
+    assert kept() == {PART: 65536}
+    assert acquire.find(toy) is None
+    (found,) = acquire.obtain(toy)
+    assert found.path.read_bytes() == LONG
+    assert source.seen[-1] == "bytes=65536-"
+    assert kept() == {"toy.mat": len(LONG)}
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("left", [b"what the file was before it changed", LONG + b"more", LONG])
+def test_part_that_does_not_fit_is_thrown_away(register, source, ranges, left):
+    source.ranges = ranges
+    acquire.raw_folder("toy").mkdir(parents=True)
+    (acquire.raw_folder("toy") / PART).write_bytes(left)
+    (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert found.path.read_bytes() == LONG
+    assert source.seen[0] == f"bytes={len(left)}-"
+    assert len(source.seen) == (1 if left == LONG or not ranges else 2)
+    assert kept() == {"toy.mat": len(LONG)}
+
+
+@pytest.mark.parametrize("end", [0, 1000, len(LONG) - 1])
+def test_truncated_file_is_refused_where_no_length_was_stated(register, source, end):
+    source.length, source.cuts = False, [end] * 9
+    with pytest.raises(acquire.UnavailableError, match="does not have the SHA-256") as caught:
+        acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert caught.value.failed_check
+    assert kept() == {}
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_oversized_file_is_refused_before_it_is_kept(register, source, length):
+    source.length = length
+    with pytest.raises(acquire.UnavailableError, match="more than the allowed 70000 bytes") as caught:
+        acquire.obtain(register(url(source.url, LONG_SHA, ", max_bytes = 70000")))
+    assert caught.value.failed_check
+    assert kept() == {}
+
+
+@pytest.mark.parametrize("page", [b"<!DOCTYPE html>\n<p>Moved", b"\xef\xbb\xbf \r\n<HTML lang=en>", b"<head></head>"])
+def test_web_page_instead_of_the_data_is_named_as_such(register, source, page):
+    source.data = page + LONG
+    with pytest.raises(acquire.UnavailableError, match=r"a web page \(HTML\) came instead of the data") as caught:
+        acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert caught.value.failed_check
+    assert kept() == {}
+
+
+def test_server_that_is_busy_is_asked_again_but_one_that_says_no_is_not(register, source):
+    source.codes = [503]
+    toy = register(url(source.url, LONG_SHA))
+    acquire.obtain(toy)
+    assert len(source.seen) == 2
+    (acquire.raw_folder("toy") / "toy.mat").unlink()
+    source.codes = [404]
+    with pytest.raises(acquire.UnavailableError, match="404") as caught:
+        acquire.obtain(toy)
+    assert len(source.seen) == 3
+    assert not caught.value.failed_check
+
+
+def test_part_that_another_process_writes_is_left_alone(register, source):
+    acquire.raw_folder("toy").mkdir(parents=True)
+    with (acquire.raw_folder("toy") / PART).open("wb") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        theirs.write(b"theirs")
+        theirs.flush()
+        (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert found.path.read_bytes() == LONG
+    assert kept() == {"toy.mat": len(LONG), PART: 6}
+    assert source.seen == [None]
+
+
+@pytest.mark.parametrize(("terminal", "size", "shown"), [(True, 5e6, True), (False, 5e6, False), (True, 5e5, False)])
+def test_progress_bar_is_for_long_files_on_a_terminal(register, source, monkeypatch, capsys, terminal, size, shown):
+    source.data = bytes(int(size))
+    monkeypatch.setattr(acquire.sys.stderr, "isatty", lambda: terminal, raising=False)
+    acquire.obtain(register(url(source.url, sha(source.data))))
+    out, err = capsys.readouterr()
+    assert ("file" in err) is shown
+    assert out == ""
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from kmdr import paths
+paths.REGISTRY = Path(sys.argv[1])
+from kmdr.datasets import acquire, registry
+acquire.package_indexes = tuple
+print(acquire.obtain(registry.entry("toy"))[0].path.stat().st_size, flush=True)
+"""
+
+
+def elsewhere():
+    """Another process that gets `toy` into the same cache."""
+    command = [sys.executable, "-c", ELSEWHERE, str(paths.REGISTRY)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_that_get_the_same_dataset_at_once_both_succeed(register, source):
+    toy = register(url(source.url, LONG_SHA))
+    source.meet = threading.Barrier(2)  # no answer before both have asked
+    processes = [elsewhere(), elsewhere()]
+    assert [process.communicate(timeout=60)[0] for process in processes] == [f"{len(LONG)}\n"] * 2
+    assert acquire.find(toy)[0].path.read_bytes() == LONG
+    assert kept() == {"toy.mat": len(LONG)}
+
+
+def test_download_that_was_killed_is_gone_on_with(register, source):
+    toy = register(url(source.url, LONG_SHA))
+    source.cuts, source.stall = [2**17], threading.Event()
+    process = elsewhere()
+    deadline = time.monotonic() + 60
+    while kept().get(PART, 0) < 2**17 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    source.stall.set()
+    assert kept()[PART] == 2**17
+    assert "toy.mat" not in kept()
+    (found,) = acquire.obtain(toy)
+    assert found.path.read_bytes() == LONG
+    assert source.seen[-1] == f"bytes={2**17}-"
+    assert PART not in kept()
 
 
 # --- the package index
@@ -373,7 +654,7 @@ def test_page_of_a_remote_index_cannot_point_to_a_local_file(tmp_path):
     (tmp_path / "secret").write_bytes(CONTENT)
     site = acquire._site("https://index.invalid/simple", True)
     with pytest.raises((UserError, requests.RequestException)):
-        b"".join(acquire._stream(site, (tmp_path / "secret").as_uri(), 100))
+        acquire._fill(site, (tmp_path / "secret").as_uri(), io.BytesIO(), 100)
 
 
 def test_links_honour_the_base_of_the_page():
@@ -492,6 +773,67 @@ def test_members_are_read_as_they_are(tmp_path):
     for data in (zip_of([("d/", b""), ("d/x", CONTENT), ("y", b"2")]), tar_of(d__x=CONTENT, y=b"2")):
         (tmp_path / "a").write_bytes(data)
         assert read_members(tmp_path / "a", lambda name: name == "d/x", 100) == {"d/x": CONTENT}
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar"])
+def test_bomb_is_refused_by_its_ratio_whatever_the_cap(tmp_path, monkeypatch, pack):
+    """A member that is not wanted costs nothing in a zip, but has to be unpacked in a tar to get behind it."""
+    monkeypatch.setattr(archives, "_FLOOR_BYTES", 10**6)
+    path = tmp_path / "bomb"
+    zeros = bytes(5 * 10**6)
+    path.write_bytes(zip_of([("x", zeros), ("y", b"2")]) if pack == "zip" else tar_of(x=zeros, y=b"2"))
+    with pytest.raises(UnverifiedError, match="more than the allowed size"):
+        read_members(path, everything, 10**9)
+    if pack == "zip":
+        assert read_members(path, lambda name: name == "y", 10**9) == {"y": b"2"}
+    else:
+        with pytest.raises(UnverifiedError, match="more than the allowed size"):
+            read_members(path, lambda name: name == "y", 10**9)
+
+
+def test_link_in_a_zip_is_refused(tmp_path):
+    info = zipfile.ZipInfo("link")
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    (tmp_path / "a.zip").write_bytes(zip_of([(info, "/etc/hostname")]))
+    with pytest.raises(UnverifiedError, match="not a regular file"):
+        read_members(tmp_path / "a.zip", everything, 1000)
+
+
+PACKERS = {"bz2": bz2.compress, "gz": gzip.compress, "xz": lzma.compress, "txt": bytes}
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_compressed_file_is_a_stream_of_its_content(tmp_path, pack):
+    content = b"1 3:0.5 7:1\n" * 50_000
+    path = tmp_path / f"data.{pack}"
+    path.write_bytes(PACKERS[pack](content))
+    for cap in (len(content), len(content) + 1):
+        with open_decompressed(path, cap) as stream:
+            assert sum(1 for line in stream if line == b"1 3:0.5 7:1\n") == 50_000
+    with open_decompressed(path, len(content)) as stream:
+        assert stream.read() == content
+    path.write_bytes(PACKERS[pack](b""))
+    with open_decompressed(path, 0) as stream:
+        assert stream.read() == b""
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_compressed_bomb_is_refused_at_the_cap(tmp_path, pack):
+    path = tmp_path / f"data.{pack}"
+    path.write_bytes(PACKERS[pack](bytes(3 * 10**6)))
+    with open_decompressed(path, 10**6) as stream:
+        assert len(stream.read(900_000)) == 900_000
+        with pytest.raises(UnverifiedError, match="more than the allowed size"):
+            stream.read()
+
+
+@pytest.mark.parametrize("pack", ["bz2", "gz", "xz"])
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:40] + bytes(9) + b[49:]])
+def test_damaged_compressed_file_is_refused(tmp_path, pack, damage):
+    path = tmp_path / f"data.{pack}"
+    path.write_bytes(damage(PACKERS[pack](bytes(range(256)) * 9)))
+    with open_decompressed(path, 10**6) as stream, pytest.raises(UnverifiedError, match="cannot be read"):
+        stream.read()
 
 
 # --- the registry

@@ -35,7 +35,7 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.setattr(socket.socket, "connect", refused)
     monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    monkeypatch.setattr(acquire, "_unreachable", set())
+    monkeypatch.setattr(acquire, "_probes", {})
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
 
 
@@ -360,7 +360,7 @@ def test_prepared_matrix_is_mapped_read_only_and_not_read_again(monkeypatch):
 
 
 def test_sparse_matrix_keeps_its_values_and_is_mapped(toy):
-    dense = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [3, 0, 0, 0]], float)
+    dense = np.array([[0, 1, 0, 2], [0, 0, 4, 0], [3, 0, 0, 0]], float)
     toy(scipy.sparse.csc_array(dense), np.array([[1], [2], [1]]))
     data = datasets.load("toy")
     assert isinstance(data.A, scipy.sparse.csr_array)
@@ -373,12 +373,7 @@ def test_sparse_matrix_keeps_its_values_and_is_mapped(toy):
         assert isinstance(owner, np.memmap)
         assert not part.flags.writeable
     assert datasets.content_sha256(data.A, data.labels) == data.data_sha256
-    assert (data.A @ np.ones(4)).tolist() == [3, 0, 3]
-
-
-def test_sparse_matrix_without_entries(toy):
-    toy(scipy.sparse.csc_array((2, 3)), np.array([[1], [2]]))
-    assert datasets.load("toy").A.nnz == 0
+    assert (data.A @ np.ones(4)).tolist() == [3, 4, 3]
 
 
 def test_content_hash_sees_values_shape_type_and_labels_but_not_memory_order():
@@ -524,7 +519,11 @@ def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
 def test_availability_of_the_registered(monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_DATA", str(tmp_path))
     states = {name: datasets.availability(name).state for name in names()}
-    assert states == {name: "remote" if entry(name).sources else "generated" for name in states}
+    for name, state in states.items():
+        e = entry(name)
+        kinds = {source.kind for source in e.sources}
+        by_hand = e.by_path or kinds == {"local"}
+        assert state == ("by hand" if by_hand else "remote" if kinds else "generated"), name
     assert not (tmp_path / "cache").exists()
 
 
@@ -549,7 +548,9 @@ def test_registry_is_complete_and_names_only_loaders_that_exist():
     for name in names():
         e = entry(name)
         assert {e.format, *(source.format for source in e.sources)} <= set(loaders.LOADERS)
-        assert all((e.title, e.licence, e.citation, e.n, e.d, e.k))
+        assert all((e.title, e.licence, e.citation))
+        # Zero says that it is the user's own, of any shape.
+        assert all((e.n, e.d, e.k)) or (e.by_path and e.n == e.d == e.k == 0)
 
 
 def test_readme_is_current():

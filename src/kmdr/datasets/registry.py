@@ -15,6 +15,7 @@ from kmdr.errors import UserError, unknown
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
+_ENTRY_MAY = {"options", "fixed", "stand_in", "home", "nonnegative"}
 _SOURCE_NEEDS = {
     "local": {"filename", "sha256"},
     "url": {"url", "filename", "sha256"},
@@ -80,12 +81,20 @@ class Entry:
     content_sha256: str
     sources: tuple[Source, ...]
     options: Mapping[str, Any]
+    fixed: Mapping[str, Any]
     stand_in: str = ""
+    home: str = ""
+    nonnegative: bool = False
 
     @property
     def shape(self) -> str:
         """Shape in words, e.g. ``"400 x 10304, k = 40"``."""
-        return f"{self.n} x {self.d}, k = {self.k}"
+        return f"{self.n} x {self.d}, k = {self.k}" if self.n else "any"
+
+    @property
+    def by_path(self) -> bool:
+        """Whether its files have no known hash, so that the user names them with option ``path``."""
+        return "path" in self.options
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -127,14 +136,15 @@ def _keys(where: str, table: Mapping[str, Any], needs: set[str], may: set[str]) 
 
 
 def _entry(name: str, table: Mapping[str, Any]) -> Entry:
-    _keys(f"[{name}]", table, _ENTRY_NEEDS, {"options", "stand_in"})
+    _keys(f"[{name}]", table, _ENTRY_NEEDS, _ENTRY_MAY)
     sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
-    plain = {key: value for key, value in table.items() if key not in {"papers", "sources", "options"}}
+    plain = {key: value for key, value in table.items() if key not in {"papers", "sources", "options", "fixed"}}
     return Entry(
         name=name,
         papers=tuple(table["papers"]),
         sources=sources,
         options=MappingProxyType(dict(table.get("options", {}))),
+        fixed=MappingProxyType(dict(table.get("fixed", {}))),
         **plain,
     )
 

@@ -1,0 +1,136 @@
+"""The command ``kmdr data``: what is there, get it, and where to put what cannot be got."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from kmdr import datasets
+from kmdr.datasets.acquire import file_names, find, last_errors, raw_folder, user_folders
+from kmdr.datasets.registry import Entry, entry
+from kmdr.errors import unknown
+from kmdr.files import write_atomically
+from kmdr.paths import cache_folder
+
+_HERE = ("prepared", "cached", "local", "generated")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``kmdr data [status|get|where] [name ...]``; all datasets by default.
+
+    Returns
+    -------
+    int
+        Exit status: 1 where `get` met a file or a matrix that failed its check, else 0.
+
+    Raises
+    ------
+    UserError
+        There is no such command or dataset.
+    """
+    command, *names = arguments or ["status"]
+    if command not in _COMMANDS:
+        raise unknown("command of 'kmdr data'", command, _COMMANDS)
+    for name in names:
+        entry(name)  # a misspelt name is told of before any work
+    return _COMMANDS[command](list(dict.fromkeys(names)))
+
+
+def _status(names: Sequence[str]) -> int:
+    rows = [("dataset", "state", "on disk", "licence", "source")]
+    for name in names or datasets.names():
+        e = entry(name)
+        there = datasets.availability(name)
+        source = "; ".join(map(str, e.sources)) or ((e.home or "a file of yours") if e.by_path else "generated")
+        rows.append((name, there.state, _size(_bytes_on_disk(e, there.state)), e.licence, source))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _get(names: Sequence[str]) -> int:
+    good = True
+    for line, ok in datasets.fetch_all(names or None):
+        tqdm.write(line)  # above the progress bars of the other downloads
+        good &= ok
+    _remember(names or datasets.names())
+    return 0 if good else 1
+
+
+def _where(names: Sequence[str]) -> int:
+    folders = [f"{folder}{'' if folder.is_dir() else ' (no folder)'}" for folder in user_folders()]
+    print(f"cache: {cache_folder()}")
+    print(f"KMDR_DATA: {', '.join(folders) or 'not set'}")
+    remembered = _remembered()
+    for name in names or datasets.names():
+        e = entry(name)
+        there = datasets.availability(name)
+        print(f"{name}: {there.state}{f', {there.where}' if there.state in _HERE else ''}")
+        if there.state in _HERE:
+            continue
+        if e.by_path:
+            print(f"  by hand: {_named_by_path(e)}")
+        for part in e.parts:
+            sources = [source for source in e.sources if source.part == part]
+            for source in sources:
+                if source.kind != "local":
+                    print(f"  source: {source}")
+            files = " or ".join(f"{file} (SHA-256 {digest})" for file, digest in file_names(sources).items())
+            print(f"  by hand: put {files} into {raw_folder(name)} or a folder that KMDR_DATA names")
+        for error in last_errors(name) or remembered.get(name, []):
+            print(f"  last tried: {error}")
+    return 0
+
+
+def _named_by_path(e: Entry) -> str:
+    given = e.options["path"]
+    files = [given] if isinstance(given, str) and given else list(given)
+    named = f"name your file with dataset={e.name} dataset.path=FILE"
+    if files:
+        named = f"put {' and '.join(files)} into {raw_folder(e.name)} or a folder that KMDR_DATA names, or {named}"
+    return f"{named}; to be had from {e.home}" if e.home else named
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"status": _status, "get": _get, "where": _where}
+
+
+def _bytes_on_disk(e: Entry, state: str) -> int:
+    folders = [
+        raw_folder(e.name),
+        *(cache_folder() / "prepared").glob(f"{e.name}-*"),
+        cache_folder() / "prepared" / e.name,
+    ]
+    kept = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+    found = find(e) if state == "local" else None
+    return kept + sum(f.path.stat().st_size for f in found or ())
+
+
+def _size(count: int) -> str:
+    if not count:
+        return "-"
+    return tqdm.format_sizeof(count, "B", 1024)
+
+
+# What `get` met is kept for a later `where`.
+
+
+def _errors_file() -> Path:
+    return cache_folder() / "last_errors.json"
+
+
+def _remembered() -> dict[str, list[str]]:
+    try:
+        read = json.loads(_errors_file().read_text("utf-8"))
+        return {str(name): list(map(str, errors)) for name, errors in read.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(names: Iterable[str]) -> None:
+    before = _remembered()
+    now = before | {name: list(last_errors(name)) for name in names}
+    now = {name: errors for name, errors in now.items() if errors}
+    if now != before:
+        write_atomically(_errors_file(), json.dumps(now, indent=1).encode())
