@@ -4,6 +4,7 @@ One module a paper draws its figures; it is found by the ``paper`` entry of the 
 """
 
 import importlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import datasets
-from kmdr.datasets import UnavailableError
+from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.errors import UserError
 from kmdr.experiment import Experiment
+from kmdr.files import write_atomically
 from kmdr.report.figures import save
 from kmdr.report.summary import read_rows
 from kmdr.runner import Runner, run_tasks
@@ -55,9 +57,9 @@ class Job:
         return cls(first["study"], experiments, Runner.from_config(first["runner"]), Path(str(first["out"])))
 
 
-def _tasks(jobs: Sequence[Job]) -> tuple[list[Task], list[str]]:
-    """Return the tasks of all jobs, checked against their data, and a line for each dataset that cannot be had."""
-    folders: dict[tuple[str, str], Path | UnavailableError] = {}
+def _tasks(jobs: Sequence[Job]) -> tuple[list[Task], dict[str, str]]:
+    """Return the tasks of all jobs, checked against their data, and why which datasets cannot be had."""
+    folders: dict[tuple[str, str], Path | UserError] = {}
     tasks: list[Task] = []
     for job in jobs:
         for experiment in job.experiments:
@@ -65,12 +67,13 @@ def _tasks(jobs: Sequence[Job]) -> tuple[list[Task], list[str]]:
             if key not in folders:
                 try:
                     folders[key] = datasets.prepare(experiment.dataset, experiment.options)
-                except UnavailableError as error:
+                except (UnavailableError, UnverifiedError) as error:
                     folders[key] = error
             folder = folders[key]
             if isinstance(folder, Path):
                 tasks += experiment.tasks(datasets.open_prepared(folder), folder)
-    return tasks, [str(missing) for missing in folders.values() if isinstance(missing, UnavailableError)]
+    missing = {name: str(error) for (name, _), error in folders.items() if isinstance(error, UserError)}
+    return tasks, missing
 
 
 def run_jobs(jobs: Sequence[Job]) -> int:
@@ -97,9 +100,10 @@ def run_jobs(jobs: Sequence[Job]) -> int:
         Store(out)  # refuses a folder that cannot be written to
         tasks, missing = _tasks(together)
         if not tasks:
-            raise UserError(" ".join(missing))
-        for line in missing:
+            raise UserError(" ".join(missing.values()))
+        for line in missing.values():
             print(f"kmdr: {line}", file=sys.stderr)
+        write_atomically(out / "missing.json", (json.dumps(missing, indent=2, ensure_ascii=False) + "\n").encode())
         rows = run_tasks(tasks, runner, out)
         asked = {(task.study, task.config_hash) for task in tasks}
         failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
