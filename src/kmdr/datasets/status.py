@@ -88,6 +88,8 @@ def _named_by_path(e: Entry) -> str:
     given = e.options["path"]
     files = [given] if isinstance(given, str) and given else list(given)
     named = f"name your file with dataset={e.name} dataset.path=FILE"
+    if "sha256" in e.options:
+        named += " dataset.sha256=ITS_SHA256"
     if files:
         named = f"put {' and '.join(files)} into {raw_folder(e.name)} or a folder that KMDR_DATA names, or {named}"
     return f"{named}; to be had from {e.home}" if e.home else named
