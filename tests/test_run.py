@@ -144,7 +144,11 @@ def test_two_runs_at_once_on_one_folder_share_the_work(cache, uninterrupted, tmp
 
 
 def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_keeps_what_is_done(cache, tmp_path):
-    process = start(cache, *SWEEP, "repeats=400", "runner.n_jobs=1", f"out={tmp_path}")
+    def listening():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells let what runs in the background ignore it
+
+    arguments = (*SWEEP, "repeats=400", "runner.n_jobs=1", f"out={tmp_path}")
+    process = start(cache, *arguments, preexec_fn=listening)
     while not list(tmp_path.glob("tasks/**/*.csv")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
