@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,19 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 # -- from a composed configuration to jobs ---------------------------------------------------------------------------
 
 
+@cache
+def _composed(group: str, name: str) -> Config:
+    """Return the configuration of one dataset or reducer; composing takes long enough not to do it for every study."""
+    chosen = _plain(hydra.compose("config", overrides=[f"{group}={name}"]))[group]
+    return {str(key): value for key, value in chosen.items()}
+
+
 def _variants(group: str, items: Sequence[Any]) -> list[Config]:
     """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
     found = []
     for item in items:
         name, settings = next(iter(item.items())) if isinstance(item, Mapping) else (item, {})
-        composed = _plain(hydra.compose("config", overrides=[f"{group}={name}"]))[group]
+        composed = _composed(group, name)
         for key in settings:
             if key not in composed:
                 raise unknown(f"setting of {group} {name}", key, composed)
