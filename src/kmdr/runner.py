@@ -188,8 +188,8 @@ def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]
 
 
 def _order(task: Task) -> tuple[Any, ...]:
-    """Repetition by repetition, so that whatever is there when a run is stopped is balanced."""
-    return task.repeat, task.dataset, task.reducer, task.config_hash
+    """Repetition by repetition, so that what a stopped run leaves is balanced; short tasks last, to fill the end."""
+    return task.repeat, -len(task.r_grid), task.dataset, task.reducer, task.config_hash
 
 
 @dataclass
