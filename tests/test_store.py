@@ -87,6 +87,18 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_a_killed_writer_left_is_swept_when_its_task_is_done_again(tmp_path):
+    store = Store(tmp_path)
+    path = store.path(task())
+    path.parent.mkdir(parents=True)
+    for left in (path.with_name(f".{path.name}.999.tmp"), tmp_path / ".rows.csv.999.tmp"):
+        left.write_text("half a ro")
+    assert store.missing(task()) == task()
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    assert len(store.merge()) == 2
+    assert not list(tmp_path.glob("**/*.tmp"))
+
+
 def _hold(folder, ready, release):
     with Store(folder).claim(task(), wait=True), Store(folder).clock(alone=True):
         ready.set()

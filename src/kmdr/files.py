@@ -16,3 +16,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def sweep_asides(path: Path) -> None:
+    """Remove what killed writers of a file left beside it; for a caller that is its only writer at the time."""
+    for aside in path.parent.glob(f".{path.name}.*.tmp"):
+        aside.unlink(missing_ok=True)

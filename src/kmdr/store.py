@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.errors import UserError
-from kmdr.files import write_atomically
+from kmdr.files import sweep_asides, write_atomically
 from kmdr.task import COLUMNS, Row, Task, short_hash
 
 _CLOCK = 0
@@ -136,7 +136,8 @@ class Store:
         return task.restricted(rest) if rest else None
 
     def add(self, task: Task, rows: list[Row]) -> None:
-        """Write the rows of a task."""
+        """Write the rows of a task that this process has claimed."""
+        sweep_asides(self.path(task))
         write_atomically(self.path(task), _to_csv(rows))
 
     def describe(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
@@ -172,6 +173,7 @@ class Store:
                         best[key] = row
             rows = [best[key] for key in sorted(best)]
             _add_ratios(rows)
+            sweep_asides(self.folder / "rows.csv")
             write_atomically(self.folder / "rows.csv", _to_csv(rows))
         return rows
 
