@@ -24,6 +24,7 @@ from kmdr.errors import UserError, unknown
 from kmdr.paths import CONF
 from kmdr.report.figures import figures_for_folder
 from kmdr.studies import Job, run_jobs
+from kmdr.text import aligned
 
 Config = dict[str, Any]
 
@@ -185,10 +186,9 @@ def _from_command_line() -> list[Job]:
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     print(title)
-    for row in rows:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in aligned(rows):
+        print(f"  {line}")
 
 
 def study_names() -> list[str]:

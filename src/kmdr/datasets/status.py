@@ -12,6 +12,7 @@ from kmdr.datasets.registry import Entry, entry
 from kmdr.errors import unknown
 from kmdr.files import write_atomically
 from kmdr.paths import cache_folder
+from kmdr.text import aligned
 
 _HERE = ("prepared", "cached", "local", "generated")
 
@@ -44,9 +45,8 @@ def _status(names: Sequence[str]) -> int:
         there = datasets.availability(name)
         source = "; ".join(map(str, e.sources)) or ((e.home or "a file of yours") if e.by_path else "generated")
         rows.append((name, there.state, _size(_bytes_on_disk(e, there.state)), e.licence, source))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in aligned(rows):
+        print(line)
     return 0
 
 
