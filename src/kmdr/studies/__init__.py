@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.errors import UserError
@@ -107,7 +109,9 @@ def run_jobs(jobs: Sequence[Job]) -> int:
         rows = run_tasks(tasks, runner, out)
         asked = {(task.study, task.config_hash) for task in tasks}
         failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-        drawn = [path for job in together if job.study for path in draw(job.study, out, tasks)]
+        studies = [job.study for job in together if job.study]
+        table = read_rows(out / "rows.csv") if studies else pd.DataFrame()
+        drawn = [path for study in studies for path in draw(study, out, table, tasks)]
         print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
         for path in drawn:
             print(path)
@@ -115,7 +119,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
     return status
 
 
-def draw(study: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> list[Path]:
+def draw(study: Mapping[str, Any], folder: Path, rows: pd.DataFrame, tasks: Sequence[Task]) -> list[Path]:
     """Draw a study's figure from a folder of results, as its paper's module lays it out.
 
     Parameters
@@ -123,6 +127,8 @@ def draw(study: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> list[
     study : mapping
         The ``study`` tree of its configuration.
     folder : Path
+    rows : DataFrame
+        The folder's merged table.
     tasks : sequence of Task
         Whose rows to draw: the folder may hold others of the same study, under other settings.
 
@@ -131,7 +137,6 @@ def draw(study: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> list[
     list of Path
         The files written, in ``folder/figures``.
     """
-    rows = read_rows(folder / "rows.csv")
     module = importlib.import_module(f"{__name__}.{study['paper']}")
     wanted = {(task.study, task.config_hash, r, task.repeat) for task in tasks for r in task.r_grid}
     keys = zip(rows["study"], rows["config_hash"], rows["r"], rows["repeat"], strict=True)
