@@ -23,7 +23,8 @@ from kmdr.kmeans import Protocol, lloyd, starting_rows
 from kmdr.linalg import Dense, count_sketch, fast_frobenius_svd, sketch_size, top_right_singular_vectors
 from kmdr.provenance import code_version, environment
 from kmdr.reducers import make
-from kmdr.timing import Stopwatch, pinned
+from kmdr.threads import pinned
+from kmdr.timing import Stopwatch
 
 ROUNDS = 7
 DENSE = ((1440, 1024), (11000, 256), (400, 10304))

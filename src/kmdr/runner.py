@@ -24,7 +24,8 @@ from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import Store
 from kmdr.task import Row, Stamp, Task, run, seconds_inside, short_hash
-from kmdr.timing import Stopwatch, pin, pinned
+from kmdr.threads import pin, pinned
+from kmdr.timing import Stopwatch
 
 _WATCH_SECONDS = 0.5
 

@@ -1,57 +1,15 @@
-"""The linear algebra that reducers rest on: singular vectors, range finder, count sketch, sparse-aware products."""
+"""Top right singular vectors, exact and sketched."""
 
-from typing import TypeAlias
-
-import numba
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import scipy.sparse.linalg
 
-Dense: TypeAlias = np.ndarray
-Matrix: TypeAlias = np.ndarray | sp.csr_array
+from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius
 
 # Above this short side a Gram matrix costs more than a Lanczos iteration, see `top_right_singular_vectors`.
 _GRAM_LIMIT = 3000
 # A Gram matrix squares the condition: below this ratio of eigenvalues it has no correct digits left to give.
 _GRAM_RATIO = 1e-10
-
-
-def matmul(A: Matrix, B: Dense) -> Dense:
-    """Return the dense product ``A @ B`` of a dense or CSR matrix with a dense one, C-contiguous."""
-    return np.ascontiguousarray(A @ B)
-
-
-def squared_frobenius(A: Matrix) -> float:
-    """Return ‖A‖²_F, accumulated in float64."""
-    values: Dense = A.reshape(-1) if isinstance(A, np.ndarray) else A.data
-    values = values.astype(np.float64, copy=False)
-    return float(values @ values)
-
-
-def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense:
-    """Return the chosen columns of ``A`` as a dense n×r array, each times its ``scale``.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    columns : (r,) int array
-        Repetitions allowed.
-    scale : (r,) array, optional
-
-    Returns
-    -------
-    (n, r) ndarray
-    """
-    if sp.issparse(A):
-        # A selection matrix keeps the work at O(nnz + n·r), whereas column indexing of CSR sorts.
-        ones = np.ones(len(columns), dtype=A.dtype) if scale is None else scale.astype(A.dtype)
-        selection = sp.csr_array((ones, (columns, np.arange(len(columns)))), shape=(A.shape[1], len(columns)))
-        return np.ascontiguousarray((A @ selection).toarray())
-    C = np.take(A, columns, axis=1)
-    if scale is not None:
-        C *= scale.astype(A.dtype)
-    return C
 
 
 def _canonical_signs(V: Dense) -> Dense:
@@ -149,42 +107,3 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = min(sketch_size(k, eps), n, d)
     Q, _ = np.linalg.qr(A @ rng.standard_normal((d, width)))
     return top_right_singular_vectors((A.T @ Q).T, k)
-
-
-@numba.njit(cache=True, fastmath={"contract"})
-def _count_sketch_dense(A: Dense, bucket: Dense, sign: Dense, C: Dense) -> None:
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            C[i, bucket[j]] += sign[j] * A[i, j]
-
-
-@numba.njit(cache=True, fastmath={"contract"})
-def _count_sketch_csr(data: Dense, indices: Dense, indptr: Dense, bucket: Dense, sign: Dense, C: Dense) -> None:
-    for i in range(len(indptr) - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            C[i, bucket[j]] += sign[j] * data[p]
-
-
-def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
-    """Return C with C[:, b] = Σ_{j: bucket[j] = b} sign[j] A[:, j], in one pass over the stored entries of ``A``.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    bucket : (d,) int array
-        Column of C for each feature, 0 ≤ bucket < r.
-    sign : (d,) array of ±1
-    r : int
-
-    Returns
-    -------
-    (n, r) ndarray of A's dtype
-    """
-    C = np.zeros((A.shape[0], r), dtype=A.dtype)
-    sign = sign.astype(A.dtype, copy=False)
-    if isinstance(A, np.ndarray):
-        _count_sketch_dense(A, bucket, sign, C)
-    else:
-        _count_sketch_csr(A.data, A.indices, A.indptr, bucket, sign, C)
-    return C

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr import linalg
 from kmdr.linalg import (
-    count_sketch,
     fast_frobenius_svd,
-    matmul,
+    singular_vectors,
     sketch_size,
-    squared_frobenius,
-    take_columns,
     top_right_singular_vectors,
 )
 
@@ -47,33 +43,6 @@ def assert_same_up_to_sign(V, W, tolerance):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
-    dense = (rng.standard_normal((30, 12)) * (rng.random((30, 12)) < 0.4)).astype(dtype)
-    A, B = read_only(layout(dense)), rng.standard_normal((12, 5)).astype(dtype)
-    tolerance = 1e-12 if dtype == np.float64 else 1e-5
-    product = matmul(A, B)
-    assert product.dtype == dtype
-    assert product.flags.c_contiguous
-    np.testing.assert_allclose(product, dense @ B, atol=tolerance)
-    assert squared_frobenius(A) == pytest.approx(np.sum(dense.astype(np.float64) ** 2), rel=1e-12)
-    columns, scale = np.array([3, 0, 3, 11, 7]), rng.random(5)
-    for chosen, expected in [
-        (take_columns(A, columns), dense[:, columns]),
-        (take_columns(A, columns, scale), dense[:, columns] * scale.astype(dtype)),
-    ]:
-        assert isinstance(chosen, np.ndarray)
-        assert chosen.dtype == dtype
-        np.testing.assert_array_equal(chosen, expected)
-
-
-def test_squared_frobenius_of_float32_is_summed_in_float64():
-    # Each of 10^6 squares is 1; a float32 accumulator of larger terms would round: 4097² = 2^24 + 8193 has 25 bits.
-    A = np.full((1000, 1000), 4097, dtype=np.float32)
-    assert squared_frobenius(A) == 4097.0**2 * 10**6
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("n", "d"), [(200, 30), (30, 200), (60, 60), (40, 1), (1, 40), (1, 1)])
 def test_singular_vectors_equal_numpy(layout, n, d, rng):
     dense = rng.standard_normal((n, d))
@@ -104,7 +73,7 @@ def test_too_few_or_too_many_singular_vectors_are_refused(k):
 @pytest.fixture(params=["gram", "lanczos"])
 def branch(request, monkeypatch):
     if request.param == "lanczos":
-        monkeypatch.setattr(linalg, "_GRAM_LIMIT", 10)
+        monkeypatch.setattr(singular_vectors, "_GRAM_LIMIT", 10)
     return request.param
 
 
@@ -239,16 +208,3 @@ def test_mean_excess_of_fast_frobenius_svd_is_within_lemma_4(eps, decay, rng):
     assert min(ratios) >= 1 - 1e-9
     h = (total / tail - 1) * np.sqrt(np.log(1e7) / (2 * N))
     assert np.mean(ratios) <= 1 + eps + h
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "d", "r"), [(20, 30, 4), (3, 5, 11), (7, 1, 1), (1, 9, 1)])
-def test_count_sketch_equals_explicit_matrices(layout, dtype, n, d, r, rng):
-    dense = (rng.integers(-9, 10, size=(n, d)) * (rng.random((n, d)) < 0.5)).astype(dtype)
-    bucket, sign = rng.integers(r, size=d), rng.choice([-1.0, 1.0], size=d)
-    Phi = np.zeros((d, r))
-    Phi[np.arange(d), bucket] = 1
-    C = count_sketch(read_only(layout(dense)), bucket, sign, r)
-    assert C.dtype == dtype
-    np.testing.assert_array_equal(C, dense @ np.diag(sign) @ Phi)  # small whole numbers: exact

@@ -1,0 +1,52 @@
+"""How many threads a computation may use, and the one way in which kmdr's own kernels use them."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+
+from threadpoolctl import threadpool_limits
+
+_threads = 1
+
+
+def pin(threads: int) -> None:
+    """Limit BLAS, OpenMP and kmdr's kernels to ``threads`` for the rest of this process, as a worker does once."""
+    global _threads  # noqa: PLW0603  a property of the process, as BLAS's own limit is
+    _threads = threads
+    threadpool_limits(limits=threads)
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Limit BLAS, OpenMP and kmdr's kernels to ``threads`` while a block runs.
+
+    Entering costs milliseconds, so it belongs around many trials, not around one.
+    """
+    global _threads  # noqa: PLW0603
+    before, _threads = _threads, threads
+    try:
+        with threadpool_limits(limits=threads):
+            yield
+    finally:
+        _threads = before
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "kmdr")
+
+
+def over_rows(n: int, work: Callable[[slice], None]) -> None:
+    """Call ``work`` on slices that together cover n rows, on as many threads as this process is pinned to.
+
+    Threads pay only in code that releases the GIL, as compiled kernels with ``nogil`` do. What ``work`` writes must
+    depend on its rows alone, so that the result does not depend on the number of threads.
+    """
+    if _threads == 1 or n < 2 * _threads:
+        work(slice(0, n))
+        return
+    bounds = [n * i // _threads for i in range(_threads + 1)]
+    blocks = [slice(lo, hi) for lo, hi in pairwise(bounds)]
+    list(_pool(_threads).map(work, blocks))

@@ -1,0 +1,42 @@
+"""Products, norms and columns against numpy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kmdr.linalg import matmul, squared_frobenius, take_columns
+
+LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
+
+
+def read_only(A):
+    for part in (A.data, A.indices, A.indptr) if sp.issparse(A) else (A,):
+        part.flags.writeable = False
+    return A
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
+    dense = (rng.standard_normal((30, 12)) * (rng.random((30, 12)) < 0.4)).astype(dtype)
+    A, B = read_only(layout(dense)), rng.standard_normal((12, 5)).astype(dtype)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    product = matmul(A, B)
+    assert product.dtype == dtype
+    assert product.flags.c_contiguous
+    np.testing.assert_allclose(product, dense @ B, atol=tolerance)
+    assert squared_frobenius(A) == pytest.approx(np.sum(dense.astype(np.float64) ** 2), rel=1e-12)
+    columns, scale = np.array([3, 0, 3, 11, 7]), rng.random(5)
+    for chosen, expected in [
+        (take_columns(A, columns), dense[:, columns]),
+        (take_columns(A, columns, scale), dense[:, columns] * scale.astype(dtype)),
+    ]:
+        assert isinstance(chosen, np.ndarray)
+        assert chosen.dtype == dtype
+        np.testing.assert_array_equal(chosen, expected)
+
+
+def test_squared_frobenius_of_float32_is_summed_in_float64():
+    # Each of 10^6 squares is 1; a float32 accumulator of larger terms would round: 4097² = 2^24 + 8193 has 25 bits.
+    A = np.full((1000, 1000), 4097, dtype=np.float32)
+    assert squared_frobenius(A) == 4097.0**2 * 10**6
