@@ -48,7 +48,8 @@ lint: setup ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup ## Measure the kernels against other libraries, side by side (results/bench)
+bench: setup ## Measure the kernels against other libraries and the limit, side by side, in about half an hour (results/bench)
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[bench]'
 	$(BIN)/python scripts/bench.py
 
 lock: ## Pin the newest versions of all dependencies in requirements.lock (needs uv)

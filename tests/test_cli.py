@@ -172,7 +172,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatc
     ("arguments", "sentence"),
     [
         (["dataset=synht"], "no dataset is named 'synht'; did you mean 'synth'? valid: "),
-        (["reducer=random_sgn"], "no reducer is named 'random_sgn'; did you mean 'random_sign'? valid: approx_svd, "),
+        (["reducer=random_sgn"], "no reducer is named 'random_sgn'; did you mean 'random_sign'? valid: achlioptas, "),
         (["study=bzmd15_fig7"], "no study is named 'bzmd15_fig7'; did you mean 'bzmd15_fig"),
         (["runner=lokky"], "did you mean 'loky'?"),
         (["repeat=3"], "no setting is named 'repeat'; did you mean 'repeats'?"),
@@ -181,7 +181,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatc
         (["reducer=svd", "reducer.rnk=r"], "did you mean 'reducer.rank'?"),
         (["+reducer.rank=r"], "reducer random_sign takes no parameters, but was given 'rank'"),
         (["reducer=svd", "reducer.rank=q"], "rank = 'q' is not one of k, r"),
-        (["reducer=leverage_approx", "reducer.eps=1"], "eps = 1 is outside 0 < eps < 1"),
+        (["reducer=leverage_approx", "reducer.svd_eps=1"], "svd_eps = 1 is outside 0 < svd_eps < 1"),
         (["runner.backend=slurm"], "runner.backend = 'slurm' is not one of loky, sequential, dask, ray"),
         (["r_grid=[0]"], "r_grid has 0"),
         (["r_grid=[5,-1]"], "r_grid has -1"),

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from kmdr.errors import UserError
-from kmdr.kmeans import Protocol, lloyd, starting_rows
+from kmdr.kmeans import Protocol, lloyd, lloyd_error, lloyd_reference, starting_rows
+from kmdr.threads import pinned
 
 
 def read_only(A):
@@ -30,40 +31,12 @@ def within(C, labels):
     return sum(((C[labels == c] - C[labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(labels))
 
 
-def plain_lloyd(C, rows, max_iter):
-    """The module's docstring, word for word, without any of its economies; counts the refilled clusters too."""
-    k, refills, refilled = len(rows), 0, np.inf
-    centres, labels = C[rows].copy(), np.full(len(C), -1)
-    for iteration in range(1, max_iter + 1):
-        nearest = ((C[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
-        if np.array_equal(nearest, labels):
-            return labels, iteration, True, refills
-        labels = nearest
-        for c in range(k):
-            if (labels == c).any():
-                centres[c] = C[labels == c].mean(axis=0)
-        empties = [c for c in range(k) if not (labels == c).any()]
-        for empty in empties:
-            refills += 1
-            own = ((C - centres[labels]) ** 2).sum(axis=1)
-            own[np.bincount(labels, minlength=k)[labels] < 2] = -1
-            taken = own.argmax()
-            source, labels[taken] = labels[taken], empty
-            centres[empty] = C[taken]
-            centres[source] = C[labels == source].mean(axis=0)
-        if empties:
-            before, refilled = refilled, within(C, labels)
-            if refilled >= before:
-                return labels, iteration, True, refills
-    return labels, max_iter, False, refills
-
-
 def starts_without_empty_clusters(C, k, rng, n_init=1):
     """Starts from which no cluster loses its points: scikit-learn refills by another rule."""
     found = []
     while len(found) < n_init:
         rows = draw_starts(rng, len(C), k)[0]
-        if plain_lloyd(np.asarray(C, dtype=np.float64), rows, 1000)[3] == 0:
+        if lloyd_reference(np.asarray(C, dtype=np.float64), rows, 1000)[3] == 0:
             found.append(rows)
     return np.array(found)
 
@@ -205,7 +178,7 @@ def test_empty_clusters_are_refilled_as_the_docstring_says(layout, rng):
         C = points_with_copies(rng, int(rng.integers(3, 9)), int(rng.integers(2, 4)), 2)
         k = int(rng.integers(2, 7))
         rows = draw_starts(rng, len(C), k)
-        labels, n_iter, converged, refills = plain_lloyd(C, rows[0], 40)
+        labels, n_iter, converged, refills = lloyd_reference(C, rows[0], 40)
         found = lloyd(layout(C), rows, 40)
         np.testing.assert_array_equal(found.labels, labels)
         assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
@@ -267,6 +240,81 @@ def test_a_run_is_reproducible_and_leaves_its_input_alone(layout, rng):
     assert one.inertia == two.inertia
     assert abs(C - before).max() == 0
     np.testing.assert_array_equal(rows, starts)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+@pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("r", [1, 7, 64])
+def test_near_ties_that_float32_cannot_tell_are_decided_as_in_float64(gap, r, layout, rng):
+    # Points on the bisecting plane of two centres, off by ±gap along their difference; float32 sees ties below 1e-7.
+    side = np.zeros(r)
+    side[0] = 1.0
+    along = rng.standard_normal((400, r))
+    along[:, 0] = gap * rng.choice([-1.0, 1.0], 400)
+    C = np.vstack([along, -along, [side, -side]])  # of mean 0
+    found = lloyd(layout(C), [[800, 801]], 1)
+    np.testing.assert_array_equal(found.labels, np.r_[along[:, 0] < 0, along[:, 0] > 0, False, True])
+
+
+@pytest.mark.parametrize("exponent", [-500, -130, 130, 500])
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_the_scale_of_the_data_changes_nothing(layout, exponent, rng):
+    C, rows = rng.random((200, 3)), draw_starts(rng, 200, 6, 3)
+    plain, scaled = lloyd(layout(C), rows, 300), lloyd(layout(C * 2.0**exponent), rows, 300)
+    np.testing.assert_array_equal(scaled.labels, plain.labels)
+    assert scaled.inertia == pytest.approx(plain.inertia * 4.0**exponent, rel=1e-12)
+
+
+def test_one_outlier_does_not_spoil_the_others(rng):
+    # Float32 cannot tell the clusters apart beside the outlier; float64 can.
+    C = np.vstack([rng.standard_normal((300, 3)), [[1e8, 0, 0]]])
+    rows = np.r_[draw_starts(rng, 300, 4)[0], 300]
+    np.testing.assert_array_equal(lloyd(C, [rows], 500).labels, sklearn_lloyd(C, rows).labels_)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_long_runs_equal_the_reference(layout, rng):
+    # Noise without clusters takes tens of iterations, so that bounds age.
+    for r in (2, 10, 40):
+        C = rng.random((1500, r))
+        rows = starts_without_empty_clusters(C, 30, rng)
+        labels, n_iter, converged, _ = lloyd_reference(C, rows[0], 500)
+        found = lloyd(layout(C), rows, 500)
+        np.testing.assert_array_equal(found.labels, labels)
+        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+        assert n_iter > 15
+        assert lloyd_error(layout(C), found.labels) < 1e-12
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_lloyd_error_is_the_gain_of_the_best_move(layout):
+    C = np.array([[0.0, 1.0], [2.0, 1.0], [10.0, 1.0], [4.0, 1.0]])
+    assert lloyd_error(layout(C), np.array([5, 5, 9, 9])) == 0  # means 1, 7; 4 is as near to either
+    # Means 6 and 2: the point at 2 is at 4² from its own mean and at 0 from the other; no other gains as much.
+    assert lloyd_error(layout(C), np.array([1, 0, 0, 1])) == pytest.approx(16)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_neither_threads_nor_other_starts_change_a_start(layout, rng):
+    C = rng.random((700, 6))
+    rows = draw_starts(rng, 700, 9, 7)
+    alone = [lloyd(layout(C), [start], 300) for start in rows]
+    best = min(alone, key=lambda found: found.inertia)
+    for count in (1, 2, 3):
+        with pinned(count):
+            found = lloyd(layout(C), rows, 300)
+        np.testing.assert_array_equal(found.labels, best.labels)
+        assert (found.inertia, found.n_iter) == (best.inertia, best.n_iter)
+
+
+def test_csr_need_not_be_canonical(rng):
+    C = sp.random_array((80, 12), density=0.3, rng=rng, format="csr")
+    halves = sp.csr_array(
+        (np.repeat(C.data / 2, 2), np.repeat(C.indices, 2).astype(np.int64), 2 * C.indptr.astype(np.int64)),
+        shape=C.shape,
+    )
+    rows = draw_starts(rng, 80, 4, 3)
+    np.testing.assert_array_equal(lloyd(read_only(halves), rows, 100).labels, lloyd(C, rows, 100).labels)
 
 
 def test_no_start_is_an_error():

@@ -5,20 +5,25 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import hadamard
+from scipy.stats import binom, kstest
 
 from kmdr import reducers
 from kmdr.errors import UserError
-from kmdr.linalg import fast_frobenius_svd
-from kmdr.reducers import laplacian_score
+from kmdr.linalg import fast_frobenius_svd, padded
+from kmdr.reducers import base, laplacian_score
+from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
 
 # All of them with default parameters, so that a new one is tested too, and the parameters that change what is done.
 VARIANTS = [(name, {}) for name in reducers.names()] + [
     ("svd", {"rank": "r"}),
     ("approx_svd", {"rank": "r"}),
-    ("approx_svd", {"eps": 0.5}),
-    ("leverage_approx", {"eps": 0.9}),
+    ("approx_svd", {"svd_eps": 0.5}),
+    ("leverage_approx", {"svd_eps": 0.9}),
     ("laplacian_score", {"n_neighbors": 3}),
+    ("fjlt", {"c": 30.0}),  # a dense P
+    ("osnap", {"s": 1}),
 ]
 every_reducer = pytest.mark.parametrize(("name", "params"), VARIANTS, ids=str)
 N, D, K = 60, 40, 3
@@ -49,6 +54,11 @@ def run(name, params, A, r, seed=5, k=K):
     return reducer.reduce(A, r, np.random.default_rng([seed, 1]), state)
 
 
+def width(name, params, d, k, r):
+    """Columns of C; sparsified points keep all of the rotated coordinates, most of them unknown."""
+    return padded(d) if name == "sparsified" else reducers.make(name, params).fixed_r(d, k) or r
+
+
 def dense_of(C):
     return C.toarray() if sp.issparse(C) else np.asarray(C)
 
@@ -63,9 +73,9 @@ def test_shape_and_type(name, params, layout, rng):
     A = in_layout(data(rng), layout)
     for r in (1, 7, D):
         C = run(name, params, A, r)
-        assert C.shape == (N, reducers.make(name, params).fixed_r(D, K) or r)
+        assert C.shape == (N, width(name, params, D, K, r))
         assert C.dtype == A.dtype
-        assert isinstance(C, np.ndarray) or C is A
+        assert isinstance(C, np.ndarray) or C is A or np.diff(C.indptr).tolist() == [r] * N
         assert np.isfinite(dense_of(C)).all()
 
 
@@ -73,9 +83,9 @@ def test_shape_and_type(name, params, layout, rng):
 @pytest.mark.parametrize("layout", ["dense32", "csr64", "csr32"])
 def test_all_layouts_give_the_same(name, params, layout, rng):
     dense = data(rng).astype(np.float32).astype(np.float64)  # the same numbers in both precisions
-    C, expected = run(name, params, in_layout(dense, layout), 9), run(name, params, dense, 9)
+    C, expected = (dense_of(run(name, params, A, 9)) for A in (in_layout(dense, layout), dense))
     limit = tolerance(LAYOUTS[layout]) * np.abs(expected).max()
-    np.testing.assert_allclose(dense_of(C), expected, atol=limit, rtol=0)
+    np.testing.assert_allclose(C, expected, atol=limit, rtol=0)
 
 
 @every_reducer
@@ -103,7 +113,7 @@ def test_read_only_memory_maps_will_do(name, params, layout, rng, tmp_path):
 @every_reducer
 def test_randomness_comes_from_the_generator_alone(name, params, rng):
     A = data(rng)
-    one, same, other = run(name, params, A, 9), run(name, params, A, 9), run(name, params, A, 9, seed=6)
+    one, same, other = (dense_of(run(name, params, A, 9, seed)) for seed in (5, 5, 6))
     np.testing.assert_array_equal(one, same)
     if reducers.make(name, params).deterministic or name == "laplacian_score":  # random beyond its sample size alone
         np.testing.assert_array_equal(one, other)
@@ -133,7 +143,7 @@ def test_what_check_lets_pass_works_and_what_it_refuses_is_a_user_error(name, pa
         reducer.check(n, d, k, r)
     except UserError:
         return
-    assert run(name, params, A, r, k=k).shape == (n, reducer.fixed_r(d, k) or r)
+    assert run(name, params, A, r, k=k).shape == (n, width(name, params, d, k, r))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +158,13 @@ def test_what_check_lets_pass_works_and_what_it_refuses_is_a_user_error(name, pa
         ("leverage", {}, 30, 8, 9, 5),
         ("leverage", {}, 8, 30, 9, 5),
         ("leverage_approx", {}, 30, 8, 9, 5),
+        ("leverage_sqrt", {}, 30, 8, 9, 5),
+        ("ridge_leverage", {}, 8, 30, 9, 5),
+        ("top_leverage", {}, 30, 8, 9, 5),
+        ("top_leverage", {}, 30, 8, 3, 9),
+        ("variance", {}, 30, 8, 3, 9),
+        ("srht", {}, 30, 9, 3, 17),
+        ("sparsified", {}, 30, 9, 3, 17),
         ("laplacian_score", {}, 30, 8, 3, 9),
         ("laplacian_score", {}, 5, 8, 3, 5),
         ("laplacian_score", {"n_neighbors": 30}, 30, 8, 3, 5),
@@ -166,6 +183,9 @@ def test_what_cannot_be_given_is_refused(name, params, n, d, k, r):
         ("leverage", {}, 8, 9, 8, 100),  # draws are with replacement
         ("random_sign", {}, 2, 2, 2, 100),
         ("sparse_embedding", {}, 2, 2, 2, 100),
+        ("osnap", {}, 2, 2, 2, 3),
+        ("srht", {}, 30, 9, 3, 16),
+        ("fjlt", {}, 30, 9, 3, 100),
         ("laplacian_score", {}, 6, 3, 2, 3),
     ],
 )
@@ -183,8 +203,8 @@ def test_names_and_summaries(name, params):
 
 
 def test_unknown_parameters_suggest_the_nearest():
-    with pytest.raises(UserError, match=r"leverage_approx.*'epss'.*did you mean 'eps'"):
-        reducers.make("leverage_approx", {"epss": 0.1})
+    with pytest.raises(UserError, match=r"leverage_approx.*'svd_epss'.*did you mean 'svd_eps'"):
+        reducers.make("leverage_approx", {"svd_epss": 0.1})
     with pytest.raises(UserError, match=r"did you mean 'n_neighbors'"):
         reducers.make("laplacian_score", {"neighbors": 5})
     with pytest.raises(UserError, match="takes no parameters"):
@@ -196,9 +216,15 @@ def test_unknown_parameters_suggest_the_nearest():
 @pytest.mark.parametrize(
     ("name", "params"),
     [
-        *[(name, {"eps": eps}) for name in ("approx_svd", "leverage_approx") for eps in (0, 1, -0.5, 3, float("nan"))],
+        *[
+            (name, {"svd_eps": eps})
+            for name in ("approx_svd", "leverage_approx")
+            for eps in (0, 1, -0.5, 3, float("nan"))
+        ],
         *[(name, {"rank": rank}) for name in ("svd", "approx_svd") for rank in ("x", "K", "", None)],
         *[("laplacian_score", {"n_neighbors": count}) for count in (0, -2)],
+        *[("osnap", {"s": s}) for s in (0, -1)],
+        *[("fjlt", {"c": c}) for c in (0, -1.0, float("nan"), float("inf"))],
     ],
     ids=str,
 )
@@ -210,9 +236,11 @@ def test_parameters_out_of_range_are_refused(name, params):
 @pytest.mark.parametrize(
     ("name", "params"),
     [
-        ("approx_svd", {"eps": "a third"}),
+        ("approx_svd", {"svd_eps": "a third"}),
         ("laplacian_score", {"n_neighbors": "5"}),
         ("laplacian_score", {"n_neighbors": 2.5}),
+        ("osnap", {"s": 1.5}),
+        ("fjlt", {"c": "2"}),
     ],
     ids=str,
 )
@@ -253,7 +281,7 @@ def test_approx_svd_of_a_matrix_of_low_rank_is_the_svd(params, rng):
 @pytest.mark.parametrize("eps", [1 / 3, 0.5])
 def test_approx_svd_passes_its_eps_on(eps, rng):
     A = rng.standard_normal((70, 60))
-    for params, rank in [({"eps": eps}, K), ({"eps": eps, "rank": "r"}, 5)]:
+    for params, rank in [({"svd_eps": eps}, K), ({"svd_eps": eps, "rank": "r"}, 5)]:
         # rank k draws in prepare ([5, 0]), rank r in reduce ([5, 1])
         Z = fast_frobenius_svd(A, rank, eps, np.random.default_rng([5, int("rank" in params)]))
         np.testing.assert_allclose(run("approx_svd", params, A, 5), A @ Z, atol=1e-10)
@@ -570,3 +598,145 @@ def test_a_reducer_that_says_it_is_deterministic_is_so_on_large_data_too(rng, mo
     orders = [reducer.prepare(A, K, np.random.default_rng(seed)) for seed in range(20)]
     if reducer.deterministic:
         assert all(np.array_equal(a, b) for a, b in itertools.pairwise(orders))
+
+
+# --- the variants of leverage sampling, and selections
+
+
+def test_square_root_leverage_samples_by_the_norm(rng):
+    A = data(rng)
+    norms = np.linalg.norm(np.linalg.svd(A, full_matrices=False)[2][:K], axis=0)
+    p = reducers.make("leverage_sqrt").prepare(A, K, rng)
+    np.testing.assert_allclose(p, norms / norms.sum(), atol=1e-8)
+
+
+def test_ridge_leverage_refuses_a_gram_matrix_that_does_not_fit(monkeypatch, rng):
+    monkeypatch.setattr(base.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
+    with pytest.raises(UserError, match=r"ridge_leverage needs .* GiB for the Gram matrix of 40 rows"):
+        reducers.make("ridge_leverage").prepare(data(rng), K, rng)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_variance_takes_the_most_variable_features_in_order(layout, rng):
+    dense = data(rng) * rng.random(D)
+    expected = np.argsort(-np.var(dense, axis=0))[:7]
+    C = run("variance", {}, in_layout(dense, layout), 7)
+    np.testing.assert_allclose(C, dense[:, expected], rtol=1e-6)
+
+
+def test_top_leverage_takes_the_largest_scores_in_order(rng):
+    A = data(rng) * np.exp(rng.standard_normal(D))
+    scores = np.sum(np.linalg.svd(A)[2][:K] ** 2, axis=0)
+    np.testing.assert_array_equal(run("top_leverage", {}, A, 7), A[:, np.argsort(-scores)[:7]])
+
+
+# --- the other random matrices
+
+
+@pytest.mark.parametrize("r", [1, 7, 70])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_mailman_gives_what_random_sign_gives(r, layout, rng):
+    A = in_layout(data(rng), layout)
+    one, two = run("random_sign", {}, A, r), run("random_sign_mailman", {}, A, r)
+    np.testing.assert_allclose(one, two, atol=tolerance(A.dtype) * np.abs(one).max())
+
+
+def drawn_matrix(name, d, r, rng, params=None):
+    """R, as the image of the identity under a map drawn for d features."""
+    reducer = reducers.make(name, params)
+    return reducer.apply(np.eye(d), reducer.draw(np.empty((3, d)), r, rng, None))
+
+
+def test_gaussian_entries_are_normal_and_independent(rng):
+    d, r = 2000, 50
+    R = drawn_matrix("gaussian", d, r, rng) * np.sqrt(r)
+    assert kstest(R.ravel(), "norm").pvalue > 1e-8
+    # Products of neighbours: mean 0, variance 1; a sum of 5e4 of them is normal to many digits.
+    for one, two in [(R[:, 0::2], R[:, 1::2]), (R[0::2], R[1::2])]:
+        assert abs(np.mean(one * two)) <= 6 / np.sqrt(one.size)
+
+
+def test_achlioptas_entries(rng, assert_frequencies):
+    d, r = 3000, 30
+    R = drawn_matrix("achlioptas", d, r, rng)
+    kind = np.round(R / np.sqrt(3 / r)).astype(int)
+    np.testing.assert_allclose(R, kind * np.sqrt(3 / r))
+    p = np.array([1 / 6, 2 / 3, 1 / 6])
+    assert_frequencies(np.bincount(kind.ravel() + 1, minlength=3), p)
+    assert_frequencies(np.bincount((3 * (kind[0::2] + 1) + kind[1::2] + 1).ravel(), minlength=9), np.outer(p, p))
+    assert_frequencies(np.bincount((3 * (kind[:, 0::2] + 1) + kind[:, 1::2] + 1).ravel(), minlength=9), np.outer(p, p))
+
+
+@pytest.mark.parametrize(("d", "r", "s"), [(40, 7, 4), (13, 3, 5), (30, 8, 1), (9, 12, 12)])
+def test_osnap_has_one_entry_in_each_block(d, r, s, rng, assert_frequencies):
+    S = drawn_matrix("osnap", d, r, rng, {"s": s})
+    s = min(s, r)
+    assert np.count_nonzero(S, axis=1).tolist() == [s] * d
+    np.testing.assert_allclose(np.abs(S[S != 0]), 1 / np.sqrt(s))
+    blocks = np.array_split(np.arange(r), s)
+    for block in blocks:
+        assert (np.count_nonzero(S[:, block], axis=1) == 1).all()
+    many = drawn_matrix("osnap", 30_000, r, rng, {"s": s})
+    for block in blocks:
+        counts = np.concatenate([(many[:, block] > 0).sum(axis=0), (many[:, block] < 0).sum(axis=0)])
+        assert_frequencies(counts, np.full(2 * len(block), 1 / (2 * len(block))))
+
+
+# --- randomised Hadamard transforms
+
+
+def explicit_rotation(A, signs):
+    m = padded(A.shape[1])
+    X = np.zeros((len(A), m))
+    X[:, : A.shape[1]] = A * signs
+    return X @ hadamard(m) / np.sqrt(m)
+
+
+@pytest.mark.parametrize("d", [1, 16, 23])
+@pytest.mark.parametrize(("name", "r"), [("fjlt", 9), ("srht", 5)])
+def test_hadamard_reducers_are_their_matrices(name, r, d, rng):
+    A = rng.standard_normal((30, d))
+    r = min(r, padded(d)) if name == "srht" else r
+    reducer = reducers.make(name)
+    state = reducer.prepare(A, K, rng)
+    signs, P = reducer.draw(A, r, np.random.default_rng(7), state)
+    assert set(np.abs(signs)) == {1.0}
+    expected = explicit_rotation(A, signs) @ P.toarray().T
+    np.testing.assert_allclose(reducer.reduce(A, r, np.random.default_rng(7), state), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d", "c"), [(50, 100, 2.0), (1000, 4096, 2.0), (10, 8, 2.0)])
+def test_fjlt_fills_p_as_the_paper_says(n, d, c, rng, assert_frequencies):
+    r, width = 300, padded(d)
+    q = min(1.0, c * np.log(n) ** 2 / width)
+    P = reducers.make("fjlt", {"c": c}).mixture(n, width, r, rng)
+    assert P.shape == (r, width)
+    P.check_format(full_check=True)
+    assert binom.ppf(1e-9, r * width, q) <= P.nnz <= binom.isf(1e-9, r * width, q)
+    assert kstest(P.data * np.sqrt(q * r), "norm").pvalue > 1e-8
+    halves = [P[:150].nnz, P[150:].nnz, P[:, : width // 2].nnz, P[:, width // 2 :].nnz]
+    assert_frequencies(halves[:2], [0.5, 0.5])
+    assert_frequencies(halves[2:], [0.5, 0.5])
+
+
+def test_successes_are_independent_trials(rng, assert_frequencies):
+    for q in (0.02, 0.5, 1.0):
+        found = successes(200_000, q, rng)
+        assert (np.diff(found) > 0).all()
+        hit = np.zeros(200_000, dtype=int)
+        hit[found] = 1
+        if q < 1:
+            p = np.array([1 - q, q])
+            assert_frequencies(np.bincount(2 * hit[0::2] + hit[1::2], minlength=4), np.outer(p, p))
+        else:
+            assert hit.all()
+
+
+def test_srht_takes_different_coordinates_uniformly(rng, assert_frequencies):
+    reducer = reducers.make("srht")
+    draws = [reducer.mixture(5, 16, 3, rng) for _ in range(8000)]
+    for P in draws[:50]:
+        assert np.count_nonzero(P.toarray(), axis=1).tolist() == [1, 1, 1]
+        assert np.count_nonzero(P.toarray(), axis=0).max() == 1
+        np.testing.assert_allclose(P.data, np.sqrt(16 / 3))
+    assert_frequencies(np.bincount(np.concatenate([P.indices for P in draws]), minlength=16), np.full(16, 1 / 16))

@@ -47,7 +47,7 @@ def test_repetitions_and_seeds_give_other_rows():
 
 def test_all_reducers_and_all_r_start_from_the_same_points(monkeypatch):
     seen = []
-    import kmdr.task as module
+    import kmdr.reducers.base as module
 
     real = module.lloyd
     monkeypatch.setattr(

@@ -9,6 +9,10 @@ class UserError(Exception):
     """Bad input: one sentence that names the value, what was expected and the remedy. Exit status 2."""
 
 
+class ArgumentError(UserError, ValueError):
+    """The same where kmdr is used as a library: what scikit-learn's callers expect of a bad argument."""
+
+
 def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
     """Error for a name that is not in a closed list, with the nearest match and the valid names.
 

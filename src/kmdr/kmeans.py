@@ -9,21 +9,17 @@ with fewer distinct points than clusters, the run has converged too (MATLAB's te
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
 
-import numba
 import numpy as np
+import scipy.sparse as sp
 
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix
-from kmdr.metrics import residual
+from kmdr.linalg.lloyd import start as one_start
+from kmdr.threads import over_rows
 
 STARTS = ("sample", "first_of_class")
-# Points whose products with the centres are held at once, so that memory does not grow with n·k.
-_BLOCK = 8192
-# Up to this width BLAS is faster on a transposed copy of the data than on a transposed view of it.
-_COPY_WIDTH = 256
 
 
 @dataclass(frozen=True)
@@ -110,180 +106,31 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     return np.sort(first)[None, :].astype(np.int64)
 
 
-@numba.njit(cache=True, fastmath={"contract"})
-def _nearest(products: Dense, squares: Dense, labels: Dense, distance: Dense) -> None:
-    """Smallest ‖c‖² − 2c·x of each column of the products c·x (k×n), with its index; points run in the inner loop."""
-    k, n = products.shape
-    for i in range(n):
-        labels[i], distance[i] = 0, squares[0] - 2 * products[0, i]
-    for c in range(1, k):
-        for i in range(n):
-            value = squares[c] - 2 * products[c, i]
-            closer = value < distance[i]
-            labels[i] = c if closer else labels[i]
-            distance[i] = value if closer else distance[i]
+def _scale(values: Dense) -> float:
+    """Power of two that brings the largest magnitude to between ½ and 1, where float32 neither over- nor underflows."""
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
 
 
-@numba.njit(cache=True, fastmath={"contract"})
-def _nearest_csr(
-    data: Dense, indices: Dense, indptr: Dense, centres_T: Dense, squares: Dense, labels: Dense, distance: Dense
-) -> None:
-    """Find the same from CSR rows and dense transposed centres (r×k): one contiguous row of centres a stored entry."""
-    k = centres_T.shape[1]
-    product = np.empty(k)
-    for i in range(len(indptr) - 1):
-        product[:] = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            row = centres_T[indices[p]]
-            for c in range(k):
-                product[c] += data[p] * row[c]
-        best, near = squares[0] - 2 * product[0], 0
-        for c in range(1, k):
-            value = squares[c] - 2 * product[c]
-            if value < best:
-                best, near = value, c
-        labels[i], distance[i] = near, best
-
-
-@numba.njit(cache=True, fastmath={"contract"})
-def _move_dense(C: Dense, old: Dense, new: Dense, sums: Dense, counts: Dense) -> None:
-    """Move each point whose label changed between the sums of its clusters. old = −1: it was in none."""
-    for i in range(C.shape[0]):
-        source, target = old[i], new[i]
-        if source == target:
-            continue
-        counts[target] += 1
-        for j in range(C.shape[1]):
-            sums[target, j] += C[i, j]
-        if source >= 0:
-            counts[source] -= 1
-            for j in range(C.shape[1]):
-                sums[source, j] -= C[i, j]
-
-
-@numba.njit(cache=True, fastmath={"contract"})
-def _move_csr(data: Dense, indices: Dense, indptr: Dense, old: Dense, new: Dense, sums: Dense, counts: Dense) -> None:
-    for i in range(len(indptr) - 1):
-        source, target = old[i], new[i]
-        if source == target:
-            continue
-        counts[target] += 1
-        if source >= 0:
-            counts[source] -= 1
-        for p in range(indptr[i], indptr[i + 1]):
-            sums[target, indices[p]] += data[p]
-            if source >= 0:
-                sums[source, indices[p]] -= data[p]
-
-
-class _DensePoints:
-    """Dense data in the layouts that the kernels read, made once for all starts."""
-
-    def __init__(self, C: Dense) -> None:
-        self.n, self.r = C.shape
+def _kernel_input(C: Matrix) -> tuple[tuple[Dense, ...], Dense, int, float]:
+    """Return the points as the kernel takes them, their norms, the entries of a row at the most, and the scale."""
+    if isinstance(C, np.ndarray):
         # Distances do not change with a shift, and centred products keep more digits.
-        C = C.astype(np.float64, copy=False)
-        self.C = np.ascontiguousarray(C - C.mean(axis=0))
-        self.CT = np.ascontiguousarray(self.C.T) if self.r <= _COPY_WIDTH else self.C.T
-
-    def rows(self, index: Dense) -> Dense:
-        """Return a copy of some rows."""
-        return np.asarray(self.C[index])
-
-    def assign(self, centres: Dense, labels: Dense, distance: Dense) -> None:
-        """Write each point's nearest centre, and the squared distance to it less the point's own square."""
-        squares = np.einsum("ij,ij->i", centres, centres)
-        for lo in range(0, self.n, _BLOCK):
-            block = slice(lo, lo + _BLOCK)
-            _nearest(centres @ self.CT[:, block], squares, labels[block], distance[block])
-
-    def move(self, old: Dense, new: Dense, sums: Dense, counts: Dense) -> None:
-        """Update cluster sums and counts for the points whose label changed."""
-        _move_dense(self.C, old, new, sums, counts)
-
-    def distances_to_own(self, labels: Dense, centres: Dense) -> Dense:
-        """Return the squared distance of each point to the centre of its cluster."""
-        error = self.C - centres[labels]
-        return np.asarray(np.einsum("ij,ij->i", error, error))
-
-
-class _SparsePoints:
-    """The same for CSR data, which stays as it is; centres are dense."""
-
-    def __init__(self, C: Any) -> None:
-        self.n, self.r = C.shape
-        self.C = C.astype(np.float64, copy=False)
-
-    def rows(self, index: Dense) -> Dense:
-        return np.asarray(self.C[index].toarray())
-
-    def assign(self, centres: Dense, labels: Dense, distance: Dense) -> None:
-        squares = np.einsum("ij,ij->i", centres, centres)
-        C = self.C
-        _nearest_csr(C.data, C.indices, C.indptr, np.ascontiguousarray(centres.T), squares, labels, distance)
-
-    def move(self, old: Dense, new: Dense, sums: Dense, counts: Dense) -> None:
-        _move_csr(self.C.data, self.C.indices, self.C.indptr, old, new, sums, counts)
-
-    def distances_to_own(self, labels: Dense, centres: Dense) -> Dense:
-        distance = np.asarray(self.C.multiply(self.C).sum(axis=1)).ravel()
-        distance += np.einsum("ij,ij->i", centres, centres)[labels]
-        for c, centre in enumerate(centres):
-            mine = np.flatnonzero(labels == c)
-            distance[mine] -= 2 * (self.C[mine] @ centre)
-        return distance
-
-
-_Points: TypeAlias = _DensePoints | _SparsePoints
-
-
-def _fill_empty(points: _Points, labels: Dense, sums: Dense, counts: Dense) -> None:
-    """Give each empty cluster a point of its own, as MATLAB's EmptyAction 'singleton'."""
-    for empty in np.flatnonzero(counts == 0):
-        centres = sums / np.maximum(counts, 1)[:, None]
-        distance = points.distances_to_own(labels, centres)
-        distance[counts[labels] < 2] = -1.0
-        after = labels.copy()
-        after[distance.argmax()] = empty
-        points.move(labels, after, sums, counts)
-        labels[:] = after
-
-
-def _fresh_sums(points: _Points, labels: Dense, k: int) -> tuple[Dense, Dense]:
-    sums, counts = np.zeros((k, points.r)), np.zeros(k, dtype=np.int64)
-    points.move(np.full(points.n, -1, dtype=np.int64), labels, sums, counts)
-    return sums, counts
-
-
-def _one_start(points: _Points, rows: Dense, max_iter: int) -> tuple[Dense, float, int, bool]:
-    """Lloyd from the given rows: labels, inertia, iterations, whether it converged."""
-    k = len(rows)
-    centres = points.rows(rows)
-    labels = np.full(points.n, -1, dtype=np.int64)
-    nearest = np.empty(points.n, dtype=np.int64)
-    distance = np.empty(points.n)
-    sums, counts = np.zeros((k, points.r)), np.zeros(k, dtype=np.int64)
-    converged = False
-    refilled = np.inf
-    iteration = 0
-    while not converged and iteration < max_iter:
-        iteration += 1
-        points.assign(centres, nearest, distance)
-        # Sums follow the points that moved. When many did, summing afresh costs no more and sheds rounding.
-        moved = int(np.count_nonzero(nearest != labels))
-        converged = moved == 0
-        if 4 * moved > points.n:
-            labels[:] = nearest
-            sums, counts = _fresh_sums(points, labels, k)
-        elif moved:
-            points.move(labels, nearest, sums, counts)
-            labels[:] = nearest
-        if not converged and not counts.all():
-            _fill_empty(points, labels, sums, counts)
-            before, refilled = refilled, residual(points.C, labels)
-            converged = refilled >= before
-        centres = sums / np.maximum(counts, 1)[:, None]
-    return labels, residual(points.C, labels), iteration, converged
+        X = C.astype(np.float64, copy=False)
+        X = np.ascontiguousarray(X - X.mean(axis=0))
+        scale = _scale(X)
+        X *= scale
+        return (X, X.astype(np.float32)), np.sqrt(np.einsum("ij,ij->i", X, X)), X.shape[1], scale
+    if not C.has_canonical_format:
+        C = C.copy()
+        C.sum_duplicates()
+    data = C.data.astype(np.float64)
+    scale = _scale(data)
+    data *= scale
+    X = sp.csr_array((data * data, C.indices, C.indptr), shape=C.shape)
+    squares = np.asarray(X.sum(axis=1)).ravel()
+    points = (data, C.indices.astype(np.int32), C.indptr.astype(np.int64), squares)
+    return points, np.sqrt(squares), int(np.diff(C.indptr).max()), scale
 
 
 def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
@@ -302,14 +149,89 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     Clustering
         Ties between starts go to the earlier one.
     """
-    points = _DensePoints(C) if isinstance(C, np.ndarray) else _SparsePoints(C)
-    best: Clustering | None = None
-    failed = 0
-    for rows in starts:
-        labels, inertia, n_iter, converged = _one_start(points, rows, max_iter)
-        failed += not converged
-        if best is None or inertia < best.inertia:
-            best = Clustering(labels, inertia, n_iter, 0)
-    if best is None:
+    if len(starts) == 0:
         raise ValueError("no start was given")
-    return replace(best, n_init_failed=failed)
+    n, r = C.shape
+    points, norms, terms, scale = _kernel_input(C)
+    labels = np.empty((len(starts), n), dtype=np.int32)
+    runs: list[tuple[float, int, bool]] = [(0.0, 0, False)] * len(starts)
+
+    def work(some: slice) -> None:
+        for j in range(some.start, some.stop):
+            rows = np.array(starts[j], dtype=np.int64)
+            runs[j] = one_start(points, norms, r, terms, rows, max_iter, labels[j])
+
+    over_rows(len(starts), work)
+    best = min(range(len(runs)), key=lambda j: runs[j][0])
+    inertia, n_iter, _ = runs[best]
+    failed = sum(not converged for *_, converged in runs)
+    return Clustering(labels[best].astype(np.int64), inertia / scale / scale, n_iter, failed)
+
+
+def lloyd_reference(C: Dense, rows: Dense, max_iter: int) -> tuple[Dense, int, bool, int]:
+    """Lloyd from one start in plain numpy: the module's docstring, word for word, without any economy.
+
+    Parameters
+    ----------
+    C : (n, r) ndarray
+    rows : (k,) int array
+    max_iter : int
+
+    Returns
+    -------
+    labels : (n,) ndarray of int64
+    n_iter : int
+    converged : bool
+    refills : int
+        Clusters that lost all their points and were given one.
+    """
+    C = C.astype(np.float64)
+    k, refills, refilled = len(rows), 0, np.inf
+    centres, labels = C[rows], np.full(len(C), -1)
+    for iteration in range(1, max_iter + 1):
+        nearest = np.argmin([((C - centre) ** 2).sum(axis=1) for centre in centres], axis=0)
+        if np.array_equal(nearest, labels):
+            return labels, iteration, True, refills
+        labels = nearest
+        counts = np.bincount(labels, minlength=k)
+        for c in np.flatnonzero(counts):
+            centres[c] = C[labels == c].mean(axis=0)
+        for empty in np.flatnonzero(counts == 0):
+            own = ((C - centres[labels]) ** 2).sum(axis=1)
+            own[np.bincount(labels, minlength=k)[labels] < 2] = -1
+            taken = own.argmax()
+            source, labels[taken] = labels[taken], empty
+            centres[empty], centres[source] = C[taken], C[labels == source].mean(axis=0)
+            refills += 1
+        if not counts.all():
+            before, refilled = refilled, float(((C - centres[labels]) ** 2).sum())
+            if refilled >= before:
+                return labels, iteration, True, refills
+    return labels, max_iter, False, refills
+
+
+def lloyd_error(C: Matrix, labels: Dense) -> float:
+    """Return how far a partition is from a fixed point of Lloyd's iteration, judged from the partition alone.
+
+    Parameters
+    ----------
+    C : (n, r) array or CSR
+    labels : (n,) int array
+
+    Returns
+    -------
+    float
+        The most that the squared distance of a point to the mean of its cluster exceeds that to the nearest mean; 0, to
+        rounding, where Lloyd has converged.
+    """
+    names, labels = np.unique(labels, return_inverse=True)
+    nearest, own = np.full(C.shape[0], np.inf), np.empty(C.shape[0])
+    for c in range(len(names)):
+        mean = C[labels == c].mean(axis=0, dtype=np.float64)
+        if isinstance(C, np.ndarray):
+            distance = ((C - mean) ** 2).sum(axis=1)
+        else:
+            distance = np.asarray(C.multiply(C).sum(axis=1, dtype=np.float64)).ravel() + mean @ mean - 2 * (C @ mean)
+        np.minimum(nearest, distance, out=nearest)
+        own[labels == c] = distance[labels == c]
+    return float((own - nearest).max())

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from kmdr import reducers
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol, lloyd, starting_rows
+from kmdr.kmeans import Protocol, starting_rows
 from kmdr.linalg import Matrix, squared_frobenius
 from kmdr.metrics import agreement, objective
 from kmdr.seeding import generator
@@ -154,7 +154,7 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
             with Stopwatch() as reduce:
                 C = reducer.reduce(A, r, rng, state)
             with Stopwatch() as cluster:
-                found = lloyd(C, starts, task.protocol.max_iter)
+                found = reducer.cluster(C, starts, task.protocol.max_iter)
             with Stopwatch() as score:
                 row["objective"] = objective(A, found.labels, total)
                 if data.labels is not None:

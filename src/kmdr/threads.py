@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 _threads = 1
 
@@ -34,6 +34,11 @@ def pinned(threads: int) -> Iterator[None]:
 
 
 @cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "kmdr")
 
@@ -49,4 +54,5 @@ def over_rows(n: int, work: Callable[[slice], None]) -> None:
         return
     bounds = [n * i // _threads for i in range(_threads + 1)]
     blocks = [slice(lo, hi) for lo, hi in pairwise(bounds)]
-    list(_pool(_threads).map(work, blocks))
+    with _libraries().limit(limits=1):  # or each of the threads would call on as many of BLAS's
+        list(_pool(_threads).map(work, blocks))

@@ -1,19 +1,31 @@
 """The kernels that reducers rest on, one a module.
 
-Beside each stands its plain numpy form, ``…_reference``, which tests compare it with, and a check of a result that
-needs neither, ``…_error``.
+Beside each, in its module, stand its plain numpy form, ``…_reference``, which tests compare it with, and a check that
+judges a result without either, ``…_error``.
 """
 
 from kmdr.linalg.count_sketch import count_sketch
+from kmdr.linalg.hadamard import padded, rotate, rotated_product
 from kmdr.linalg.matrix import Dense, Matrix, matmul, squared_frobenius, take_columns
+from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
+from kmdr.linalg.signs import draw_signs, mailman_product, random_signs, sign_product
 from kmdr.linalg.singular_vectors import fast_frobenius_svd, sketch_size, top_right_singular_vectors
 
 __all__ = [
     "Dense",
     "Matrix",
     "count_sketch",
+    "draw_signs",
     "fast_frobenius_svd",
+    "mailman_product",
     "matmul",
+    "mean_distance",
+    "nearest_neighbours",
+    "padded",
+    "random_signs",
+    "rotate",
+    "rotated_product",
+    "sign_product",
     "sketch_size",
     "squared_frobenius",
     "take_columns",

@@ -2,6 +2,8 @@
 
 Every module of this folder is imported once, and each class it decorates with `register` can be named in a
 configuration. A new reducer is one module here and one YAML in ``conf/reducer``.
+
+All of them are scikit-learn transformers too; those of the papers, and the extra ones, can be imported from here.
 """
 
 import importlib
@@ -12,6 +14,21 @@ from typing import Any
 
 from kmdr.errors import UserError, unknown
 from kmdr.reducers.base import Reducer, registered
+from kmdr.reducers.fast_transform import FJLT, SRHT
+from kmdr.reducers.laplacian_score import LaplacianScore
+from kmdr.reducers.leverage import (
+    ApproximateLeverageScores,
+    LeverageScores,
+    RidgeLeverageScores,
+    SquareRootLeverageScores,
+    TopLeverageScores,
+)
+from kmdr.reducers.lle import LLE
+from kmdr.reducers.random_projection import Achlioptas, Gaussian, MailmanRandomSign, RandomSign
+from kmdr.reducers.selection import Variance
+from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
+from kmdr.reducers.sparse_embedding import OSNAP, SparseEmbedding
+from kmdr.reducers.sparsified import Sparsified
 
 
 @cache
@@ -56,7 +73,33 @@ def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
                 if valid
                 else UserError(f"reducer {name} takes no parameters, but was given {key!r}; leave it out")
             )
-    return known[name](**(params or {}))
+    reducer = known[name](**(params or {}))
+    reducer.validate()
+    return reducer
 
 
-__all__ = ["Reducer", "make", "names", "summary"]
+__all__ = [
+    "FJLT",
+    "LLE",
+    "OSNAP",
+    "SRHT",
+    "SVD",
+    "Achlioptas",
+    "ApproximateLeverageScores",
+    "ApproximateSVD",
+    "Gaussian",
+    "LaplacianScore",
+    "LeverageScores",
+    "MailmanRandomSign",
+    "RandomSign",
+    "Reducer",
+    "RidgeLeverageScores",
+    "SparseEmbedding",
+    "Sparsified",
+    "SquareRootLeverageScores",
+    "TopLeverageScores",
+    "Variance",
+    "make",
+    "names",
+    "summary",
+]

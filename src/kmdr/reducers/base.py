@@ -1,14 +1,20 @@
-"""What a reducer is."""
+"""What a reducer is: two timed steps for the harness, and a scikit-learn transformer for everyone else."""
 
 import inspect
-from abc import ABC, abstractmethod
+import os
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kmdr.errors import UserError
-from kmdr.linalg import Matrix
+from kmdr.errors import ArgumentError, UserError, whole_number
+from kmdr.kmeans import Clustering, lloyd
+from kmdr.linalg import Dense, Matrix
 
 _registry: dict[str, type["Reducer"]] = {}
 R = TypeVar("R", bound="type[Reducer]")
@@ -20,6 +26,7 @@ def register(name: str) -> Callable[[R], R]:
     def add(cls: R) -> R:
         if name in _registry and _registry[name].__module__ != cls.__module__:
             raise ValueError(f"two reducers are named {name!r}: {_registry[name].__module__} and {cls.__module__}")
+        cls.name = name
         _registry[name] = cls
         return cls
 
@@ -31,24 +38,59 @@ def registered() -> dict[str, type["Reducer"]]:
     return dict(_registry)
 
 
-class Reducer(ABC):
-    """A map from A (n×d) to C (n×r), in two timed steps.
+class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A map from A (n×d) to C (n×r).
 
-    ``prepare`` does everything that does not depend on r and is charged in full to every r; ``reduce`` does the
-    rest for one r. A is a C-ordered float64 or float32 array or a CSR array; C is a dense array, n×r, or A itself.
+    The harness calls two timed steps. ``prepare`` does everything that does not depend on r and is charged in full to
+    every r; ``reduce`` does the rest for one r: it draws the map and applies it. A is a C-ordered float64 or float32
+    array or a CSR array; C is a dense array, n×r, or A itself.
+
+    As a scikit-learn transformer, ``fit`` prepares and draws, and ``transform`` applies.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        r. By default the r that the reducer's theorem asks for.
+    n_clusters : int
+        k, of the theorem, and of the singular vectors that some reducers take.
+    eps : float
+        ε of the theorem, 0 < ε < 1.
+    random_state : int, RandomState, numpy Generator or None
+        Where random draws come from. Not used by deterministic reducers.
 
     Attributes
     ----------
     deterministic : bool
         Whether C is a function of A, k and r alone.
+    n_components_ : int
+        r, after ``fit``.
+    map_ : object
+        What ``draw`` returned, after ``fit``.
     """
 
+    name: ClassVar[str] = ""
     deterministic: ClassVar[bool] = False
+
+    def __init__(
+        self, n_components: int | None = None, *, n_clusters: int = 8, eps: float = 1 / 3, random_state: Any = None
+    ) -> None:
+        self.n_components = n_components
+        self.n_clusters = n_clusters
+        self.eps = eps
+        self.random_state = random_state
 
     @classmethod
     def parameters(cls) -> list[str]:
-        """Return the names of the constructor's arguments."""
-        return [] if cls.__init__ is object.__init__ else list(inspect.signature(cls).parameters)
+        """Return the names of the constructor's arguments that are this reducer's own: what a configuration may set."""
+        return [name for name in inspect.signature(cls).parameters if name not in inspect.signature(Reducer).parameters]
+
+    def validate(self) -> None:
+        """Refuse arguments of the constructor that are out of range.
+
+        Raises
+        ------
+        UserError
+        """
 
     def check(self, n: int, d: int, k: int, r: int) -> None:
         """Refuse an r that this reducer cannot give for an n×d matrix, before any work is done.
@@ -64,13 +106,102 @@ class Reducer(ABC):
         del d, k
         return None
 
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
+        """Return the r that this reducer's theorem asks for.
+
+        Raises
+        ------
+        UserError
+            When no theorem gives one.
+        """
+        del n, d, k, eps
+        raise UserError(f"no theorem gives the r of {type(self).__name__}; set n_components")
+
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Any:
-        """Return whatever `reduce` needs of the work that does not depend on r; None by default."""
+        """Return whatever `draw` needs of the work that does not depend on r; None by default."""
         del A, k, rng
 
     @abstractmethod
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Any:
+        """Return the map to r dimensions, in whatever form `apply` takes."""
+
+    @abstractmethod
+    def apply(self, A: Matrix, drawn: Any) -> Matrix:
+        """Return the image of the rows of A under a map that was drawn, n×r."""
+
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
-        """Return C, n×r."""
+        """Return C, n×r: the image of A under the map drawn for it."""
+        return self.apply(A, self.draw(A, r, rng, state))
+
+    def cluster(self, C: Matrix, starts: Dense, max_iter: int) -> Clustering:
+        """Cluster what this reducer returned; Lloyd's algorithm, unless C is not to be read as plain coordinates."""
+        return lloyd(C, starts, max_iter)
+
+    # --- scikit-learn
+
+    def fit(self, X: Any, y: Any = None) -> "Reducer":
+        """Learn the map to ``n_components`` dimensions.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        y : ignored
+
+        Raises
+        ------
+        ArgumentError
+            A ``ValueError``: when an argument is out of range, or the r is one that this reducer cannot give.
+        """
+        del y
+        A = self._matrix(X, reset=True, ensure_min_samples=2)
+        n, d = A.shape
+        try:
+            k, r = self._sizes(n, d)
+            self.validate()
+            self.check(n, d, k, r)
+            rng = self._generator()
+            self.map_ = self.draw(A, r, rng, self.prepare(A, k, rng))
+        except UserError as error:
+            raise ArgumentError(f"{error} (n_samples={n}, n_features={d})") from error
+        self.n_components_ = r
+        return self
+
+    def transform(self, X: Any) -> Matrix:
+        """Return the image of the rows of X, n×r, in X's precision."""
+        check_is_fitted(self)
+        return self.apply(self._matrix(X, reset=False), self.map_)
+
+    def _sizes(self, n: int, d: int) -> tuple[int, int]:
+        """Return k and r."""
+        k = whole_number("n_clusters", self.n_clusters, 1)
+        if self.n_components is not None:
+            return k, whole_number("n_components", self.n_components, 1)
+        r = self.theorem_r(n, d, k, open_unit_interval(self.eps, "eps"))
+        if r > d:
+            raise UserError(
+                f"for n_clusters = {k} and eps = {self.eps:.3g} the theorem of {type(self).__name__} asks for {r} "
+                f"dimensions, and the data has no more than {d}; set n_components"
+            )
+        return k, r
+
+    def _matrix(self, X: Any, **requirements: Any) -> Matrix:
+        A = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), order="C", **requirements)
+        return sp.csr_array(A) if sp.issparse(A) else A
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        return np.random.default_rng(list(check_random_state(self.random_state).bytes(16)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def at_most(r: int, limit: int, name: str, what: str) -> None:
@@ -106,3 +237,18 @@ def open_unit_interval(value: float, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         raise UserError(f"{name} = {value!r} is outside 0 < {name} < 1; the papers use 1/3")
     return value
+
+
+def affordable(count: float, name: str, what: str) -> None:
+    """Refuse to make ``count`` float64 numbers where they would take more than half of this machine's memory.
+
+    Raises
+    ------
+    UserError
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 8 * count > memory / 2:
+        raise UserError(
+            f"{name} needs {8 * count / 2**30:.1f} GiB for {what}, more than half of the {memory / 2**30:.1f} GiB of "
+            "this machine; take fewer points, or a reducer that keeps sparse data sparse"
+        )

@@ -14,10 +14,20 @@ class NoReduction(Reducer):
 
     deterministic = True
 
+    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+        pass  # the r asked for is of no consequence
+
     def fixed_r(self, d: int, k: int) -> int:  # noqa: D102
         del k
         return d
 
-    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:  # noqa: D102
-        del r, rng, state
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> None:  # noqa: D102
+        del A, r, rng, state
+
+    def apply(self, A: Matrix, drawn: None) -> Matrix:  # noqa: D102
+        del drawn
         return A
+
+    def _sizes(self, n: int, d: int) -> tuple[int, int]:
+        del n
+        return 1, d

@@ -1,13 +1,14 @@
 """Feature selection by Laplacian scores."""
 
+import numba
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import NearestNeighbors
 
 from kmdr.errors import UserError, whole_number
-from kmdr.linalg import Dense, Matrix, take_columns
-from kmdr.reducers.base import Reducer, at_most, register
+from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
+from kmdr.reducers.base import register
+from kmdr.reducers.selection import BestFeatures
+from kmdr.threads import over_rows
 
 # The MATLAB code that the papers ran estimates the kernel width on at most this many points.
 _WIDTH_SAMPLE = 3000
@@ -35,12 +36,81 @@ def heat_kernel_graph(A: Matrix, n_neighbors: int, rng: np.random.Generator) -> 
     """
     n = A.shape[0]
     sample = A if n <= _WIDTH_SAMPLE else A[np.sort(rng.choice(n, _WIDTH_SAMPLE, replace=False))]
-    t = float(np.mean(pairwise_distances(sample)))
-    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(A)
-    W = sp.csr_array(search.kneighbors_graph(mode="distance"))
+    t = mean_distance(sample)
+    indices, distances = nearest_neighbours(A, n_neighbors)
     # Coinciding points (distance 0) and a data set of one repeated point (t = 0) both have weight exp(0) = 1.
-    W.data = np.exp(-np.square(W.data / t) / 2) if t > 0 else np.ones_like(W.data)
+    weights = np.exp(-np.square(distances / t) / 2) if t > 0 else np.ones_like(distances)
+    W = sp.csr_array((weights.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
     return sp.csr_array(W.maximum(W.T))
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _differences_dense(
+    A: Dense, edges: tuple[Dense, Dense, Dense], degree: Dense, lo: int, hi: int, cross: Dense, scale: Dense
+) -> None:
+    """Add up f̃ᵀLf̃ = Σ_{i<j} w_ij (f_i − f_j)² and f̃ᵀDf̃ of features lo … hi, a few rows at a time."""
+    weights, neighbours, start = edges
+    # Means are taken from the first point on, so that of a constant feature it is exact.
+    mean = np.zeros(hi - lo)
+    for i in range(A.shape[0]):
+        for f in range(lo, hi):
+            mean[f - lo] += degree[i] * (np.float64(A[i, f]) - np.float64(A[0, f]))
+    mean /= degree.sum()
+    for f in range(lo, hi):
+        mean[f - lo] += A[0, f]
+    for i in range(A.shape[0]):
+        for f in range(lo, hi):
+            scale[f] += degree[i] * (np.float64(A[i, f]) - mean[f - lo]) ** 2
+        for p in range(start[i], start[i + 1]):
+            j, weight = neighbours[p], weights[p]
+            if j > i:
+                for f in range(lo, hi):
+                    cross[f] += weight * (np.float64(A[i, f]) - np.float64(A[j, f])) ** 2
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _differences_csr(
+    rows: tuple[Dense, Dense, Dense], edges: tuple[Dense, Dense, Dense], degree: Dense, cross: Dense, scale: Dense
+) -> None:
+    """Add up the same for CSR with sorted indices, in O(nonzeros · neighbours)."""
+    data, indices, indptr = rows
+    weights, neighbours, start = edges
+    n, d = len(degree), len(cross)
+    total = degree.sum()
+    count, covered, base, mean = np.zeros(d, np.int64), np.zeros(d), np.zeros(d), np.zeros(d)
+    for i in range(n):
+        for p in range(indptr[i], indptr[i + 1]):
+            f = indices[p]
+            if count[f] == 0:
+                base[f] = data[p]
+            count[f] += 1
+            covered[f] += degree[i]
+            mean[f] += degree[i] * (data[p] - base[f])
+    for f in range(d):
+        # Exact for a feature that has no zeros, so that a constant one has no variance.
+        share = 1.0 if count[f] == n else min(covered[f] / total, 1.0)
+        mean[f] = mean[f] / total + base[f] * share
+        scale[f] = mean[f] ** 2 * total * (1.0 - share)
+    for i in range(n):
+        p_end = indptr[i + 1]
+        for p in range(indptr[i], p_end):
+            scale[indices[p]] += degree[i] * (data[p] - mean[indices[p]]) ** 2
+        for e in range(start[i], start[i + 1]):
+            j, weight = neighbours[e], weights[e]
+            if j <= i:
+                continue
+            p, q, q_end = indptr[i], indptr[j], indptr[j + 1]
+            while p < p_end or q < q_end:
+                if q == q_end or (p < p_end and indices[p] < indices[q]):
+                    cross[indices[p]] += weight * data[p] * data[p]
+                    p += 1
+                elif p == p_end or indices[q] < indices[p]:
+                    cross[indices[q]] += weight * data[q] * data[q]
+                    q += 1
+                else:
+                    cross[indices[p]] += weight * (np.float64(data[p]) - np.float64(data[q])) ** 2
+                    p += 1
+                    q += 1
 
 
 def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
@@ -59,29 +129,26 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     (d,) ndarray of float64
         In [0, 2]; 1 for a constant feature, as in the original code.
     """
-    A = A.astype(np.float64, copy=False)
+    d = A.shape[1]
     degree = np.asarray(W.sum(axis=1)).ravel()
-    mean = (A.T @ degree) / degree.sum()
-    if not isinstance(A, np.ndarray):
-        weighted = sp.dia_array((degree[None, :], [0]), shape=W.shape) @ A
-        squares = np.asarray(A.multiply(weighted).sum(axis=0)).ravel()
-        cross = np.asarray(A.multiply(W @ A).sum(axis=0)).ravel()
+    edges = (W.data, W.indices, W.indptr)
+    cross, scale = np.zeros(d), np.zeros(d)
+    if isinstance(A, np.ndarray):
+        A = np.ascontiguousarray(A)
+        over_rows(d, lambda part: _differences_dense(A, edges, degree, part.start, part.stop, cross, scale))
     else:
-        A = A - mean  # scores do not change with a shift, and centred sums keep their digits
-        mean = np.zeros_like(mean)
-        squares = np.einsum("ij,ij,i->j", A, A, degree, optimize=True)
-        cross = np.einsum("ij,ij->j", A, W @ A)
-    shift = mean**2 * degree.sum()
-    scale = squares - shift
-    scores = np.ones(A.shape[1])
-    # Of two equal sums only rounding is left, n·eps of their size at the most.
-    varies = scale >= np.maximum(_CONSTANT, len(degree) * np.finfo(np.float64).eps * squares)
-    scores[varies] = 1.0 - (cross - shift)[varies] / scale[varies]
+        if not A.has_canonical_format:
+            A = A.copy()
+            A.sum_duplicates()
+        _differences_csr((A.data, A.indices, A.indptr), edges, degree, cross, scale)
+    scores = np.ones(d)
+    varies = scale >= _CONSTANT
+    scores[varies] = cross[varies] / scale[varies]
     return scores
 
 
 @register("laplacian_score")
-class LaplacianScore(Reducer):
+class LaplacianScore(BestFeatures):
     """C = the r features of smallest Laplacian score (bzmd15 LapScores; lst17 LS), ties by index.
 
     Beyond 3000 points the kernel width comes from a random sample, so C may vary a little.
@@ -92,12 +159,23 @@ class LaplacianScore(Reducer):
         Neighbours in the graph; 5 is the default of the papers' code.
     """
 
-    def __init__(self, n_neighbors: int = 5) -> None:
-        self.n_neighbors = whole_number("n_neighbors", n_neighbors, 1)
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        n_neighbors: int = 5,
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+        self.n_neighbors = n_neighbors
+
+    def validate(self) -> None:  # noqa: D102
+        whole_number("n_neighbors", self.n_neighbors, 1)
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        del k
-        at_most(r, d, "laplacian_score", "features of this matrix")
+        super().check(n, d, k, r)
         if self.n_neighbors >= n:
             raise UserError(f"n_neighbors = {self.n_neighbors} needs more points than the {n} of this data; lower it")
 
@@ -105,7 +183,3 @@ class LaplacianScore(Reducer):
         del k
         scores = laplacian_scores(A, heat_kernel_graph(A, self.n_neighbors, rng))
         return np.argsort(scores, kind="stable")
-
-    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> Dense:  # noqa: D102
-        del rng
-        return take_columns(A, state[:r])

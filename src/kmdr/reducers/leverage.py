@@ -1,9 +1,14 @@
-"""Feature selection by leverage-score sampling."""
+"""Feature selection by leverage scores: sampling in the papers' variants, and two from later work."""
 
 import numpy as np
+import scipy.linalg
 
-from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, take_columns, top_right_singular_vectors
-from kmdr.reducers.base import Reducer, at_most, open_unit_interval, register
+from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
+from kmdr.reducers.base import Reducer, affordable, at_most, open_unit_interval, register
+from kmdr.reducers.selection import BestFeatures, largest_first
+
+# Failure probability of Lemma 6 in the number of columns that bzmd15's Algorithm 1 asks for: 4k ln(200k)/ε².
+_DELTA = 0.01
 
 
 def leverage_scores(V: Dense) -> Dense:
@@ -12,14 +17,28 @@ def leverage_scores(V: Dense) -> Dense:
     return np.asarray(scores / scores.sum())
 
 
-def sample_columns(A: Matrix, p: Dense, r: int, rng: np.random.Generator) -> Dense:
-    """Draw r columns i.i.d. with replacement by ``p`` and rescale each by 1/√(r p_i), so that E[CCᵀ] = AAᵀ."""
+def sample_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple[Dense, Dense]:
+    """Draw r columns i.i.d. with replacement by ``p``, and their scales 1/√(r p_i), so that E[CCᵀ] = AAᵀ.
+
+    The law of bzmd15 Definition 5 (RandomizedSampling).
+    """
     columns = rng.choice(len(p), size=r, replace=True, p=p)
-    return take_columns(A, columns, 1.0 / np.sqrt(r * p[columns]))
+    return columns, 1.0 / np.sqrt(r * p[columns])
+
+
+class _Sampling(Reducer):
+    """Columns drawn by probabilities that ``prepare`` returns, each rescaled."""
+
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:
+        del A
+        return sample_columns(state, r, rng)
+
+    def apply(self, A: Matrix, drawn: tuple[Dense, Dense]) -> Dense:
+        return take_columns(A, *drawn)
 
 
 @register("leverage")
-class LeverageScores(Reducer):
+class LeverageScores(_Sampling):
     """Sampling by exact leverage scores (bmd09 Algorithm 1; bzmd15 Sampl/SVD).
 
     1. V_k: the top k right singular vectors of A.
@@ -34,12 +53,20 @@ class LeverageScores(Reducer):
         del r  # draws are with replacement, so r may exceed d
         at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)")
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
-        del rng
-        return leverage_scores(top_right_singular_vectors(A, k))
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
+        """Return ⌈4k ln(2k/δ)/ε²⌉, δ = 0.01 (bzmd15 Algorithm 1, step 2, with c₁ = 1; its proof has c₁ = 1.6e7).
 
-    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> Dense:  # noqa: D102
-        return sample_columns(A, state, r, rng)
+        With it σ_i²(V_kᵀΩS) lies within 1 ± ε with probability ≥ 1 − δ (Lemma 6).
+        """
+        del n, d
+        return int(np.ceil(4 * k * np.log(2 * k / _DELTA) / eps**2))
+
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+        return leverage_scores(self._vectors(A, k, rng))
+
+    def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
+        del rng
+        return top_right_singular_vectors(A, k)
 
 
 @register("leverage_approx")
@@ -48,12 +75,122 @@ class ApproximateLeverageScores(LeverageScores):
 
     Parameters
     ----------
-    eps : float
-        0 < ε < 1; the paper's experiments use 1/3.
+    svd_eps : float
+        ε of FastFrobeniusSVD, 0 < ε < 1; the paper's experiments use 1/3.
     """
 
-    def __init__(self, eps: float = 1 / 3) -> None:
-        self.eps = open_unit_interval(eps, "eps")
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        svd_eps: float = 1 / 3,
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+        self.svd_eps = svd_eps
+
+    def validate(self) -> None:  # noqa: D102
+        open_unit_interval(self.svd_eps, "svd_eps")
+
+    def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
+        return fast_frobenius_svd(A, k, self.svd_eps, rng)
+
+
+@register("leverage_sqrt")
+class SquareRootLeverageScores(LeverageScores):
+    """Sampling by p_i ∝ ‖(V_k)_(i)‖, the norm and not its square (lf20 §3.4.2); no theorem covers it."""
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
-        return leverage_scores(fast_frobenius_svd(A, k, self.eps, rng))
+        p = np.sqrt(super().prepare(A, k, rng))
+        return np.asarray(p / p.sum())
+
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:  # noqa: D102
+        return Reducer.theorem_r(self, n, d, k, eps)
+
+
+def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
+    """Return the rank-k ridge leverage scores of the columns, τ_i = a_iᵀ(AAᵀ + λI)⁺a_i with λ = ‖A − A_k‖²_F/k.
+
+    They sum to at most 2k, and fall short of the leverage scores of all of A by what the noise explains (Cohen, Musco,
+    Musco 2017, Definition 1).
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    k : int
+
+    Returns
+    -------
+    (d,) ndarray of float64
+        In [0, 1].
+
+    Raises
+    ------
+    UserError
+        When the Gram matrix of the shorter side does not fit into memory.
+    """
+    n, d = A.shape
+    affordable(2 * min(n, d) ** 2, "ridge_leverage", f"the Gram matrix of {min(n, d)} rows")
+    A = A.astype(np.float64, copy=False)
+    V = top_right_singular_vectors(A, k)
+    # ‖A − A_k‖² relative to ‖A‖²: where A has rank k it is rounding only, and the scores are those of V_k.
+    total = squared_frobenius(A)
+    ridge = (total - squared_frobenius(A @ V)) / k
+    if ridge <= 1e-12 * total:
+        return np.asarray(np.einsum("ij,ij->i", V, V))
+    G = A @ A.T if n <= d else A.T @ A
+    G = G if isinstance(G, np.ndarray) else G.toarray()
+    G[np.diag_indices_from(G)] += ridge
+    L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
+    if n <= d:
+        whitened = scipy.linalg.solve_triangular(
+            L, A if isinstance(A, np.ndarray) else A.toarray(), lower=True, check_finite=False
+        )
+        return np.asarray(np.einsum("ij,ij->j", whitened, whitened))
+    # AᵀA(AᵀA + λI)⁻¹ = I − λ(AᵀA + λI)⁻¹
+    inverse = scipy.linalg.solve_triangular(L, np.eye(d), lower=True, check_finite=False)
+    return np.asarray(np.clip(1.0 - ridge * np.einsum("ij,ij->j", inverse, inverse), 0.0, 1.0))
+
+
+@register("ridge_leverage")
+class RidgeLeverageScores(_Sampling):
+    """Sampling by rank-k ridge leverage scores, p_i ∝ τ_i (Cohen et al. 2015; Cohen, Musco, Musco 2017; extra).
+
+    Guarantee (Cohen, Musco, Musco 2017, Theorem 6): for r = O(k log(k/δ)/ε²), with probability ≥ 1 − δ, C is a
+    projection-cost-preserving sketch: every k-clustering costs the same on C and on A within 1 ± ε.
+    """
+
+    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+        del r
+        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)")
+
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
+        """Return ⌈2k ln(2k/δ)·4/ε²⌉, δ = 0.01: Lemma 6's count for scores that sum to at most 2k."""
+        del n, d
+        return int(np.ceil(8 * k * np.log(2 * k / _DELTA) / eps**2))
+
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+        del rng
+        scores = ridge_leverage_scores(A, k)
+        return np.asarray(scores / scores.sum())
+
+
+@register("top_leverage")
+class TopLeverageScores(BestFeatures):
+    """C = the r features of largest leverage score, not rescaled (extra).
+
+    Guarantee (Papailiopoulos, Kyrillidis, Boutsidis 2014, Theorem 2): when the kept scores ‖(V_k)_(i)‖² sum to more
+    than k − ε, ‖A − CC⁺A‖² ≤ ‖A − A_k‖²/(1 − ε) in the spectral norm and in Frobenius's.
+    """
+
+    deterministic = True
+
+    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)")
+        super().check(n, d, k, r)
+
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+        del rng
+        return largest_first(leverage_scores(top_right_singular_vectors(A, k)))

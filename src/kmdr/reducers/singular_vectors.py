@@ -10,16 +10,31 @@ from kmdr.reducers.base import Reducer, at_most, one_of, open_unit_interval, reg
 class SVD(Reducer):
     """C = A·V with V the top right singular vectors of A (bzmd15 SVD; lst17 SVD; lf20 §3.4.3).
 
+    Guarantee (bzmd15 §6, after Drineas et al. 1999): with k columns F ≤ (1 + γ)F_opt for a γ-approximate k-means.
+
     Parameters
     ----------
     rank : {"k", "r"}
-        ``"k"``: V_k, k columns whatever r is (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17).
+        ``"k"``: V_k, k columns whatever r is (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17). As a transformer the rank is
+        ``n_components``, or else ``n_clusters``.
     """
 
     deterministic = True
 
-    def __init__(self, rank: str = "k") -> None:
-        self.rank = one_of(rank, ("k", "r"), "rank")
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        rank: str = "k",
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+        self.rank = rank
+
+    def validate(self) -> None:  # noqa: D102
+        one_of(self.rank, ("k", "r"), "rank")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         at_most(k if self.rank == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors")
@@ -28,16 +43,27 @@ class SVD(Reducer):
         del d
         return k if self.rank == "k" else None
 
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
+        """Return k."""
+        del n, d, eps
+        return k
+
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense | None:  # noqa: D102
         return self._vectors(A, k, rng) if self.rank == "k" else None
 
-    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense | None) -> Dense:  # noqa: D102
-        V = self._vectors(A, r, rng) if state is None else state
-        return matmul(A, V.astype(A.dtype, copy=False))
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense | None) -> Dense:  # noqa: D102
+        return self._vectors(A, r, rng) if state is None else state
+
+    def apply(self, A: Matrix, drawn: Dense) -> Dense:  # noqa: D102
+        return matmul(A, drawn.astype(A.dtype, copy=False))
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         del rng
         return top_right_singular_vectors(A, rank)
+
+    def _sizes(self, n: int, d: int) -> tuple[int, int]:
+        r = super()._sizes(n, d)[1]
+        return r, r
 
 
 @register("approx_svd")
@@ -50,15 +76,28 @@ class ApproximateSVD(SVD):
     ----------
     rank : {"k", "r"}
         As for ``svd``.
-    eps : float
-        0 < ε < 1; the paper's experiments use 1/3.
+    svd_eps : float
+        ε of FastFrobeniusSVD, 0 < ε < 1; the paper's experiments use 1/3.
     """
 
     deterministic = False
 
-    def __init__(self, rank: str = "k", eps: float = 1 / 3) -> None:
-        super().__init__(rank)
-        self.eps = open_unit_interval(eps, "eps")
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        rank: str = "k",
+        svd_eps: float = 1 / 3,
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, rank=rank, random_state=random_state)
+        self.svd_eps = svd_eps
+
+    def validate(self) -> None:  # noqa: D102
+        super().validate()
+        open_unit_interval(self.svd_eps, "svd_eps")
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
-        return fast_frobenius_svd(A, rank, self.eps, rng)
+        return fast_frobenius_svd(A, rank, self.svd_eps, rng)

@@ -1,0 +1,466 @@
+"""Nearest neighbours of every point: exact in float64, most of the work in float32, memory linear in n."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+from numba.core import types
+from numba.extending import overload
+
+from kmdr.linalg.matrix import Dense, Matrix
+from kmdr.threads import over_rows
+
+# Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
+_TILE_DENSE = (512, 512)
+_TILE_CSR = (64, 4096)
+# Candidates kept beyond the neighbours asked for; only rows with more points within rounding of their m-th are redone.
+_SPARE = 8
+# A CSR matrix with a larger share of nonzeros is screened as a dense float32 copy: 0.7 ns for each of the p²d products
+# of nonzeros in a pair against 0.015 ns for each of the d of a float32 GEMM.
+_DENSE_SHARE = 0.15
+# Pairs nearer than this share of ‖x‖² + ‖y‖² lose too many digits in ‖x‖² + ‖y‖² − 2xᵀy and are computed as ‖x − y‖².
+_NEAR = 1e-4
+_CHUNK = 64
+
+
+# Sums may be reassociated, always in the same way: coinciding points are at exactly equal distances from any other.
+_SUM = {"contract", "reassoc", "nsz"}
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_SUM)
+def _squared_distance_dense(A: Dense, i: int, j: int) -> float:
+    total = 0.0
+    for f in range(A.shape[1]):
+        difference = np.float64(A[i, f]) - np.float64(A[j, f])
+        total += difference * difference
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_SUM)
+def _squared_distance_csr(data: Dense, indices: Dense, indptr: Dense, i: int, j: int) -> float:
+    p, p_end, q, q_end = indptr[i], indptr[i + 1], indptr[j], indptr[j + 1]
+    total = 0.0
+    while p < p_end or q < q_end:
+        difference = 0.0
+        left = p < p_end and (q == q_end or indices[p] <= indices[q])
+        right = q < q_end and (p == p_end or indices[q] <= indices[p])
+        if left:
+            difference += data[p]
+            p += 1
+        if right:
+            difference -= data[q]
+            q += 1
+        total += difference * difference
+    return total
+
+
+def _squared_distance(rows: object, i: int, j: int) -> float:
+    """‖x − y‖² in float64, of rows of an array or of the three arrays of CSR; only kernels can call it."""
+    raise NotImplementedError
+
+
+@overload(_squared_distance)
+def _squared_distance_of(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if isinstance(rows, types.BaseTuple):
+        return lambda rows, i, j: _squared_distance_csr(rows[0], rows[1], rows[2], i, j)
+    return lambda rows, i, j: _squared_distance_dense(rows, i, j)  # noqa: PLW0108  Numba wants a plain function
+
+
+@numba.njit(cache=True, nogil=True)
+def _enter(values: Dense, index: Dense, i: int, value: float, j: int) -> int:
+    """Put (value, j) into row i, ascending by value, equal ones by index; return its place."""
+    p: int = values.shape[1] - 1
+    while p > 0 and (values[i, p - 1] > value or (values[i, p - 1] == value and index[i, p - 1] > j)):
+        values[i, p] = values[i, p - 1]
+        index[i, p] = index[i, p - 1]
+        p -= 1
+    values[i, p] = value
+    index[i, p] = j
+    return p
+
+
+@numba.njit(cache=True, nogil=True)
+def _offer(
+    low: Dense, index: Dense, bound: Dense, limit: Dense, width: Dense, m: int, i: int, value: float, j: int
+) -> None:
+    """Keep j among the candidates of i and lower what a later one has to undercut."""
+    if _enter(low, index, i, value, j) < m:
+        top = low[i, 0]
+        for q in range(m):
+            top = max(top, low[i, q] + (width[i] + width[index[i, q]]))
+        bound[i] = min(bound[i], top)
+    limit[i] = min(bound[i], low[i, -1])
+
+
+@numba.njit(cache=True, nogil=True)
+def _screen(
+    G: Dense, i0: int, j0: int, h: Dense, width: Dense, m: int, low: Dense, index: Dense, bound: Dense, limit: Dense
+) -> None:
+    """Offer each pair i < j of a tile of products to both its points; hᵢ + hⱼ − gᵢⱼ bounds ‖x − y‖²/2 from below."""
+    for a in range(G.shape[0]):
+        i = i0 + a
+        row = G[a]
+        for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
+            stop = min(start + _CHUNK, G.shape[1])
+            hit = False  # branch-free, so that it is compiled to vector instructions
+            own, mine = h[i], limit[i]
+            for b in range(start, stop):
+                hit |= own + h[j0 + b] - row[b] < max(mine, limit[j0 + b])
+            if not hit:
+                continue
+            for b in range(start, stop):
+                j = j0 + b
+                value = own + h[j] - row[b]
+                if value < limit[i]:
+                    _offer(low, index, bound, limit, width, m, i, value, j)
+                if value < limit[j]:
+                    _offer(low, index, bound, limit, width, m, j, value, i)
+
+
+@numba.njit(cache=True, nogil=True)
+def _rank(points: object, low: Dense, index: Dense, bound: Dense, i0: int, values: Dense, out: Dense) -> None:
+    """Order the candidates of the rows from i0 on by their exact distance."""
+    last = values.shape[1] - 1
+    for a in range(index.shape[0]):
+        for q in range(index.shape[1]):
+            if low[a, q] == np.inf or low[a, q] > bound[a]:
+                break
+            j = index[a, q]
+            value = _squared_distance(points, i0 + a, j)
+            if value < values[a, last] or (value == values[a, last] and j < out[a, last]):
+                _enter(values, out, a, value, j)
+
+
+@numba.njit(cache=True, nogil=True)
+def _search(points: object, n: int, chosen: Dense, values: Dense, out: Dense) -> None:
+    """Compare the chosen rows with all n, a tile of these at a time; rising j leaves ties to the lowest index."""
+    for start in range(0, n, _CHUNK):
+        for i in chosen:
+            for j in range(start, min(start + _CHUNK, n)):
+                if values[i, -1] == 0:
+                    break  # as many coinciding points as asked for
+                if j != i:
+                    value = _squared_distance(points, i, j)
+                    if value < values[i, -1]:
+                        _enter(values, out, i, value, j)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sparse_products(
+    data: Dense,
+    indices: Dense,
+    indptr: Dense,
+    t_data: Dense,
+    t_indices: Dense,
+    t_indptr: Dense,
+    i0: int,
+    j0: int,
+    G: Dense,
+) -> None:
+    """G = the products of rows i0 … with rows j0 …, by the lists of the rows in which each feature occurs."""
+    for a in range(G.shape[0]):
+        G[a] = 0
+        for p in range(indptr[i0 + a], indptr[i0 + a + 1]):
+            f = indices[p]
+            begin, end = t_indptr[f], t_indptr[f + 1]
+            begin += np.searchsorted(t_indices[begin:end], j0)
+            for q in range(begin, end):
+                b = t_indices[q] - j0
+                if b >= G.shape[1]:
+                    break
+                G[a, b] += np.float64(data[p]) * t_data[q]
+
+
+_Tile = tuple[slice, slice]
+# Writes the products of a slice of rows with another into an array.
+_Multiply = Callable[[slice, slice, Dense], None]
+
+
+def _tiles(n: int, shape: tuple[int, int]) -> list[_Tile]:
+    """Tiles that cover the pairs i < j of n points, by rising i and then j."""
+    rows, others = ([slice(i, min(i + step, n)) for i in range(0, n, step)] for step in shape)
+    return [(above, beside) for above, beside in product(rows, others) if above.start < beside.stop - 1]
+
+
+def _size(rows: slice, others: slice) -> int:
+    return int((rows.stop - rows.start) * (others.stop - others.start))
+
+
+def _multiply_csr(A: sp.csr_array) -> _Multiply:
+    columns = A.tocsc()
+
+    def multiply(rows: slice, others: slice, G: Dense) -> None:
+        _sparse_products(
+            *(A.data, A.indices, A.indptr),
+            *(columns.data, columns.indices, columns.indptr),
+            rows.start,
+            others.start,
+            G,
+        )
+
+    return multiply
+
+
+def _products(tiles: list[_Tile], multiply: _Multiply, dtype: type) -> Iterator[tuple[Dense, int, int]]:
+    """Yield the products of each tile, in one buffer, and its first row and column."""
+    buffer: Dense = np.empty(max((_size(*tile) for tile in tiles), default=0), dtype)
+    for rows, others in tiles:
+        G = buffer[: _size(rows, others)].reshape(rows.stop - rows.start, -1)
+        multiply(rows, others, G)
+        yield G, rows.start, others.start
+
+
+def _readable(A: Matrix) -> tuple[Matrix, object]:
+    """Return ``A`` in the order that the kernels read, and what of it they take."""
+    if isinstance(A, np.ndarray):
+        A = np.ascontiguousarray(A)
+        return A, A
+    if not A.has_canonical_format:
+        A = A.copy()
+        A.sum_duplicates()
+    return A, (A.data, A.indices, A.indptr)
+
+
+def _centred_float32(A: Matrix) -> tuple[Dense, Dense]:
+    """Return the points in float32, shifted and scaled by a power of two to be small, and half their squared norms."""
+    n, d = A.shape
+    centre = np.asarray(A.mean(axis=0, dtype=np.float64))
+    spread = float(A.max()) - float(A.min())
+    scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
+    X, h = np.empty((n, d), np.float32), np.empty(n)
+    step = max(1, 2**18 // d)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        block = A[rows] if isinstance(A, np.ndarray) else A[rows].toarray()
+        X[rows] = (block - centre) * scale
+        rounded = X[rows].astype(np.float64)
+        h[rows] = np.einsum("ij,ij->i", rounded, rounded) / 2
+    return X, h
+
+
+def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
+    """Return the nearest other points of every point by Euclidean distance, exactly.
+
+    Half of all products, in float32 for dense A, leave a few candidates a point: with u the unit roundoff and
+    γ = (d + 16)u/(1 − (d + 16)u), a computed ‖x − y‖²/2 is within γ(‖x‖² + ‖y‖²)/2 of the true one (Higham 2002, §3.1,
+    for any order of summation), so whoever is further beyond the n_neighbors-th than that cannot be among them.
+    The candidates are ordered by ‖x − y‖ computed in float64 from the differences; a row with more points within the
+    bound than candidates are kept is searched in full. Memory beyond A: a float32 copy, or the transpose of CSR, and
+    O(n·n_neighbors).
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+        Finite.
+    n_neighbors : int
+        1 ≤ n_neighbors < n.
+
+    Returns
+    -------
+    indices : (n, n_neighbors) ndarray of int64
+        By rising distance, equal ones by index; never the point itself, though points that coincide with it.
+    distances : (n, n_neighbors) ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        When ``n_neighbors`` is outside 1 … n − 1.
+    """
+    n, d = A.shape
+    if not 1 <= n_neighbors < n:
+        raise ValueError(f"{n_neighbors} neighbours were asked of each of {n} points, which have {n - 1}")
+    A, points = _readable(A)
+    multiply: _Multiply
+    if isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d:
+        dtype: type = np.float32
+        tiles, terms = _tiles(n, _TILE_DENSE), d
+        X, h = _centred_float32(A)
+
+        def multiply(rows: slice, others: slice, G: Dense) -> None:
+            np.matmul(X[rows], X[others].T, out=G)
+    else:
+        # Twice, as the norms are sums in the same precision.
+        dtype, tiles, terms = np.float64, _tiles(n, _TILE_CSR), 2 * int(np.diff(A.indptr).max())
+        multiply, h = _multiply_csr(A), _squared_norms(A) / 2
+    u = (terms + 16) * np.finfo(dtype).eps / 2
+    # The last term is more than underflow may take.
+    error = u / (1 - u) * h + 4 * (terms + 1) * np.finfo(dtype).tiny
+    width, h = (2 * error).astype(dtype), (h - error).astype(dtype)
+
+    found: list[tuple[Dense, Dense, Dense]] = []  # one list of candidates a thread
+
+    def screen(part: slice) -> None:
+        low: Dense = np.full((n, n_neighbors + _SPARE), np.inf, dtype)
+        bound: Dense = np.full(n, np.inf, dtype)
+        index, limit = np.zeros(low.shape, np.int32), bound.copy()
+        for G, i, j in _products(tiles[part], multiply, dtype):
+            _screen(G, i, j, h, width, n_neighbors, low, index, bound, limit)
+        found.append((low, index, bound))
+
+    over_rows(len(tiles), screen)
+    squares = np.full((n, n_neighbors), np.inf)
+    indices = np.full((n, n_neighbors), n, np.int64)
+
+    def rank(part: slice) -> None:
+        for low, index, bound in found:
+            _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
+
+    over_rows(n, rank)
+    # A full list whose last entry is within the bound may have had to turn others away.
+    full = np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in found], axis=0)
+    chosen = np.flatnonzero(full)
+    squares[chosen] = np.inf
+    over_rows(len(chosen), lambda part: _search(points, n, chosen[part], squares, indices))
+    return indices, np.sqrt(squares)
+
+
+def _squared_norms(A: Matrix) -> Dense:
+    """Return the squared norm of each row, in float64."""
+    if isinstance(A, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", A, A, dtype=np.float64))
+    return np.asarray(A.astype(np.float64).power(2).sum(axis=1))
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_SUM)
+def _distances(points: object, G: Dense, i0: int, j0: int, squares: Dense) -> float:
+    """Sum ‖x − y‖ over the pairs i < j of a tile of products."""
+    total = 0.0
+    for a in range(G.shape[0]):
+        i = i0 + a
+        own = squares[i]
+        for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
+            stop = min(start + _CHUNK, G.shape[1])
+            near = 0
+            part = 0.0
+            for b in range(start, stop):
+                size = own + squares[j0 + b]
+                square = size - 2 * G[a, b]
+                near += square <= _NEAR * size
+                part += np.sqrt(max(square, 0.0))
+            if near > 0:
+                part = 0.0
+                for b in range(start, stop):
+                    size = own + squares[j0 + b]
+                    square = size - 2 * G[a, b]
+                    part += np.sqrt(_squared_distance(points, i, j0 + b) if square <= _NEAR * size else square)
+            total += part
+    return total
+
+
+def mean_distance(A: Matrix) -> float:
+    """Return the mean of all n² Euclidean distances between points, the n zero ones of a point to itself included.
+
+    Takes half of the products, in float64; pairs that are close for their size are computed from their differences.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+
+    Returns
+    -------
+    float
+    """
+    n = A.shape[0]
+    A, points = _readable(A)
+    multiply: _Multiply
+    if isinstance(A, np.ndarray):
+        X, shape = A - A.mean(axis=0, dtype=np.float64), _TILE_DENSE
+        squares = _squared_norms(X)
+
+        def multiply(rows: slice, others: slice, G: Dense) -> None:
+            np.matmul(X[rows], X[others].T, out=G)
+    else:
+        squares, multiply, shape = _squared_norms(A), _multiply_csr(A), _TILE_CSR
+    tiles = _tiles(n, shape)
+    sums = np.zeros(len(tiles))  # one a tile, so that threads do not change the order of addition
+
+    def work(part: slice) -> None:
+        sums[part] = [_distances(points, G, i, j, squares) for G, i, j in _products(tiles[part], multiply, np.float64)]
+
+    over_rows(len(tiles), work)
+    return float(2 * sums.sum() / n**2)
+
+
+def _all_squared_distances(A: Matrix, i: int) -> Dense:
+    """‖x − y‖² of point i to every point, from the differences, in float64."""
+    point = A[[i]].astype(np.float64)
+    if isinstance(A, np.ndarray):
+        return np.asarray(np.square(A - point).sum(axis=1))
+    copies = sp.csr_array(np.ones((A.shape[0], 1))) @ point
+    return _squared_norms(sp.csr_array(A - copies))
+
+
+def nearest_neighbours_reference(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
+    """Return what `nearest_neighbours` does, point by point: all distances, sorted.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    n_neighbors : int
+
+    Returns
+    -------
+    indices : (n, n_neighbors) ndarray of int64
+    distances : (n, n_neighbors) ndarray of float64
+    """
+    indices, distances = [], []
+    for i in range(A.shape[0]):
+        squares = _all_squared_distances(A, i)
+        squares[i] = np.inf
+        indices.append(np.argsort(squares, kind="stable")[:n_neighbors])
+        distances.append(np.sqrt(squares[indices[-1]]))
+    return np.array(indices), np.array(distances)
+
+
+def nearest_neighbours_error(
+    A: Matrix, indices: Dense, distances: Dense, rng: np.random.Generator, sample: int = 100
+) -> float:
+    """Return how wrong the neighbours of some points are: 0 but for rounding when they are right.
+
+    Compares with all the distances of ``sample`` points, O(sample·n·d). A share p of wrong rows stays unseen with
+    probability at most (1 − p)^sample.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    indices, distances : (n, m) arrays
+        As returned by `nearest_neighbours`.
+    rng : numpy.random.Generator
+        Draws the points.
+    sample : int
+
+    Returns
+    -------
+    float
+        The largest difference of a reported distance from the distance to the point reported, or from the one that
+        belongs in its place, in units of the point's largest distance; infinite if a point is reported as its own
+        neighbour or twice. Which of several equally distant points is reported is not judged.
+    """
+    n, m = indices.shape
+    worst = 0.0
+    for i in rng.choice(n, min(sample, n), replace=False):
+        if i in indices[i] or len(np.unique(indices[i])) < m:
+            return float("inf")
+        true = np.sqrt(_all_squared_distances(A, i))
+        unit = true.max() or 1.0
+        claimed = true[indices[i]]
+        true[i] = np.inf
+        right = np.sort(true)[:m]
+        worst = max(worst, *(np.abs(distances[i] - other).max() / unit for other in (claimed, right)))
+    return worst
+
+
+def mean_distance_reference(A: Matrix) -> float:
+    """Return the mean of all n² distances, as `mean_distance` does, point by point.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+
+    Returns
+    -------
+    float
+    """
+    return float(np.mean([np.sqrt(_all_squared_distances(A, i)) for i in range(A.shape[0])]))

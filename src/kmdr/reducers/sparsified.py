@@ -1,0 +1,58 @@
+"""Sparsified k-means: each point keeps few of its coordinates, and k-means looks at these alone."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from kmdr.kmeans import Clustering
+from kmdr.linalg import Dense, Matrix, padded, random_signs, rotate
+from kmdr.masked_kmeans import masked_lloyd, random_subsets
+from kmdr.reducers.base import Reducer, at_most, register
+
+# Points rotated at a time, so that memory grows with what is kept alone.
+_BLOCK = 1024
+
+
+@register("sparsified")
+class Sparsified(Reducer):
+    """Precondition by H·D, keep r of the d' entries of each row, scale by √(d'/r) (lst17 PD).
+
+    Pourkamali-Anaraki and Becker 2017: which entries is drawn for each row anew, uniformly without replacement. C is
+    CSR, n×d' with r stored entries a row, and an entry that is not stored is unknown, not 0: k-means compares a point
+    with a centre on the point's own entries, and a centre's coordinate is the mean over those of its points that kept
+    it. Law: E‖c_i‖² = ‖a_i‖².
+
+    As a transformer the entries kept depend on a row's position in X.
+    """
+
+    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+        del n, k
+        at_most(r, padded(d), self.name, "rotated coordinates of this matrix")
+
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+        del k
+        return np.asarray(random_signs((1, A.shape[1]), rng)[0])
+
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, int, int]:
+        """Return the signs, r, and the seed of what each row keeps."""
+        del A
+        return state, r, int(rng.integers(2**63))
+
+    def apply(self, A: Matrix, drawn: tuple[Dense, int, int]) -> sp.csr_array:
+        """Return the kept entries of each row, scaled."""
+        signs, r, seed = drawn
+        n, width = A.shape[0], padded(A.shape[1])
+        kept = random_subsets(n, width, r, np.random.default_rng(seed))
+        values = np.empty((n, r), dtype=A.dtype)
+        for start in range(0, n, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            values[block] = np.take_along_axis(rotate(A[block], signs), kept[block], axis=1)
+        values *= np.sqrt(width / r)
+        indptr = np.arange(0, n * r + 1, r, dtype=np.int32 if n * r < 2**31 else np.int64)
+        return sp.csr_array((values.ravel(), kept.ravel(), indptr), shape=(n, width))
+
+    def cluster(self, C: Matrix, starts: Dense, max_iter: int) -> Clustering:  # noqa: D102
+        return masked_lloyd(C, starts, max_iter)
+
+    @property
+    def _n_features_out(self) -> int:
+        return padded(int(self.n_features_in_))

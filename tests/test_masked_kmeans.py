@@ -1,0 +1,143 @@
+"""K-means on known coordinates alone, against Lloyd where all are known and against NaN arithmetic where not."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.linalg import hadamard
+
+from kmdr import reducers
+from kmdr.kmeans import lloyd
+from kmdr.masked_kmeans import masked_lloyd, random_subsets
+from kmdr.metrics import accuracy
+from kmdr.threads import pinned
+
+
+def masked(dense, known):
+    """CSR with the known entries of each row stored, zeros among them too; and the same with NaN for the unknown."""
+    n, r = known.shape
+    values = np.take_along_axis(dense, known, axis=1)
+    C = sp.csr_array((values.ravel(), known.ravel(), np.arange(0, n * r + 1, r)), shape=dense.shape)
+    holes = np.full(dense.shape, np.nan)
+    np.put_along_axis(holes, known, values, axis=1)
+    return C, holes
+
+
+def plain(holes, rows, max_iter):
+    """The module's docstring with NaN for what is unknown: labels, objective, iterations, converged, refills."""
+    k, mean = len(rows), np.nan_to_num(_nanmean(holes))
+    centres = np.where(np.isnan(holes[rows]), mean, holes[rows])
+    labels, n_iter, converged, refills, refilled = None, 0, False, 0, np.inf
+
+    def means(labels):
+        return np.array([np.where(np.isnan(m := _nanmean(holes[labels == c])), mean, m) for c in range(k)])
+
+    def objective(labels):
+        return np.nansum((holes - means(labels)[labels]) ** 2)
+
+    while not converged and n_iter < max_iter:
+        n_iter += 1
+        nearest = np.nansum((holes[:, None] - centres) ** 2, axis=2).argmin(axis=1)
+        converged = labels is not None and np.array_equal(nearest, labels)
+        labels = nearest
+        empties = [c for c in range(k) if not (labels == c).any()]
+        for empty in empties:
+            refills += 1
+            own = np.nansum((holes - means(labels)[labels]) ** 2, axis=1)
+            own[np.bincount(labels, minlength=k)[labels] < 2] = -1
+            labels[own.argmax()] = empty
+        centres = means(labels)
+        if empties:
+            before, refilled = refilled, objective(labels)
+            converged = refilled >= before
+    return labels, objective(labels), n_iter, converged, refills
+
+
+def _nanmean(block):
+    known = ~np.isnan(block)
+    counts = known.sum(axis=0)
+    return np.where(counts > 0, np.where(known, block, 0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "r", "k"), [(40, 8, 3, 4), (120, 5, 2, 6), (30, 12, 12, 3), (25, 6, 1, 5), (6, 4, 2, 6)]
+)
+def test_it_does_what_its_docstring_says(n, d, r, k, rng):
+    for _ in range(8):
+        dense = rng.standard_normal((n, d)) + 3 * rng.standard_normal((k, d))[rng.integers(k, size=n)]
+        C, holes = masked(dense, random_subsets(n, d, r, rng))
+        rows = rng.choice(n, k, replace=False)
+        labels, objective, n_iter, converged, _ = plain(holes, rows, 60)
+        found = masked_lloyd(C, [rows], 60)
+        np.testing.assert_array_equal(found.labels, labels)
+        assert found.inertia == pytest.approx(objective, rel=1e-9, abs=1e-12)
+        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+
+
+def test_empty_clusters_are_refilled(rng):
+    refilled = 0
+    for _ in range(60):
+        dense = np.repeat(np.round(rng.standard_normal((6, 4)) * 8) / 8, 3, axis=0)
+        C, holes = masked(dense, random_subsets(18, 4, 3, rng))
+        rows = rng.choice(18, 5, replace=False)
+        refilled += plain(holes, rows, 1)[4] > 0
+        assert len(np.unique(masked_lloyd(C, [rows], 1).labels)) == 5
+    assert refilled > 5
+
+
+def test_with_every_coordinate_known_it_is_lloyd(rng):
+    dense = rng.standard_normal((200, 6)) + 4 * rng.standard_normal((4, 6))[rng.integers(4, size=200)]
+    C, _ = masked(dense, np.tile(np.arange(6, dtype=np.int32), (200, 1)))
+    starts = np.array([rng.choice(200, 4, replace=False) for _ in range(5)])
+    one, two = masked_lloyd(C, starts, 300), lloyd(dense, starts, 300)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    assert one.inertia == pytest.approx(two.inertia, rel=1e-10)
+
+
+def test_the_objective_never_rises(rng):
+    dense = rng.standard_normal((300, 10))
+    C, _ = masked(dense, random_subsets(300, 10, 4, rng))
+    rows = rng.choice(300, 6, replace=False)
+    inertias = [masked_lloyd(C, [rows], m).inertia for m in range(1, 20)]
+    assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(inertias))
+    assert inertias[-1] < inertias[0]
+
+
+def test_threads_do_not_change_the_result(rng):
+    dense = rng.standard_normal((500, 10))
+    C, _ = masked(dense, random_subsets(500, 10, 4, rng))
+    starts = np.array([rng.choice(500, 6, replace=False) for _ in range(3)])
+    one = masked_lloyd(C, starts, 50)
+    with pinned(2):
+        two = masked_lloyd(C, starts, 50)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    assert one.inertia == two.inertia
+
+
+def test_subsets_are_uniform(rng, assert_frequencies):
+    kept = random_subsets(30_000, 6, 3, rng)
+    assert (np.diff(kept, axis=1) > 0).all()
+    codes = {subset: i for i, subset in enumerate(itertools.combinations(range(6), 3))}
+    assert_frequencies(np.bincount([codes[tuple(row)] for row in kept.tolist()], minlength=20), np.full(20, 1 / 20))
+    np.testing.assert_array_equal(random_subsets(3, 5, 5, rng), np.tile(np.arange(5), (3, 1)))
+
+
+def test_sparsified_points_keep_scaled_entries_of_the_rotated_ones(rng):
+    A = rng.standard_normal((50, 20))
+    reducer = reducers.make("sparsified")
+    signs = reducer.prepare(A, 3, np.random.default_rng(1))
+    C = reducer.reduce(A, 8, np.random.default_rng(2), signs)
+    kept = C.indices.reshape(50, 8)
+    rotated = np.hstack([A * signs, np.zeros((50, 12))]) @ hadamard(32) / np.sqrt(32)
+    expected = np.take_along_axis(rotated, kept, axis=1) * np.sqrt(32 / 8)
+    np.testing.assert_allclose(C.data.reshape(50, 8), expected, atol=1e-12)
+
+
+def test_sparsified_k_means_finds_clear_clusters(rng):
+    truth = np.arange(300) % 3
+    A = rng.standard_normal((300, 64)) + 3 * rng.standard_normal((3, 64))[truth]
+    reducer = reducers.make("sparsified")
+    C = reducer.reduce(A, 24, rng, reducer.prepare(A, 3, rng))
+    starts = np.array([rng.choice(300, 3, replace=False) for _ in range(20)])
+    assert accuracy(truth, reducer.cluster(C, starts, 100).labels) > 0.97

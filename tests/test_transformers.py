@@ -1,0 +1,168 @@
+"""The reducers as scikit-learn transformers: its own checks, pipelines, and the r of the theorems."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.random_projection import johnson_lindenstrauss_min_dim
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import kmdr.reducers
+from kmdr import reducers
+from kmdr.reducers.base import Reducer, registered
+
+reducers.names()  # imports every module
+CLASSES = [cls for name, cls in sorted(registered().items()) if name != "none"]
+# What a row keeps is drawn by its place in X, so a part of X does not give a part of the result.
+POSITION = "which entries a row keeps is drawn by the row's position"
+BY_POSITION = {f"check_methods_{kind}_invariance": POSITION for kind in ("subset", "sample_order")}
+
+
+def small(cls):
+    """A reducer for the few points of scikit-learn's checks."""
+    return cls(n_components=2, n_clusters=2, **({"n_neighbors": 4} if cls.name == "lle" else {}))
+
+
+@parametrize_with_checks(
+    [small(cls) for cls in CLASSES],
+    expected_failed_checks=lambda reducer: BY_POSITION if reducer.name == "sparsified" else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_all_that_the_papers_name_can_be_imported():
+    public = {getattr(kmdr.reducers, name) for name in kmdr.reducers.__all__}
+    assert set(CLASSES) <= public
+    assert Reducer in public
+
+
+every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.name)
+
+
+def points(rng, n=90, d=20, k=3):
+    return rng.random((n, d)) + 3 * rng.random((k, d))[np.arange(n) % k]
+
+
+@every_class
+def test_fit_transform_is_what_the_harness_computes(cls, rng):
+    # With one seed's generator for both steps: the map is the harness's, and so is C.
+    A = points(rng)
+    model = cls(n_components=5, n_clusters=3, random_state=np.random.default_rng(4)).fit(A)
+    reducer, both = cls(n_components=5, n_clusters=5 if cls.name.endswith("svd") else 3), np.random.default_rng(4)
+    C = reducer.reduce(A, 5, both, reducer.prepare(A, reducer.n_clusters, both))
+    as_dense = (lambda M: M.toarray()) if sp.issparse(C) else np.asarray
+    np.testing.assert_allclose(as_dense(model.transform(A)), as_dense(C), rtol=1e-6, atol=1e-9)
+    again = clone(model).set_params(random_state=np.random.default_rng(4)).fit_transform(A)
+    np.testing.assert_allclose(as_dense(again), as_dense(C), rtol=1e-6, atol=1e-9)
+
+
+@every_class
+def test_in_a_pipeline_with_k_means(cls, rng):
+    A = points(rng)
+    model = make_pipeline(cls(n_components=8, n_clusters=3, random_state=1), KMeans(3, n_init=10, random_state=0))
+    labels = clone(model).fit_predict(A)
+    assert len(np.unique(labels)) == 3
+    np.testing.assert_array_equal(clone(model).fit_predict(A), labels)
+    search = GridSearchCV(model, {f"{model.steps[0][0]}__n_components": [2, 9]}, cv=2).fit(A)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@every_class
+def test_sparse_and_dense_give_the_same(cls, rng):
+    dense = points(rng) * (rng.random((90, 20)) < 0.5)
+    for layout in (sp.csr_array, sp.csc_array, sp.coo_matrix):
+        one = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(layout(dense))
+        two = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(dense)
+        one, two = (M.toarray() if sp.issparse(M) else M for M in (one, two))
+        np.testing.assert_allclose(one, two, atol=1e-8 * np.abs(two).max())
+
+
+@every_class
+def test_names_and_frames(cls, rng):
+    A = pd.DataFrame(points(rng, d=6), columns=[f"gene {i}" for i in range(6)])
+    reducer = cls(n_components=3, n_clusters=2, random_state=0)
+    if cls.name == "sparsified":  # its result is sparse, which a frame does not take
+        assert len(reducer.fit(A).get_feature_names_out()) == 8
+        return
+    frame = reducer.set_output(transform="pandas").fit_transform(A)
+    assert list(frame.columns) == list(reducer.get_feature_names_out())
+    if hasattr(cls, "get_feature_names_out") and cls.name in ("variance", "laplacian_score", "top_leverage"):
+        np.testing.assert_array_equal(frame.to_numpy(), A[list(frame.columns)].to_numpy())
+        assert len(set(frame.columns)) == 3
+    else:
+        assert list(frame.columns) == [f"{cls.__name__.lower()}{i}" for i in range(3)]
+
+
+@every_class
+def test_new_points_are_mapped_by_the_fitted_map(cls, rng):
+    A = points(rng)
+    model = cls(n_components=4, n_clusters=3, random_state=0).fit(A[:60])
+    C = model.transform(A[60:])
+    assert C.shape == (30, 32 if cls.name == "sparsified" else 4)
+    with pytest.raises(ValueError, match="features"):
+        model.transform(A[:, :7])
+    with pytest.raises(NotFittedError):
+        clone(model).transform(A)
+
+
+@every_class
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"n_components": 0}, "n_components = 0"),
+        ({"n_components": 2.5}, "n_components = 2.5"),
+        ({"n_components": 2, "n_clusters": 0}, "n_clusters = 0"),
+    ],
+    ids=str,
+)
+def test_arguments_out_of_range_are_value_errors(cls, arguments, named, rng):
+    with pytest.raises(ValueError, match=named):
+        cls(**arguments).fit(points(rng))
+
+
+THEOREMS = {
+    "leverage": lambda n, k, eps: 4 * k * np.log(200 * k) / eps**2,
+    "leverage_approx": lambda n, k, eps: 4 * k * np.log(200 * k) / eps**2,
+    "random_sign": lambda n, k, eps: 3330 * k / eps**2,
+    "random_sign_mailman": lambda n, k, eps: 3330 * k / eps**2,
+    "gaussian": lambda n, k, eps: johnson_lindenstrauss_min_dim(n, eps=eps),
+    "achlioptas": lambda n, k, eps: johnson_lindenstrauss_min_dim(n, eps=eps),
+    "sparse_embedding": lambda n, k, eps: max((k + np.log(10)) / eps**2, 60 / eps**2),
+    "svd": lambda n, k, eps: k,
+    "approx_svd": lambda n, k, eps: k,
+}
+
+
+@pytest.mark.parametrize("name", THEOREMS)
+@pytest.mark.parametrize(("k", "eps"), [(2, 0.5), (3, 0.9), (70, 0.3)])
+def test_r_of_the_theorem(name, k, eps, rng):
+    expected = THEOREMS[name](500, k, eps)
+    cls = registered()[name]
+    r = cls().theorem_r(500, 10**6, k, eps)
+    assert expected <= r <= expected + 1
+    d = min(r, 300)
+    model = cls(n_clusters=k, eps=eps, random_state=0)
+    if r <= d:
+        assert model.fit_transform(points(rng, 500, d, 5)).shape == (500, r)
+        assert model.n_components_ == r
+    else:
+        with pytest.raises(ValueError, match=rf"asks for {r} dimensions.*no more than {d}; set n_components"):
+            model.fit(points(rng, 500, d, 5))
+
+
+@pytest.mark.parametrize("name", ["laplacian_score", "variance", "leverage_sqrt", "top_leverage", "sparsified", "lle"])
+def test_where_no_theorem_gives_r_it_has_to_be_set(name, rng):
+    with pytest.raises(ValueError, match=r"no theorem gives the r of .*; set n_components"):
+        registered()[name](n_clusters=2).fit(points(rng))
+
+
+@pytest.mark.parametrize("eps", [0, 1, -1, "x", None])
+def test_eps_outside_the_unit_interval_is_refused(eps, rng):
+    with pytest.raises(ValueError, match="eps = "):
+        registered()["random_sign"](eps=eps).fit(points(rng))
