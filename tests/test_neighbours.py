@@ -182,3 +182,17 @@ def test_mean_distance(layout, n, rng, small_tiles):
 def test_mean_distance_of_a_line():
     # Points 0 … n − 1: the mean of |i − j| over all ordered pairs is (n² − 1)/(3n).
     np.testing.assert_allclose(mean_distance(np.arange(700.0)[:, None]), (700**2 - 1) / 2100, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tight_clusters_far_apart_are_screened_again_in_float64(dtype, monkeypatch, rng):
+    # Within a cluster all distances are below what float32 products can tell apart.
+    A = (1000 * rng.random((5, 300))[np.arange(200) % 5] + rng.standard_normal((200, 300))).astype(dtype)
+    kinds = []
+    real = neighbours._candidates
+    monkeypatch.setattr(neighbours, "_candidates", lambda *args: kinds.append(args[2]) or real(*args))
+    indices, distances = nearest_neighbours(A, 5)
+    assert kinds == [np.float32, np.float64]
+    expected = nearest_neighbours_reference(A, 5)
+    np.testing.assert_array_equal(indices, expected[0])
+    np.testing.assert_allclose(distances, expected[1], rtol=1e-12)

@@ -17,6 +17,9 @@ _TILE_DENSE = (512, 512)
 _TILE_CSR = (64, 4096)
 # Candidates kept beyond the neighbours asked for; only rows with more points within rounding of their m-th are redone.
 _SPARE = 8
+# Share of points with more candidates than are kept from which on the products are taken again in float64: they cost
+# about as much as to search for a tenth of the points in full.
+_TOO_MANY = 0.1
 # A CSR matrix with a larger share of nonzeros is screened as a dense float32 copy: 0.7 ns for each of the p²d products
 # of nonzeros in a pair against 0.015 ns for each of the d of a float32 GEMM.
 _DENSE_SHARE = 0.15
@@ -223,13 +226,13 @@ def _readable(A: Matrix) -> tuple[Matrix, object]:
     return A, (A.data, A.indices, A.indptr)
 
 
-def _centred_float32(A: Matrix) -> tuple[Dense, Dense]:
-    """Return the points in float32, shifted and scaled by a power of two to be small, and half their squared norms."""
+def _centred(A: Matrix, dtype: type) -> tuple[Dense, Dense]:
+    """Return dense points, shifted and scaled by a power of two to be small, and half of their squared norms."""
     n, d = A.shape
     centre = np.asarray(A.mean(axis=0, dtype=np.float64))
     spread = float(A.max()) - float(A.min())
     scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
-    X, h = np.empty((n, d), np.float32), np.empty(n)
+    X, h = np.empty((n, d), dtype), np.empty(n)
     step = max(1, 2**18 // d)
     for start in range(0, n, step):
         rows = slice(start, start + step)
@@ -240,6 +243,48 @@ def _centred_float32(A: Matrix) -> tuple[Dense, Dense]:
     return X, h
 
 
+# For each thread: for each point, the lower bounds and the indices of its candidates, and what a neighbour is below.
+_Candidates = list[tuple[Dense, Dense, Dense]]
+
+
+def _candidates(A: Matrix, n_neighbors: int, dtype: type, dense: bool) -> _Candidates:
+    """Return the points that may be neighbours of each, from products in ``dtype``."""
+    n, d = A.shape
+    multiply: _Multiply
+    if dense:
+        tiles, terms = _tiles(n, _TILE_DENSE), d
+        X, h = _centred(A, dtype)
+
+        def multiply(rows: slice, others: slice, G: Dense) -> None:
+            np.matmul(X[rows], X[others].T, out=G)
+    else:
+        tiles, terms = _tiles(n, _TILE_CSR), int(np.diff(A.indptr).max())
+        multiply, h = _multiply_csr(A), _squared_norms(A) / 2
+    if dtype is np.float64:
+        terms *= 2  # the norms are sums in the same precision
+    u = (terms + 16) * np.finfo(dtype).eps / 2
+    # The last term is more than underflow may take.
+    error = u / (1 - u) * h + 4 * (terms + 1) * np.finfo(dtype).tiny
+    width, h = (2 * error).astype(dtype), (h - error).astype(dtype)
+    found: _Candidates = []
+
+    def screen(part: slice) -> None:
+        low: Dense = np.full((n, n_neighbors + _SPARE), np.inf, dtype)
+        bound: Dense = np.full(n, np.inf, dtype)
+        index, limit = np.zeros(low.shape, np.int32), bound.copy()
+        for G, i, j in _products(tiles[part], multiply, dtype):
+            _screen(G, i, j, h, width, n_neighbors, low, index, bound, limit)
+        found.append((low, index, bound))
+
+    over_rows(len(tiles), screen)
+    return found
+
+
+def _overflowed(found: _Candidates) -> Dense:
+    """Tell the points with a full list whose last entry is within the bound: it may have had to turn others away."""
+    return np.asarray(np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in found], axis=0))
+
+
 def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     """Return the nearest other points of every point by Euclidean distance, exactly.
 
@@ -247,8 +292,8 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     γ = (d + 16)u/(1 − (d + 16)u), a computed ‖x − y‖²/2 is within γ(‖x‖² + ‖y‖²)/2 of the true one (Higham 2002, §3.1,
     for any order of summation), so whoever is further beyond the n_neighbors-th than that cannot be among them.
     The candidates are ordered by ‖x − y‖ computed in float64 from the differences; a row with more points within the
-    bound than candidates are kept is searched in full. Memory beyond A: a float32 copy, or the transpose of CSR, and
-    O(n·n_neighbors).
+    bound than candidates are kept is searched in full, after another try in float64 where there are many such, as in
+    tight clusters far apart. Memory beyond A: one copy, or the transpose of CSR, and O(n·n_neighbors).
 
     Parameters
     ----------
@@ -272,34 +317,10 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     if not 1 <= n_neighbors < n:
         raise ValueError(f"{n_neighbors} neighbours were asked of each of {n} points, which have {n - 1}")
     A, points = _readable(A)
-    multiply: _Multiply
-    if isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d:
-        dtype: type = np.float32
-        tiles, terms = _tiles(n, _TILE_DENSE), d
-        X, h = _centred_float32(A)
-
-        def multiply(rows: slice, others: slice, G: Dense) -> None:
-            np.matmul(X[rows], X[others].T, out=G)
-    else:
-        # Twice, as the norms are sums in the same precision.
-        dtype, tiles, terms = np.float64, _tiles(n, _TILE_CSR), 2 * int(np.diff(A.indptr).max())
-        multiply, h = _multiply_csr(A), _squared_norms(A) / 2
-    u = (terms + 16) * np.finfo(dtype).eps / 2
-    # The last term is more than underflow may take.
-    error = u / (1 - u) * h + 4 * (terms + 1) * np.finfo(dtype).tiny
-    width, h = (2 * error).astype(dtype), (h - error).astype(dtype)
-
-    found: list[tuple[Dense, Dense, Dense]] = []  # one list of candidates a thread
-
-    def screen(part: slice) -> None:
-        low: Dense = np.full((n, n_neighbors + _SPARE), np.inf, dtype)
-        bound: Dense = np.full(n, np.inf, dtype)
-        index, limit = np.zeros(low.shape, np.int32), bound.copy()
-        for G, i, j in _products(tiles[part], multiply, dtype):
-            _screen(G, i, j, h, width, n_neighbors, low, index, bound, limit)
-        found.append((low, index, bound))
-
-    over_rows(len(tiles), screen)
+    dense = isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d
+    found = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense)
+    if dense and _overflowed(found).mean() > _TOO_MANY:
+        found = _candidates(A, n_neighbors, np.float64, dense)
     squares = np.full((n, n_neighbors), np.inf)
     indices = np.full((n, n_neighbors), n, np.int64)
 
@@ -308,9 +329,7 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
             _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
 
     over_rows(n, rank)
-    # A full list whose last entry is within the bound may have had to turn others away.
-    full = np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in found], axis=0)
-    chosen = np.flatnonzero(full)
+    chosen = np.flatnonzero(_overflowed(found))
     squares[chosen] = np.inf
     over_rows(len(chosen), lambda part: _search(points, n, chosen[part], squares, indices))
     return indices, np.sqrt(squares)
