@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
 
 import numba
 import numpy as np
@@ -232,7 +233,8 @@ def _centred(A: Matrix, dtype: type) -> tuple[Dense, Dense]:
     centre = np.asarray(A.mean(axis=0, dtype=np.float64))
     spread = float(A.max()) - float(A.min())
     scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
-    X, h = np.empty((n, d), dtype), np.empty(n)
+    X: Dense = np.empty((n, d), dtype)
+    h = np.empty(n)
     step = max(1, 2**18 // d)
     for start in range(0, n, step):
         rows = slice(start, start + step)
@@ -247,7 +249,7 @@ def _centred(A: Matrix, dtype: type) -> tuple[Dense, Dense]:
 _Candidates = list[tuple[Dense, Dense, Dense]]
 
 
-def _candidates(A: Matrix, n_neighbors: int, dtype: type, dense: bool) -> _Candidates:
+def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool) -> _Candidates:
     """Return the points that may be neighbours of each, from products in ``dtype``."""
     n, d = A.shape
     multiply: _Multiply

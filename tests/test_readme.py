@@ -1,0 +1,34 @@
+"""What the README says can be typed works."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kmdr import datasets, reducers
+from kmdr.datasets import UnavailableError
+from kmdr.metrics import accuracy
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_example_clusters_real_data():
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+    try:
+        exec(code, names)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    truth = datasets.load("usps").labels
+    # Ten digits: far above chance with all 256 features, and not much less so with 64 mixtures of them.
+    full, reduced = (accuracy(truth, names[name]) for name in ("full", "reduced"))
+    assert full > 0.4
+    assert reduced > full - 0.1
+
+
+def test_the_table_names_every_reducer_and_its_class():
+    table = README[README.index("## Methods") : README.index("Each reads like its algorithm box")]
+    named = set(re.findall(r"`(\w+)`", table))
+    assert set(reducers.names()) <= named
+    classes = {type(reducers.make(name)).__name__ for name in reducers.names()} - {"NoReduction"}
+    assert classes <= named
