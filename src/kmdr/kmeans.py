@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.lloyd import Points, block_size, prepare, workspace
 from kmdr.linalg.lloyd import start as one_start
 from kmdr.threads import over_rows
 
@@ -112,25 +113,30 @@ def _scale(values: Dense) -> float:
     return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
 
 
-def _kernel_input(C: Matrix) -> tuple[tuple[Dense, ...], Dense, int, float]:
-    """Return the points as the kernel takes them, their norms, the entries of a row at the most, and the scale."""
+def _kernel_input(C: Matrix, k: int) -> tuple[Points, float]:
+    """Return the points as the kernels take them, and by what they were scaled."""
+    n, r = C.shape
+    m = block_size(n, r, k)
+    norms, none, no_index = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32)
     if isinstance(C, np.ndarray):
         # Distances do not change with a shift, and centred products keep more digits.
-        X = C.astype(np.float64, copy=False)
-        X = np.ascontiguousarray(X - X.mean(axis=0))
+        X = np.empty((n, r))
+        np.subtract(C, C.mean(axis=0, dtype=np.float64), out=X)
         scale = _scale(X)
-        X *= scale
-        return (X, X.astype(np.float32)), np.sqrt(np.einsum("ij,ij->i", X, X)), X.shape[1], scale
+        panels = np.zeros((-(-n // m), r, m), np.float32)
+        prepare(X, scale, panels, norms)
+        return Points(X, panels, none, no_index, np.empty(0, np.int64), none, norms, r), scale
     if not C.has_canonical_format:
         C = C.copy()
         C.sum_duplicates()
     data = C.data.astype(np.float64)
     scale = _scale(data)
     data *= scale
-    X = sp.csr_array((data * data, C.indices, C.indptr), shape=C.shape)
-    squares = np.asarray(X.sum(axis=1)).ravel()
-    points = (data, C.indices.astype(np.int32), C.indptr.astype(np.int64), squares)
-    return points, np.sqrt(squares), int(np.diff(C.indptr).max()), scale
+    squares = np.asarray(sp.csr_array((data * data, C.indices, C.indptr), shape=C.shape).sum(axis=1)).ravel()
+    norms[:] = np.sqrt(squares)
+    indices, indptr = C.indices.astype(np.int32), C.indptr.astype(np.int64)
+    terms = int(np.diff(indptr).max())
+    return Points(np.empty((0, r)), np.empty((0, r, m), np.float32), data, indices, indptr, squares, norms, terms), scale
 
 
 def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
@@ -151,15 +157,14 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     """
     if len(starts) == 0:
         raise ValueError("no start was given")
-    n, r = C.shape
-    points, norms, terms, scale = _kernel_input(C)
-    labels = np.empty((len(starts), n), dtype=np.int32)
+    points, scale = _kernel_input(C, len(starts[0]))
+    labels = np.empty((len(starts), C.shape[0]), dtype=np.int32)
     runs: list[tuple[float, int, bool]] = [(0.0, 0, False)] * len(starts)
 
     def work(some: slice) -> None:
+        run = workspace(points, len(starts[0]))
         for j in range(some.start, some.stop):
-            rows = np.array(starts[j], dtype=np.int64)
-            runs[j] = one_start(points, norms, r, terms, rows, max_iter, labels[j])
+            runs[j] = one_start(points, run, np.array(starts[j], dtype=np.int64), max_iter, labels[j])
 
     over_rows(len(starts), work)
     best = min(range(len(runs)), key=lambda j: runs[j][0])

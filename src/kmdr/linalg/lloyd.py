@@ -1,168 +1,158 @@
-"""One start of Lloyd's algorithm, compiled: exact assignments, most of which are proved instead of computed.
+"""Several starts of Lloyd's algorithm, compiled: exact assignments, most of which are proved instead of computed.
 
 Write s(x, c) for the squared distance as float64 computes it, entry by entry for dense data and as ‖x‖² + ‖c‖² − 2c·x
-for CSR. Every assignment is argmin_c s(x, c), ties to the lowest index, as if all n·k values had been computed. Two
-certificates save most of them.
+for CSR. Every point goes to the centre of smallest s, ties to the lowest index, as if all n·k values had been computed.
+In an iteration a point passes at most three stages, and goes to the next only when one cannot tell.
 
-* *Bounds.* Each point keeps an upper bound of the distance to its own centre and a lower bound of that to the nearest
-  other one (Hamerly 2010). Both are stored together with how far the centres had travelled by then, so that they age
-  without being touched, and a point whose bounds are apart is not looked at.
-* *Single precision.* The remaining points are compared with all centres by one float32 product. Its error is at most
-  γ(‖x‖ + ‖c‖)², γ = mu/(1 − mu), u = 2⁻²⁴, m = the number of terms and a few more (Higham 2002, §3.1, any order of
-  summation). A point whose two best values are further apart than twice that is decided; others are decided by s.
+1. *Bounds.* Each point keeps an upper bound of the distance to its own centre and a lower bound of that to the nearest
+   other one (Hamerly 2010), stored together with how far the centres had travelled by then, so that they age without
+   being touched. A point whose bounds are apart stays where it is.
+2. *Single precision.* A float32 product gives ‖c‖² − 2c·x for a block of points and all centres. Its error is at most
+   γ(‖x‖ + ‖c‖)², γ = mu/(1 − mu), u = 2⁻²⁴, m = the number of terms and a few more (Higham 2002, §3.1, any order of
+   summation). A point whose two smallest values are further apart than twice that goes to the smallest. Both values,
+   widened by the error, become its new bounds.
+3. *Double precision.* For the rest, s is computed for each centre whose float32 value is within twice the error of the
+   smallest, and decides.
+
+Dense data are kept twice: row by row in float64, and in float32 in blocks that are transposed, (blocks, r, m), because a
+BLAS multiplies small matrices fastest when neither is transposed on the way (n = 65,536; r, k = 5, 5: 0.7 against
+2.6 ns a point; 20, 20: 7.5, 15; 100, 10: 28, 56; 100, 68: 112, 137).
 
 A lower bound for every centre (Elkan 2003) did not pay: on PIE (2856 points, 68 clusters) it took 1.8 times as long at
 r = 10 and was 10 % faster at r = 100, because one distance of one pair costs as much as ten pairs of a product.
 """
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense
 
-# Points screened at once: their products with up to 100 centres stay in a second-level cache.
-_BLOCK = 512
 _U32 = 2.0**-24
 _U64 = 2.0**-53
+# Points transposed together, which is a cache line of float32.
+_LINE = 16
 
 
-def _add(points: Any, i: int, sign: float, row: Dense) -> None:
-    """Add ± point i to a row. These four are compiled for dense points and for CSR ones, as ``points`` tells."""
+class Points(NamedTuple):
+    """Points as the kernels take them, always of these types, so that each kernel is compiled once.
+
+    What belongs to the other kind of matrix is empty. No entry is larger than 1 in magnitude.
+
+    Attributes
+    ----------
+    X : (n, r) ndarray of float64
+        Dense points; (0, r) for CSR.
+    panels : (blocks, r, m) ndarray of float32
+        The same, m points a block, the last filled up with zeros; (0, r, m) for CSR.
+    data, indices, indptr : ndarray of float64, int32, int64
+        CSR points.
+    squares : (n,) ndarray of float64
+        ‖x‖² of CSR points.
+    norms : (n,) ndarray of float32
+        ‖x‖.
+    terms : int
+        Stored entries of a row at the most.
+    """
+
+    X: Dense
+    panels: Dense
+    data: Dense
+    indices: Dense
+    indptr: Dense
+    squares: Dense
+    norms: Dense
+    terms: int
 
 
-def _squared_distance(points: Any, i: int, centre: Dense, square: float) -> float:
-    """Return s(x_i, c), with square = ‖c‖²."""
-    raise NotImplementedError
+def block_size(n: int, r: int, k: int) -> int:
+    """Return the number of points of a block, a multiple of 16: so many that few remain over in the last.
+
+    OpenBLAS takes products of up to 10⁶ terms without packing them; beyond 512 points nothing is gained, and below 128
+    the call costs as much as the product of a small one.
+    """
+    most = min(max(10**6 // (r * k), 128), 512)
+    blocks = -(-n // most)
+    return -(-n // (_LINE * blocks)) * _LINE
 
 
-def _screen(points: Any, index: Dense, centres: Dense, work: Dense, products: Dense) -> None:
-    """Write c·x in float32 into products (k×m) for the m points of an ascending index."""
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def prepare(X: Dense, scale: float, panels: Dense, norms: Dense) -> None:
+    """Scale dense points in place, and fill in their transposed blocks and norms."""
+    n, r = X.shape
+    m = panels.shape[2]
+    for i in range(n):
+        square = 0.0
+        for j in range(r):
+            X[i, j] *= scale
+            square += X[i, j] * X[i, j]
+        norms[i] = math.sqrt(square)
+    for lo in range(0, n, _LINE):
+        block, first = lo // m, lo % m
+        for j in range(r):
+            for q in range(min(_LINE, n - lo)):
+                panels[block, j, first + q] = X[lo + q, j]
 
 
-def _single(points: Any, centres: Dense) -> Any:
-    """Return −2 × centres in float32, in the layout that `_screen` reads."""
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def _dense_distance(X: Dense, i: int, centres: Dense, c: int) -> float:
+    s = 0.0
+    for j in range(X.shape[1]):
+        e = X[i, j] - centres[c, j]
+        s += e * e
+    return s
 
 
-def _is_dense(points: Any) -> bool:
-    return bool(points[0].ndim == 2)
-
-
-@overload(_add, jit_options={"fastmath": {"contract"}})
-def _add_overload(points: Any, i: Any, sign: Any, row: Any) -> Any:  # noqa: ARG001
-    if _is_dense(points):
-
-        def dense(points: Any, i: Any, sign: Any, row: Any) -> Any:
-            x = points[0][i]
-            for j in range(len(row)):
-                row[j] += sign * x[j]
-
-        return dense
-
-    def csr(points: Any, i: Any, sign: Any, row: Any) -> Any:
-        data, indices, indptr, _ = points
-        for p in range(indptr[i], indptr[i + 1]):
-            row[indices[p]] += sign * data[p]
-
-    return csr
-
-
-@overload(_squared_distance, jit_options={"fastmath": {"contract", "reassoc"}})
-def _squared_distance_overload(points: Any, i: Any, centre: Any, square: Any) -> Any:  # noqa: ARG001
-    if _is_dense(points):
-
-        def dense(points: Any, i: Any, centre: Any, square: Any) -> Any:  # noqa: ARG001
-            x = points[0][i]
-            s = 0.0
-            for j in range(len(centre)):
-                e = x[j] - centre[j]
-                s += e * e
-            return s
-
-        return dense
-
-    def csr(points: Any, i: Any, centre: Any, square: Any) -> Any:
-        data, indices, indptr, squares = points
-        product = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            product += data[p] * centre[indices[p]]
-        return max(squares[i] + (square - 2 * product), 0.0)
-
-    return csr
-
-
-@overload(_screen, jit_options={"fastmath": {"contract", "reassoc"}})
-def _screen_overload(points: Any, index: Any, centres: Any, work: Any, products: Any) -> Any:  # noqa: ARG001
-    if _is_dense(points):
-
-        def dense(points: Any, index: Any, centres: Any, work: Any, products: Any) -> Any:
-            C = points[1]
-            m, r = len(index), C.shape[1]
-            first = index[0]
-            if index[m - 1] - first == m - 1:
-                np.dot(centres, C.reshape(-1)[first * r : (first + m) * r].reshape(m, r).T, products)
-            else:
-                rows = work[: m * r].reshape(m, r)
-                for q in range(m):
-                    i = index[q]
-                    for j in range(r):  # a slice assignment costs 20 ns a row
-                        rows[q, j] = C[i, j]
-                np.dot(centres, rows.T, products)
-
-        return dense
-
-    def csr(points: Any, index: Any, centres: Any, work: Any, products: Any) -> Any:
-        data, indices, indptr, _ = points
-        k = len(products)
-        sums = work[:k]
-        for q in range(len(index)):
-            i = index[q]
-            sums[:] = 0
-            for p in range(indptr[i], indptr[i + 1]):
-                value, row = np.float32(data[p]), centres[indices[p]]
-                for c in range(k):
-                    sums[c] += value * row[c]
-            for c in range(k):
-                products[c, q] = sums[c]
-
-    return csr
-
-
-@overload(_single)
-def _single_overload(points: Any, centres: Any) -> Any:  # noqa: ARG001
-    if _is_dense(points):
-
-        def dense(points: Any, centres: Any) -> Any:  # noqa: ARG001
-            return (-2 * centres).astype(np.float32)
-
-        return dense
-
-    def csr(points: Any, centres: Any) -> Any:  # noqa: ARG001
-        k, r = centres.shape
-        turned = np.empty((r, k), np.float32)
-        for lo in range(0, r, 64):
-            for c in range(k):
-                for j in range(lo, min(lo + 64, r)):
-                    turned[j, c] = -2 * centres[c, j]
-        return turned
-
-    return csr
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def _csr_distance(
+    data: Dense, indices: Dense, indptr: Dense, square: float, i: int, centres: Dense, c: int, other_square: float
+) -> float:
+    product = 0.0
+    for p in range(indptr[i], indptr[i + 1]):
+        product += data[p] * centres[c, indices[p]]
+    return max(square + (other_square - 2 * product), 0.0)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _two_smallest(products: Dense, squares: Dense, best: Dense, second: Dense, near: Dense) -> None:
-    """Add squares[c] to row c, and find the two smallest of each column; points run in the inner loop."""
-    k, m = products.shape
+def _gather(X: Dense, index: Dense, m: int, out: Dense) -> None:
+    """Transpose some rows into out, in float32."""
+    for lo in range(0, m, _LINE):
+        for j in range(X.shape[1]):
+            for q in range(lo, min(lo + _LINE, m)):
+                out[j, q] = X[index[q], j]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def _csr_products(
+    data: Dense, indices: Dense, indptr: Dense, index: Dense, m: int, single: Dense, values: Dense
+) -> None:
+    k = single.shape[1]
+    sums = np.empty(k, np.float32)
     for q in range(m):
-        products[0, q] += squares[0]
-        best[q], second[q], near[q] = products[0, q], np.float32(np.inf), np.int32(0)
+        i = index[q]
+        for c in range(k):
+            sums[c] = 0
+        for p in range(indptr[i], indptr[i + 1]):
+            value, row = np.float32(data[p]), indices[p]
+            for c in range(k):
+                sums[c] += value * single[row, c]
+        for c in range(k):
+            values[c, q] = sums[c]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _two_smallest(values: Dense, squares: Dense, best: Dense, second: Dense, near: Dense) -> None:
+    """Add squares[c] to row c, and find the two smallest of each column; points run in the inner loop."""
+    k, m = values.shape
+    for q in range(m):
+        values[0, q] += squares[0]
+        best[q], second[q], near[q] = values[0, q], np.float32(np.inf), np.int32(0)
     for c in range(1, k):
         for q in range(m):
-            value = products[c, q] + squares[c]
-            products[c, q] = value
+            value = values[c, q] + squares[c]
+            values[c, q] = value
             closer = value < best[q]
             other = best[q] if closer else value
             second[q] = other if other < second[q] else second[q]
@@ -171,17 +161,20 @@ def _two_smallest(products: Dense, squares: Dense, best: Dense, second: Dense, n
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _roots(best: Dense, second: Dense, norms: Dense, radius: float, gamma: float, error: float, sure: Dense) -> None:
-    """Turn the two smallest values into bounds of distances; whether they are far enough apart goes to sure."""
-    zero, doubt_floor = np.float32(0), np.float32(error)
+def _roots(m: int, best: Dense, second: Dense, sizes: Dense, radius: float, gamma: float, error: float) -> int:
+    """Turn the two smallest values into bounds; count those too close to tell, and make their second bound −1."""
+    zero, floor = np.float32(0), np.float32(error)
     widest, rate = np.float32(radius), np.float32(gamma)
-    for q in range(len(sure)):
-        size = norms[q] + widest
-        doubt = rate * size * size + doubt_floor
-        square = norms[q] * norms[q]
-        sure[q] = second[q] - best[q] > doubt + doubt
+    close = 0
+    for q in range(m):
+        size = sizes[q] + widest
+        doubt = rate * size * size + floor
+        square = sizes[q] * sizes[q]
+        sure = second[q] - best[q] > doubt + doubt
+        close += not sure
         best[q] = np.sqrt(max(square + best[q], zero) + doubt)
-        second[q] = np.sqrt(max(square + second[q] - doubt, zero))
+        second[q] = np.sqrt(max(square + second[q] - doubt, zero)) if sure else np.float32(-1)
+    return close
 
 
 @numba.njit(cache=True, nogil=True)
@@ -190,89 +183,299 @@ def _gamma(terms: int, unit: float) -> float:
     return mu / (1 - mu) if mu < 0.5 else np.inf
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _fresh_sums(points: Any, labels: Dense, sums: Dense, counts: Dense) -> None:
-    sums[:], counts[:] = 0.0, 0
-    for i in range(len(labels)):
-        counts[labels[i]] += 1
-        _add(points, i, 1.0, sums[labels[i]])
+class Run(NamedTuple):
+    """What the starts use one after the other, of which nothing need be kept between them.
+
+    Attributes
+    ----------
+    centres, sums : (k, r) ndarray of float64
+    squares : (k,) ndarray of float64
+        ‖c‖².
+    counts : (k,) ndarray of int64
+    changed : (k,) ndarray of bool
+        Clusters whose sums changed in this iteration.
+    travelled : (k,) ndarray of float64
+        How far each centre has gone since the beginning.
+    single : (r, k) ndarray of float32
+        −2 × centres, transposed.
+    single_squares, path : (k,) ndarray of float32
+        The squares, and how far each centre had gone, at the beginning of this iteration.
+    own, other : (n,) ndarray of float32
+        Bounds: upper − what the own centre had travelled; lower + what the centres that moved most had.
+    index : (2m,) ndarray of int64
+        Points that wait.
+    rows, values : ndarray of float32
+        Room for r×m gathered points and k×m products.
+    best, second, sizes : (m,) ndarray of float32
+    near : (m,) ndarray of int32
+    moved, block : (m,) ndarray of int64
+    distances : (n,) ndarray of float64
+    """
+
+    centres: Dense
+    sums: Dense
+    squares: Dense
+    counts: Dense
+    changed: Dense
+    travelled: Dense
+    single: Dense
+    single_squares: Dense
+    path: Dense
+    own: Dense
+    other: Dense
+    index: Dense
+    rows: Dense
+    values: Dense
+    best: Dense
+    second: Dense
+    sizes: Dense
+    near: Dense
+    moved: Dense
+    block: Dense
+    distances: Dense
+
+
+def workspace(points: Points, k: int) -> Run:
+    """Return room for one start after the other, so that its pages are touched for the first time but once."""
+    n, (_, r, m) = len(points.norms), points.panels.shape
+    f = np.float32
+    return Run(
+        *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
+        *(np.empty((r, k), f), np.empty(k, f), np.empty(k, f), np.empty(n, f), np.empty(n, f)),
+        *(np.empty(2 * m + 1, np.int64), np.zeros(m * r if len(points.X) else 0, f), np.empty(m * k, f)),
+        *(np.empty(m, f), np.empty(m, f), np.empty(m, f), np.empty(m, np.int32)),
+        *(np.empty(m + 1, np.int64), np.empty(m, np.int64), np.empty(n)),
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _unsettled(own: Dense, other: Dense, path: Dense, labels: Dense, gone: float, lo: int, hi: int) -> int:
+    """Count the points of lo..hi whose bounds do not settle where they belong."""
+    far, count = np.float32(gone), 0
+    for i in range(lo, hi):
+        count += own[i] + path[labels[i]] >= other[i] - far
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def _list_unsettled(
+    own: Dense, other: Dense, path: Dense, labels: Dense, gone: float, lo: int, hi: int, index: Dense, waiting: int
+) -> int:
+    """Append those points to the index."""
+    far = np.float32(gone)
+    for i in range(lo, hi):
+        index[waiting] = i  # without a branch: at any share of unsettled points
+        waiting += own[i] + path[labels[i]] >= other[i] - far
+    return waiting
+
+
+@numba.njit(cache=True, nogil=True)
+def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
+    """Return −2c·x in float32 for the points of an index, which may be a whole block, and a few more."""
+    r, k = run.single.shape
+    m = len(index)
+    width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
+    values = run.values[: k * width].reshape(k, width)
+    if len(points.X) == 0:
+        _csr_products(points.data, points.indices, points.indptr, index, m, run.single, values)
+        return values
+    panel = points.panels[max(block, 0)]
+    if block < 0:
+        panel = run.rows[: r * width].reshape(r, width)
+        _gather(points.X, index, m, panel)
+    np.dot(run.single.T, panel, values)
+    return values
+
+
+@numba.njit(cache=True, nogil=True)
+def _decide(points: Points, run: Run, i: int, q: int, values: Dense, doubt: float) -> tuple[int, float]:
+    """Return the centre of smallest s and that value, among those of column q that may be it."""
+    k = len(run.squares)
+    limit, near, least = np.inf, 0, np.inf
+    for c in range(k):
+        limit = min(limit, values[c, q])
+    for c in range(k):
+        if values[c, q] <= limit + doubt:
+            if len(points.X):
+                s = _dense_distance(points.X, i, run.centres, c)
+            else:
+                data, indices, indptr, square = points.data, points.indices, points.indptr, points.squares[i]
+                s = _csr_distance(data, indices, indptr, square, i, run.centres, c, run.squares[c])
+            if s < least:
+                near, least = c, s
+    return near, least
+
+
+@numba.njit(cache=True, nogil=True)
+def _store(
+    index: Dense, best: Dense, second: Dense, near: Dense, own: Dense, other: Dense, labels: Dense,
+    path: Dense, far: float, moved: Dense,
+) -> int:
+    """Store the bounds of some points, and list those that change their cluster."""
+    way, moves = np.float32(far), 0
+    for q in range(len(index)):
+        i, a = index[q], near[q]
+        own[i] = best[q] - path[a]
+        other[i] = second[q] + way
+        moved[moves] = q
+        moves += a != labels[i]
+    return moves
+
+
+@numba.njit(cache=True, nogil=True)
+def _assign(points: Points, run: Run, labels: Dense, index: Dense, block: int, far: float, error: float) -> int:
+    """Assign the points of an index, move them from sum to sum, and return how many were moved."""
+    m = len(index)
+    values = _products(points, run, index, block)
+    _two_smallest(values, run.single_squares, run.best, run.second, run.near)
+    norms, sizes = points.norms, run.sizes
+    for q in range(m):
+        sizes[q] = norms[index[q]]
+    radius = 0.0
+    for square in run.squares:
+        radius = max(radius, square)
+    radius = math.sqrt(radius)
+    gamma, floor = _gamma(points.terms, _U32), 4 * error + 2.0**-120 * points.terms
+    if _roots(m, run.best, run.second, sizes, radius, gamma, floor):
+        for q in range(m):
+            if run.second[q] < 0:
+                doubt = 2.01 * (gamma * (sizes[q] + radius) ** 2 + floor)
+                run.near[q], least = _decide(points, run, index[q], q, values, doubt)
+                run.best[q], run.second[q] = math.sqrt(least + 4 * error), 0
+    moves = _store(index, run.best, run.second, run.near, run.own, run.other, labels, run.path, far, run.moved)
+    _move(points, run, labels, index, run.moved[:moves])
+    return moves
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _move(points: Any, moved: Dense, target: Dense, labels: Dense, sums: Dense, counts: Dense, changed: Dense) -> None:
-    """Move some points from the sums of their clusters to those of their targets."""
-    for q in range(len(moved)):
-        i = moved[q]
-        source, goal = labels[i], target[i]
-        _add(points, i, -1.0, sums[source])
-        _add(points, i, 1.0, sums[goal])
-        counts[source] -= 1
+def _add_dense(X: Dense, i: int, sign: float, sums: Dense, c: int) -> None:
+    for j in range(X.shape[1]):
+        sums[c, j] += sign * X[i, j]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_csr(data: Dense, indices: Dense, indptr: Dense, i: int, sign: float, sums: Dense, c: int) -> None:
+    for p in range(indptr[i], indptr[i + 1]):
+        sums[c, indices[p]] += sign * data[p]
+
+
+@numba.njit(cache=True, nogil=True)
+def _move(points: Points, run: Run, labels: Dense, index: Dense, moved: Dense) -> None:
+    """Move points index[moved] from the sums of their clusters, if they had one, to those of near[moved]."""
+    X, data, indices, indptr = points.X, points.data, points.indices, points.indptr
+    sums, counts, changed, near = run.sums, run.counts, run.changed, run.near
+    dense = len(X) > 0
+    for q in moved:
+        i, goal = index[q], near[q]
+        source = labels[i]
+        if source >= 0:
+            if dense:
+                _add_dense(X, i, -1.0, sums, source)
+            else:
+                _add_csr(data, indices, indptr, i, -1.0, sums, source)
+            counts[source] -= 1
+            changed[source] = True
+        if dense:
+            _add_dense(X, i, 1.0, sums, goal)
+        else:
+            _add_csr(data, indices, indptr, i, 1.0, sums, goal)
         counts[goal] += 1
-        changed[source] = changed[goal] = True
+        changed[goal] = True
         labels[i] = goal
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _inertia(points: Any, labels: Dense, k: int, r: int) -> float:
-    """Squared distances of the points to the means of their clusters, from fresh sums."""
-    means, counts = np.empty((k, r)), np.empty(k, np.int64)
-    _fresh_sums(points, labels, means, counts)
-    squares = np.empty(k)
-    for c in range(k):
-        means[c] /= max(counts[c], 1)
-        squares[c] = (means[c] * means[c]).sum()
-    total = 0.0
+@numba.njit(cache=True, nogil=True)
+def _recentre(run: Run, c: int) -> float:
+    """Move centre c to the mean of its points, if it has any, and return how far."""
+    count, centres, sums = run.counts[c], run.centres, run.sums
+    r = centres.shape[1]
+    if count == 0:
+        return 0.0
+    distance, square = 0.0, 0.0
+    for j in range(r):
+        value = sums[c, j] / count
+        e = value - centres[c, j]
+        distance += e * e
+        square += value * value
+        centres[c, j] = value
+    run.squares[c] = square
+    distance = math.sqrt(distance) * (1 + 4 * _gamma(r, _U64))
+    run.travelled[c] += distance
+    return distance
+
+
+@numba.njit(cache=True, nogil=True)
+def _inertia(points: Points, run: Run, labels: Dense) -> float:
+    """Write the squared distances of the points to their centres into run.distances, and return the sum."""
+    X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
+    centres, distances, centre_squares = run.centres, run.distances, run.squares
+    total, dense = 0.0, len(X) > 0
     for i in range(len(labels)):
-        total += _squared_distance(points, i, means[labels[i]], squares[labels[i]])
+        a = labels[i]
+        if dense:
+            s = _dense_distance(X, i, centres, a)
+        else:
+            s = _csr_distance(data, indices, indptr, squares[i], i, centres, a, centre_squares[a])
+        distances[i] = s
+        total += s
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _fill_empty(points: Any, labels: Dense, sums: Dense, counts: Dense, taken: Dense) -> int:
-    """Give each empty cluster a point of its own, as MATLAB's EmptyAction 'singleton'; return how many were taken."""
-    k, r = sums.shape
-    found = 0
-    means, squares = np.empty((k, r)), np.empty(k)
-    for empty in range(k):
-        if counts[empty] > 0:
+@numba.njit(cache=True, nogil=True)
+def _begin(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
+    """Set everything as it is before the first iteration, and return the largest norm."""
+    centres, sums, counts, own, other, norms = run.centres, run.sums, run.counts, run.own, run.other, points.norms
+    k, r = centres.shape
+    largest = np.float32(0)
+    for i in range(len(labels)):
+        labels[i], own[i], other[i] = -1, np.inf, -np.inf
+        largest = max(largest, norms[i])
+    for c in range(k):
+        counts[c], run.travelled[c] = 0, 0.0
+        for j in range(r):
+            centres[c, j] = sums[c, j] = 0.0
+    for c in range(k):
+        if len(points.X):
+            _add_dense(points.X, rows[c], 1.0, centres, c)
+        else:
+            _add_csr(points.data, points.indices, points.indptr, rows[c], 1.0, centres, c)
+        square = 0.0
+        for j in range(r):
+            square += centres[c, j] * centres[c, j]
+        run.squares[c] = square
+    return largest * (1 + 2 * _U32)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
+    """Give each empty cluster a point of its own, as MATLAB's EmptyAction 'singleton'; return how far centres moved."""
+    step = 0.0
+    for empty in range(len(run.counts)):
+        if run.counts[empty] > 0:
             continue
-        for c in range(k):
-            means[c] = sums[c] / max(counts[c], 1)
-            squares[c] = (means[c] * means[c]).sum()
-        farthest, most = 0, -np.inf
+        _inertia(points, run, labels)
+        farthest, most = 0, -1.0
         for i in range(len(labels)):
-            a = labels[i]
-            distance = _squared_distance(points, i, means[a], squares[a]) if counts[a] > 1 else -1.0
-            if distance > most:
-                farthest, most = i, distance
+            if run.distances[i] > most and run.counts[labels[i]] > 1:
+                farthest, most = i, run.distances[i]
         source = labels[farthest]
-        _add(points, farthest, -1.0, sums[source])
-        _add(points, farthest, 1.0, sums[empty])
-        counts[source] -= 1
-        counts[empty] += 1
-        labels[farthest] = empty
-        taken[found] = farthest
-        found += 1
-    return found
+        run.index[0], run.near[0], run.moved[0] = farthest, empty, 0
+        _move(points, run, labels, run.index, run.moved[:1])
+        run.own[farthest] = np.inf  # its bounds were those of another cluster
+        step += _recentre(run, empty) + _recentre(run, source)
+    return step
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration of a small fit costs microseconds
-    points: Any, norms: Dense, r: int, terms: int, rows: Dense, max_iter: int, labels: Dense
-) -> Any:
+@numba.njit(cache=True, nogil=True)
+def start(points: Points, run: Run, rows: Dense, max_iter: int, labels: Dense) -> tuple[float, int, bool]:
     """Run Lloyd from given rows; `kmdr.kmeans` says what that means.
 
     Parameters
     ----------
-    points : tuple
-        Dense: C (n×r) in float64, the same in float32. CSR: data in float64, indices, indptr, ‖x‖².
-        No entry is larger than 1 in magnitude.
-    norms : (n,) ndarray
-        ‖x‖.
-    r : int
-    terms : int
-        Stored entries of a row at the most.
-    rows : (k,) int array
+    points : Points
+    run : Run
+        From `workspace`.
+    rows : (k,) ndarray of int64
         Where the centres begin.
     max_iter : int
     labels : (n,) ndarray of int32
@@ -284,114 +487,50 @@ def start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration of
     iterations : int
     converged : bool
     """
-    n, k = len(norms), len(rows)
-    centres, sums, counts = np.zeros((k, r)), np.zeros((k, r)), np.zeros(k, np.int64)
-    squares = np.empty(k)
-    for c in range(k):
-        _add(points, rows[c], 1.0, centres[c])
-        squares[c] = (centres[c] * centres[c]).sum()
-    labels[:] = -1
-    largest = norms.max()
+    n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
+    largest = _begin(points, run, rows, labels)
     # No computed s is further than ``error`` from the truth, and no distance larger than ``reach``.
-    error = _gamma(r + terms, _U64) * 4 * largest * largest
-    reach = 2.01 * largest
-    single_gamma = _gamma(terms, _U32)
-    # How far each centre, and the one that moved most in each iteration, has travelled; the same in float32.
-    travelled, longest = np.zeros(k), 0.0
-    path = np.zeros(k, np.float32)
-    # Bounds: ``own`` is (upper − travelled), ``other`` (lower + longest).
-    own, other = np.full(n, np.float32(np.inf)), np.full(n, np.float32(-np.inf))
-    pending, moved, target = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
-    changed = np.empty(k, np.bool_)
-    block = min(n, _BLOCK)
-    work = np.empty(block * max(min(r, terms), k), np.float32)
-    values, single_squares = np.empty(block * k, np.float32), np.empty(k, np.float32)
-    best, second, near = np.empty(block, np.float32), np.empty(block, np.float32), np.empty(block, np.int32)
-    sizes, sure = np.empty(block, np.float32), np.empty(block, np.bool_)
+    error, reach = _gamma(r + points.terms, _U64) * 4 * largest * largest, 2.01 * largest
+    # A block is multiplied as it lies where more than half of its points wait; gathering a point costs as much as that.
+    enough = m // 2 if len(points.X) else m
+    longest = 0.0  # way of the centre that moved most in each iteration
     refilled = np.inf
-    converged = False
-    iteration = 0
-    while not converged and iteration < max_iter:
-        iteration += 1
-        moves = 0
-        # What float32 may have done to bounds that were stored and aged.
-        slack = 2.0**-20 * (longest + reach)
-        path[:], far = travelled, np.float32(longest)
-        # 1. Whose bounds do not settle it.
-        waiting = 0
-        if iteration == 1:
-            for i in range(n):
-                pending[i] = i
-            waiting = n
-        else:
-            gone = far + np.float32(slack)
-            for i in range(n):
-                pending[waiting] = i  # without a branch: at any share of waiting points
-                waiting += own[i] + path[labels[i]] >= other[i] - gone
-        # 2. Those against all centres in float32.
-        if waiting:
-            single = _single(points, centres)
-            single_squares[:] = squares
-            radius = math.sqrt(squares.max())
-        for lo in range(0, waiting, block):
-            index = pending[lo : min(lo + block, waiting)]
-            m = len(index)
-            products = values[: k * m].reshape(k, m)
-            _screen(points, index, single, work, products)
-            _two_smallest(products, single_squares, best[:m], second[:m], near[:m])
-            for q in range(m):
-                sizes[q] = norms[index[q]]
-            _roots(best, second, sizes, radius, single_gamma, 4 * error + 2.0**-120 * terms, sure[:m])
-            for q in range(m):
-                i = index[q]
-                a = near[q]
-                if not sure[q]:
-                    size = norms[i] + radius
-                    limit, least = np.inf, np.inf
-                    for c in range(k):
-                        limit = min(limit, products[c, q])
-                    limit += 2.01 * (single_gamma * size * size + 4 * error + 2.0**-120 * terms)
-                    for c in range(k):
-                        if products[c, q] <= limit:
-                            s = _squared_distance(points, i, centres[c], squares[c])
-                            if s < least:
-                                a, least = c, s
-                    best[q], second[q] = math.sqrt(least + 4 * error), 0
-                own[i] = best[q] - path[a]
-                other[i] = second[q] + far
-                target[i] = a
-                moved[moves] = i
-                moves += a != labels[i]
-        # Sums follow the points that moved. When many did, summing afresh costs no more and sheds rounding.
-        converged = moves == 0
-        changed[:] = 4 * moves > n
-        if 4 * moves > n:
-            for q in range(moves):
-                labels[moved[q]] = target[moved[q]]
-            _fresh_sums(points, labels, sums, counts)
-        else:
-            _move(points, moved[:moves], target, labels, sums, counts, changed)
-        if not converged and counts.min() == 0:
-            found = _fill_empty(points, labels, sums, counts, moved)
-            for q in range(found):
-                own[moved[q]] = np.inf  # its bounds were those of another cluster
-            changed[:] = True
-            before, refilled = refilled, _inertia(points, labels, k, r)
-            converged = refilled >= before
-        # The next centres.
-        step = 0.0
+    for iteration in range(1, max_iter + 1):
         for c in range(k):
-            if changed[c]:
-                distance, square = 0.0, 0.0
-                for j in range(r):
-                    value = sums[c, j] / max(counts[c], 1)
-                    e = value - centres[c, j]
-                    distance += e * e
-                    square += value * value
-                    centres[c, j] = value
-                squares[c] = square
-                distance = math.sqrt(distance) * (1 + 4 * _gamma(r, _U64))
-                travelled[c] += distance
-                step = max(step, distance)
+            run.changed[c] = False
+            run.path[c], run.single_squares[c] = run.travelled[c], run.squares[c]
+            for j in range(r):
+                run.single[j, c] = -2 * run.centres[c, j]
+        # The last term is what float32 may have done to bounds that were stored and aged.
+        gone = longest + 2.0**-20 * (longest + reach)
+        moves = waiting = 0
+        for lo in range(0, n, m):
+            hi = min(lo + m, n)
+            count = _unsettled(run.own, run.other, run.path, labels, gone, lo, hi)
+            if count > enough:
+                for q in range(hi - lo):
+                    run.block[q] = lo + q
+                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, longest, error)
+            elif count:
+                waiting = _list_unsettled(run.own, run.other, run.path, labels, gone, lo, hi, run.index, waiting)
+            if waiting >= m:
+                moves += _assign(points, run, labels, run.index[:m], -1, longest, error)
+                waiting -= m
+                for q in range(waiting):
+                    run.index[q] = run.index[m + q]
+        if waiting:
+            moves += _assign(points, run, labels, run.index[:waiting], -1, longest, error)
+        step, least = 0.0, n
+        for c in range(k):
+            least = min(least, run.counts[c])
+            if run.changed[c]:
+                step = max(step, _recentre(run, c))
+        converged = moves == 0
+        if not converged and least == 0:
+            step += _fill_empty(points, run, labels)
+            before, refilled = refilled, _inertia(points, run, labels)
+            converged = refilled >= before
         longest += step
-    return _inertia(points, labels, k, r), iteration, converged
+        if converged:
+            break
+    return _inertia(points, run, labels), iteration, converged
