@@ -449,10 +449,10 @@ def objectives_agree() -> str:
     """Return, of kmdr's and the plain loop's F, how far their means over r and repetitions are apart."""
     keys = ["dataset", "reducer", "r", "repeat"]
     ours, plain = (pd.read_csv(OUT / f"bzmd15_{who}.csv").set_index(keys).objective for who in ("ours", "plain"))
-    both = pd.DataFrame({"ours": ours, "plain": plain}).dropna()
+    both: Any = pd.DataFrame({"ours": ours, "plain": plain}).dropna()
     assert len(both) == len(ours) == len(plain), "not the same trials"
     groups = (both.ours - both.plain).groupby(["dataset", "reducer"])
-    z = (groups.mean() / (groups.std() / np.sqrt(groups.size()))).fillna(0).abs()
+    z: Any = (groups.mean() / (groups.std() / np.sqrt(groups.size()))).fillna(0).abs()
     relative = (groups.mean() / both.plain.groupby(["dataset", "reducer"]).mean()).abs()
     worst = ", ".join(f"{'/'.join(name)} {relative[name]:.1e} ({z[name]:.1f})" for name in relative.nlargest(5).index)
     return f"bzmd15: largest relative differences of mean F, and in paired standard errors: {worst}"

@@ -286,15 +286,9 @@ def test_a_sketch_as_wide_as_the_matrix_gives_the_svd(n, d, k, rng):
     assert_same_up_to_sign(Z, np.linalg.svd(A, full_matrices=False)[2][:k].T, 1e-7)
 
 
-# Four routes: the products in float32 (dense) or as written (CSR, and the ill-conditioned), through AᵀA, and – wide –
-# through AAᵀ and a Gaussian R'.
+# Three routes: the products as written (narrow sketches), through AᵀA, and – wide – through AAᵀ and a Gaussian R'.
 def wide_route(n, d, width):
     return n <= d and n * n / 2 < (2 * n + 240) * width
-
-
-def drawn(d, width):
-    """The Gaussian matrix that a generator of seed 5 gives."""
-    return np.random.default_rng(5).standard_normal((d, width), dtype=np.float32).astype(float)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sp.csr_array])
@@ -304,13 +298,8 @@ def test_fast_frobenius_svd_follows_its_box_step_by_step(layout, shape, rng):
     assert not wide_route(*shape, 10)
     Z = fast_frobenius_svd(layout(A), k, eps, np.random.default_rng(5))
     # The same Gaussian numbers, numpy's QR and SVD: Y = AR, Q = orth(Y), top right singular vectors of QᵀA.
-    W = fast_frobenius_svd_reference(A, k, drawn(shape[1], 3 + 7))
-    assert_orthonormal(Z)
-    # float32 gives QᵀA to about 1e-6 of its largest value, of which gaps between the first four are about 1e-2.
-    in_float32 = layout is not sp.csr_array and shape != (400, 15)
-    assert_same_up_to_sign(Z, W, 1e-4 if in_float32 else 1e-9)
-    # Leaving the best directions of a subspace by δ costs of the order of δ².
-    assert np.linalg.norm(A @ Z) == pytest.approx(np.linalg.norm(A @ W), rel=1e-8)
+    W = fast_frobenius_svd_reference(A, k, np.random.default_rng(5).standard_normal((shape[1], 3 + 7)))
+    assert_same_up_to_sign(Z, W, 1e-9)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sp.csr_array])
@@ -329,21 +318,25 @@ def test_fast_frobenius_svd_of_a_wide_matrix_follows_its_box_on_the_row_space(la
 
 @pytest.mark.parametrize("smallest", [0.1, 0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-6])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
-def test_float32_costs_nothing_that_epsilon_would_see(layout, smallest, rng):
+def test_the_condition_of_the_sketch_does_not_matter(layout, smallest, rng):
     # From well to badly conditioned sketches, across the condition at which the route changes.
     s = np.r_[np.linspace(2, 1, 3), np.full(297, smallest)]
     A, _ = with_singular_values(rng, 400, 300, s)
     Z = fast_frobenius_svd(layout(A), 3, 1 / 3, np.random.default_rng(5))
-    W = fast_frobenius_svd_reference(A, 3, drawn(300, sketch_size(3, 1 / 3)))
-    assert frobenius_excess(A, Z, s[:3]) == pytest.approx(frobenius_excess(A, W, s[:3]), abs=1e-5)
+    W = fast_frobenius_svd_reference(A, 3, np.random.default_rng(5).standard_normal((300, 13)))
+    # The differences of `frobenius_excess` would cancel: the tail is down to 1e-11 of the whole.
+    missed, expected = (np.linalg.norm(A - A @ V @ V.T) ** 2 for V in (Z, W))
+    assert missed == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-40, 1e-25, 1e-10, 1e10, 1e18, 1e25, 1e40, 1e140])
+@pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-10, 1e10, 1e18, 1e25, 1e40])
 def test_the_scale_of_a_matrix_does_not_matter(scale, rng):
     A = rng.standard_normal((200, 60))
     Z = fast_frobenius_svd(A * scale, 3, 0.5, np.random.default_rng(5))
     assert_orthonormal(Z)
-    assert_same_up_to_sign(Z, fast_frobenius_svd_reference(A, 3, drawn(60, 10)), 1e-4)
+    assert_same_up_to_sign(
+        Z, fast_frobenius_svd_reference(A, 3, np.random.default_rng(5).standard_normal((60, 10))), 1e-9
+    )
 
 
 def test_a_float32_matrix_is_sketched_as_its_float64_copy(rng):

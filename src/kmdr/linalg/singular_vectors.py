@@ -26,9 +26,9 @@ _LAPACK_SIDE = 512
 # No route forms an m×m matrix beyond this side (512 MiB).
 _GRAM_SIDE = 8192
 _EPS = float(np.finfo(float).eps)
-# Smallest over largest entry of the diagonal of a sketch's triangular factor down to which it serves, for products in
-# float64 and in float32: the digits of a product that are lost. Images and noisy low rank give 0.04 … 0.6.
-_DOUBLE, _SINGLE = 1e-3, 1e-2
+# Smallest over largest entry of the diagonal of a sketch's triangular factor down to which division by it serves.
+# Images and noisy low rank give 0.04 … 0.6.
+_LEAST_DIAGONAL = 1e-3
 
 
 def _canonical_signs(V: Dense) -> Dense:
@@ -303,33 +303,31 @@ def sketch_size(k: int, eps: float) -> int:
     return k + int(np.ceil(k / eps + 1))
 
 
-def _cholesky(G: Dense, least: float) -> Dense | None:
-    """L with G = LLᵀ, or None where its diagonal falls below ``least`` times the largest, or G is not finite."""
+def _cholesky(G: Dense) -> Dense | None:
+    """L with G = LLᵀ, or None where the squared condition leaves fewer than ten digits."""
     L, failed = scipy.linalg.lapack.dpotrf(G, lower=True, clean=True)
     diagonal = L.diagonal()
-    return L if not failed and diagonal.min() >= least * diagonal.max() else None
+    return L if not failed and diagonal.min() >= _LEAST_DIAGONAL * diagonal.max() else None
 
 
-def _single_precision_products(A: Dense, R: Dense) -> tuple[Dense, Dense]:
-    """YᵀA and YᵀY for Y = A R, the products in float32 and in one pass over A.
+def _products(A: Dense, R: Dense) -> tuple[Dense, Dense]:
+    """Yᵀ and YᵀA for Y = A R.
 
-    A tile is converted, and both products find it in the cache: at 13 columns they take 0.5 of the time of two passes
-    in float64 (0.8 at 400×10304), at 41 and more 0.7. Tiles in float64 would save a quarter at 13 and nothing at 41.
+    Below 16 columns in one pass, in tiles that the second product finds in the cache and that are small enough for
+    BLAS not to copy them: 0.8 of the time of two passes for 13 columns at 1440×1024. From 41 on two passes are faster.
     """
-    n, d = A.shape
-    width = min(d, 1024)
-    height = 2**16 // width  # 256 KiB a tile
-    Y, YtA = np.zeros((n, R.shape[1]), np.float32), np.zeros((R.shape[1], d), np.float32)
-    columns = [slice(start, start + width) for start in range(0, d, width)]
-    for start in range(0, n, height):
-        rows = slice(start, start + height)
-        tiles = [A[rows, part].astype(np.float32, order="C", copy=False) for part in columns]
-        for tile, part in zip(tiles, columns, strict=True):
-            Y[rows] += tile @ R[part]
-        for tile, part in zip(tiles, columns, strict=True):
-            YtA[:, part] += Y[rows].T @ tile
-    Yt = Y.T.astype(np.float64)
-    return YtA.astype(np.float64), Yt @ Yt.T
+    d, width = R.shape
+    if width >= 16 or d > 1024:
+        Yt = np.ascontiguousarray(R.T) @ A.T  # rows of R in a row: two thirds of the time at 11000×256
+        return Yt, Yt @ A
+    Yt, YtA = np.empty((width, len(A))), np.zeros((width, d))
+    height = 2**16 // d
+    for start in range(0, len(A), height):
+        tile = A[start : start + height]
+        Y = tile @ R
+        YtA += Y.T @ tile
+        Yt[:, start : start + height] = Y.T
+    return Yt, YtA
 
 
 def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Dense | None:
@@ -339,7 +337,7 @@ def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Den
     Gaussian. That spares the product with A and most of the normal numbers. QᵀA has the Gram matrix QᵀGQ.
     """
     G = _gram(A)
-    L = _cholesky(G, _DOUBLE)
+    L = _cholesky(G)
     if L is None:
         return None
     Q, _ = np.linalg.qr(L @ rng.standard_normal((len(G), width)))
@@ -352,9 +350,6 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
 
     A Gaussian R of k + ⌈k/ε + 1⌉ columns; Y = AR; Q an orthonormal basis of Y; Z the top right singular vectors of
     QᵀA. No power iterations. Where R would have min(n, d) columns or more, Y spans the range of A and Z = V_k.
-
-    A dense A is sketched in float32 where Y is well conditioned: what Z misses then differs from what it misses in
-    float64 by about 1e-8 of itself on COIL20, PIE, ORL and USPS. Otherwise all is float64, by Householder's QR.
 
     Parameters
     ----------
@@ -374,36 +369,32 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = sketch_size(k, eps)
     if width >= min(n, d):
         return top_right_singular_vectors(A, k)
+    A = A.astype(np.float64, copy=False)
     # A normal number takes the time of 240 multiplications.
     if n <= d and n * n / 2 < (2 * n + 240) * width:
-        Z = _wide_sketch(A.astype(np.float64, copy=False), k, width, rng)
+        Z = _wide_sketch(A, k, width, rng)
         if Z is not None:
             return _canonical_signs(Z)
-    R = rng.standard_normal((d, width), dtype=np.float32)
-    least = _DOUBLE
+    R = rng.standard_normal((d, width))
     # QᵀA = L⁻¹YᵀA with YᵀY = LLᵀ. Both products through AᵀA when that costs less than A R and YᵀA.
-    if not isinstance(A, np.ndarray):
-        Yt = np.ascontiguousarray((A @ R.astype(np.float64)).T)
-        YtA, YtY = Yt @ A, Yt @ Yt.T
-    elif d * (n + 2 * width) < 2 * n * width:
-        B = A.astype(np.float64, copy=False)
-        YtA = R.T @ _gram(B.T)
+    if isinstance(A, np.ndarray) and d * (n + 2 * width) < 4 * n * width:
+        YtA = R.T @ _gram(A.T)
         YtY = YtA @ R
     else:
-        least = _SINGLE
-        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is seen below
-            YtA, YtY = _single_precision_products(A, R)
-        if not 1e-20 < YtY.diagonal().max() < 1e30:  # YᵀA would leave the range of float32
-            YtY[:] = np.nan
-    L = _cholesky(YtY, least)
+        if isinstance(A, np.ndarray):
+            Yt, YtA = _products(A, R)
+        else:
+            Yt = np.ascontiguousarray((A @ R).T)
+            YtA = Yt @ A
+        YtY = Yt @ Yt.T
+    L = _cholesky(YtY)
     if L is not None:
         # The left singular vectors of QᵀA from its Gram matrix, which needs no QᵀA. dtrsm divides by L or Lᵀ.
         divide = partial(scipy.linalg.blas.dtrsm, 1.0, L, lower=1)
         values, W = _eigh(divide(divide(YtA @ YtA.T), side=1, trans_a=1), k)
         if values[-1] >= _GRAM_RATIO * values[0]:
             return _canonical_signs(_right_from_left(YtA, divide(W, trans_a=1)))
-    A = A.astype(np.float64, copy=False)
-    Q, _ = np.linalg.qr(A @ R.astype(np.float64))
+    Q, _ = np.linalg.qr(A @ R)
     return top_right_singular_vectors((A.T @ Q).T, k)
 
 
