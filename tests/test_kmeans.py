@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 
 from kmdr.errors import UserError
 from kmdr.kmeans import Protocol, lloyd, lloyd_error, lloyd_reference, starting_rows
+from kmdr.linalg.lloyd import block_size, start
 from kmdr.threads import pinned
 
 
@@ -284,6 +285,36 @@ def test_long_runs_equal_the_reference(layout, rng):
         assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
         assert n_iter > 15
         assert lloyd_error(layout(C), found.labels) < 1e-12
+
+
+@pytest.mark.parametrize("noise", [0.05, 1.0])
+def test_blocks_that_wait_in_part_are_gathered_as_they_should(noise, rng):
+    # Clusters in the order of the rows: some blocks settle early while others are multiplied whole, and the points that
+    # wait here and there fill more than one block.
+    centres = rng.standard_normal((30, 5))
+    C = centres[np.sort(rng.integers(30, size=9001))] + noise * rng.standard_normal((9001, 5))
+    rows = starts_without_empty_clusters(C, 30, rng)
+    labels, n_iter, converged, _ = lloyd_reference(C, rows[0], 60)
+    found = lloyd(C, rows, 60)
+    np.testing.assert_array_equal(found.labels, labels)
+    assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+
+
+@pytest.mark.parametrize(("r", "k"), [(1, 1), (5, 5), (100, 68), (10_304, 40)])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 512, 513, 500_000])
+def test_blocks_are_whole_cache_lines_and_leave_little_over(n, r, k):
+    m = block_size(n, r, k)
+    blocks = -(-n // m)
+    assert m % 16 == 0
+    assert m <= 512
+    assert blocks * m < n + 16 * blocks
+
+
+def test_every_kind_of_input_runs_the_same_compiled_kernel(rng):
+    C, rows = rng.random((40, 3)), draw_starts(rng, 40, 4)
+    for given in (C, C.astype(np.float32), np.asfortranarray(C), read_only(C.copy()), sp.csr_array(C)):
+        lloyd(given, rows, 5)
+    assert len(start.signatures) == 1
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])

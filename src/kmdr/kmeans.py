@@ -136,7 +136,9 @@ def _kernel_input(C: Matrix, k: int) -> tuple[Points, float]:
     norms[:] = np.sqrt(squares)
     indices, indptr = C.indices.astype(np.int32), C.indptr.astype(np.int64)
     terms = int(np.diff(indptr).max())
-    return Points(np.empty((0, r)), np.empty((0, r, m), np.float32), data, indices, indptr, squares, norms, terms), scale
+    return Points(
+        np.empty((0, r)), np.empty((0, r, m), np.float32), data, indices, indptr, squares, norms, terms
+    ), scale
 
 
 def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
