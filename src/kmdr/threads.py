@@ -55,4 +55,7 @@ def over_rows(n: int, work: Callable[[slice], None]) -> None:
     bounds = [n * i // _threads for i in range(_threads + 1)]
     blocks = [slice(lo, hi) for lo, hi in pairwise(bounds)]
     with _libraries().limit(limits=1):  # or each of the threads would call on as many of BLAS's
-        list(_pool(_threads).map(work, blocks))
+        others = [_pool(_threads - 1).submit(work, block) for block in blocks[1:]]
+        work(blocks[0])
+        for other in others:
+            other.result()
