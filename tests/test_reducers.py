@@ -13,7 +13,12 @@ from kmdr.errors import UserError
 from kmdr.linalg import fast_frobenius_svd, padded
 from kmdr.reducers import base, laplacian_score
 from kmdr.reducers.fast_transform import successes
-from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
+from kmdr.reducers.laplacian_score import (
+    heat_kernel_graph,
+    laplacian_scores,
+    laplacian_scores_error,
+    laplacian_scores_reference,
+)
 
 # All of them with default parameters, so that a new one is tested too, and the parameters that change what is done.
 VARIANTS = [(name, {}) for name in reducers.names()] + [
@@ -498,6 +503,9 @@ def test_laplacian_graph_and_scores_equal_their_definition(layout, n_neighbors, 
     scores = laplacian_scores(A, W)
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, brute_scores(dense_of(A), W.toarray()), atol=tolerance(A.dtype))
+    np.testing.assert_allclose(laplacian_scores_reference(dense_of(A), W), scores, atol=tolerance(A.dtype))
+    assert laplacian_scores_error(A, W, scores, rng) < tolerance(A.dtype)
+    assert laplacian_scores_error(A, W, scores + 1e-3, rng) > 5e-4
     assert scores.min() >= 0
     assert scores.max() <= 2
 
