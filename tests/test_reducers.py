@@ -652,7 +652,7 @@ def test_mailman_gives_what_random_sign_gives(r, layout, rng):
 def drawn_matrix(name, d, r, rng, params=None):
     """R, as the image of the identity under a map drawn for d features."""
     reducer = reducers.make(name, params)
-    return reducer.apply(np.eye(d), reducer.draw(np.empty((3, d)), r, rng, None))
+    return reducer.apply(sp.eye_array(d, format="csr"), reducer.draw(np.empty((3, d)), r, rng, None))
 
 
 def test_gaussian_entries_are_normal_and_independent(rng):
