@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.lloyd import Points, block_size, prepare, workspace
+from kmdr.linalg.lloyd import Points, block_size, centre, prepare, workspace
 from kmdr.linalg.lloyd import start as one_start
 from kmdr.threads import over_rows
 
@@ -107,9 +107,8 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     return np.sort(first)[None, :].astype(np.int64)
 
 
-def _scale(values: Dense) -> float:
-    """Power of two that brings the largest magnitude to between ½ and 1, where float32 neither over- nor underflows."""
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+def _scale(largest: float) -> float:
+    """Power of two that brings this magnitude to between ½ and 1, where float32 neither over- nor underflows."""
     return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
 
 
@@ -120,17 +119,17 @@ def _kernel_input(C: Matrix, k: int) -> tuple[Points, float]:
     norms, none, no_index = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32)
     if isinstance(C, np.ndarray):
         # Distances do not change with a shift, and centred products keep more digits.
-        X = np.empty((n, r))
-        np.subtract(C, C.mean(axis=0, dtype=np.float64), out=X)
-        scale = _scale(X)
-        panels = np.zeros((-(-n // m), r, m), np.float32)
-        prepare(X, scale, panels, norms)
+        C = np.ascontiguousarray(C, dtype=np.float64)
+        mean, largest = centre(C)
+        scale = _scale(largest)
+        X, panels = np.empty((n, r)), np.zeros((-(-n // m), r, m), np.float32)
+        prepare(C, mean, scale, X, panels, norms)
         return Points(X, panels, none, no_index, np.empty(0, np.int64), none, norms, r), scale
     if not C.has_canonical_format:
         C = C.copy()
         C.sum_duplicates()
     data = C.data.astype(np.float64)
-    scale = _scale(data)
+    scale = _scale(float(np.abs(data).max(initial=0.0)))
     data *= scale
     squares = np.asarray(sp.csr_array((data * data, C.indices, C.indptr), shape=C.shape).sum(axis=1)).ravel()
     norms[:] = np.sqrt(squares)

@@ -121,9 +121,24 @@ def _gather(X: Dense, index: Dense, part: Dense, out: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def prepare(X: Dense, scale: float, panels: Dense, norms: Dense) -> None:
-    """Scale dense points in place, and fill in their norms and transposed blocks."""
-    n, r = X.shape
+def centre(C: Dense) -> tuple[Dense, float]:
+    """Return the mean of the rows, and the largest magnitude of an entry of their differences from it."""
+    n, r = C.shape
+    mean, low, high = np.zeros(r), C[0].copy(), C[0].copy()
+    for i in range(n):
+        for j in range(r):
+            value = C[i, j]
+            mean[j] += value - C[0, j]  # so that it is exact for a constant column
+            low[j] = value if value < low[j] else low[j]
+            high[j] = value if value > high[j] else high[j]
+    mean = C[0] + mean / n
+    return mean, max((high - mean).max(), (mean - low).max())
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def prepare(C: Dense, mean: Dense, scale: float, X: Dense, panels: Dense, norms: Dense) -> None:
+    """Fill in X, the rows of C less their mean, scaled, and its norms and transposed blocks."""
+    n, r = C.shape
     m = panels.shape[2]
     index, part = np.empty(m, np.uint64), np.zeros((_LINE, r), np.float32)
     for lo in range(0, n, m):
@@ -133,8 +148,9 @@ def prepare(X: Dense, scale: float, panels: Dense, norms: Dense) -> None:
             index[q] = i
             square = 0.0
             for j in range(r):
-                X[i, j] *= scale
-                square += X[i, j] * X[i, j]
+                value = (C[i, j] - mean[j]) * scale
+                X[i, j] = value
+                square += value * value
             norms[i] = math.sqrt(square)
         _gather(X, index[:count], part, panels[lo // m])
 

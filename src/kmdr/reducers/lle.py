@@ -7,7 +7,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from sklearn.neighbors import NearestNeighbors
 
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
@@ -166,6 +165,8 @@ class LLE(Reducer):
         return np.asarray(self.draw(A, r, rng, state).C, dtype=A.dtype)
 
     def apply(self, A: Matrix, drawn: Embedding) -> Dense:  # noqa: D102
+        from sklearn.neighbors import NearestNeighbors  # a tenth of a second that only new points need
+
         search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(drawn.A)
         neighbours = search.kneighbors(A, return_distance=False)
         weights = reconstruction_weights(drawn.A, A, neighbours)
