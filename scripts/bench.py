@@ -433,11 +433,33 @@ def measure(contenders: dict[str, Contender]) -> dict[str, list[float]]:
     return seconds
 
 
-def verdict(case: Case, found: dict[str, float]) -> list[tuple[str, float, float]]:
-    """Return, of what is asked of a case, against whom, the ratio that was reached and the ratio asked."""
-    peers = [s for name, s in found.items() if not name.startswith(("ours", "limit"))]
-    against = {**found, "*": min(peers, default=np.nan)}
-    return [(name, found["ours"] / against[name], most) for name, most in case.asked.items() if name in against]
+def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Return the table's rows of a case; ``asked`` is the most that ours may take, as a multiple of the contender."""
+    found = {name: median(values) for name, values in seconds.items()}
+    peers = [name for name in found if not name.startswith(("ours", "limit"))]
+    asked = {min(peers, key=found.__getitem__) if name == "*" else name: most for name, most in case.asked.items()}
+    return [
+        {
+            "kernel": kernel,
+            "size": case.size,
+            "threads": threads,
+            "contender": name,
+            "rounds": len(values),
+            "seconds": found[name],
+            "ratio_to_ours": found[name] / found["ours"],
+            "asked": asked.get(name, np.nan) if threads == 1 else np.nan,
+        }
+        for name, values in seconds.items()
+    ]
+
+
+def missed(table: pd.DataFrame) -> list[str]:
+    """Return what is asked and was not reached, a line each."""
+    short = table[1 / table.ratio_to_ours > table.asked]
+    return [
+        f"{row.kernel} {row.size}: {1 / row.ratio_to_ours:.2f} × {row.contender}, asked {row.asked:.3g}"
+        for row in short.itertuples()
+    ]
 
 
 def laplacian_peak() -> float:
@@ -513,53 +535,38 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     print(f"code {code_version()}, {environment()['cpu']}, medians of up to {ROUNDS} rounds", flush=True)
     warnings.simplefilter("ignore")  # scikit-learn's, that r is larger than d
-    rows: list[Any] = []
+    table = pd.DataFrame()
     if sys.argv[1:] and (OUT / "bench.csv").exists():
-        kept = pd.read_csv(OUT / "bench.csv")
-        rows += kept[~kept.kernel.isin(names)].to_dict("records")
-    missed: list[str] = []
-    alone: dict[tuple[str, str, str], float] = {}
-    for threads in (1, 2):
-        for kernel in names if threads == 1 else [name for name in names if name != "bzmd15"]:
+        table = pd.read_csv(OUT / "bench.csv")
+        table = table[~table.kernel.isin(names)]
+    for kernel in names:
+        slow: set[tuple[str, str]] = set()
+        for threads in (1, 2) if kernel != "bzmd15" else (1,):
             for case in KERNELS[kernel](np.random.default_rng(0)):
-                contenders = {
-                    # What takes minutes on one thread is not run again on two.
-                    name: run
-                    for name, run in case.contenders.items()
-                    if threads == 1 or name != "numpy svd"
-                }
+                contenders = {name: run for name, run in case.contenders.items() if (case.size, name) not in slow}
                 with pinned(threads):
                     seconds = measure(contenders)
                 gc.collect()
-                found = {name: median(values) for name, values in seconds.items()}
-                alone |= {(kernel, case.size, name): s for name, s in found.items()}
-                for name, values in seconds.items():
-                    rows.append({
-                        "kernel": kernel, "size": case.size, "threads": threads, "contender": name,
-                        "rounds": len(values), "seconds": found[name], "ratio_to_ours": found[name] / found["ours"],
-                    })  # fmt: skip
-                others = ", ".join(f"{name} {s / found['ours']:.2f}" for name, s in found.items() if name != "ours")
-                print(f"{kernel:21} {case.size:26} {threads} {1e3 * found['ours']:9.2f} ms; ÷ ours: {others}")
-                for name, ratio, most in verdict(case, found) if threads == 1 else []:
-                    if ratio > most:
-                        missed.append(f"{kernel} {case.size}: {ratio:.2f} × {name}, asked {most:.3g}")
-                        print(f"    missed: {missed[-1]}")
-                sys.stdout.flush()
-                pd.DataFrame(rows).to_csv(OUT / "bench.csv", index=False)  # so that an interrupted run is not lost
+                slow |= {(case.size, name) for name, values in seconds.items() if values[0] > LONG and name != "ours"}
+                rows = pd.DataFrame(rows_of(kernel, case, threads, seconds))
+                ours, others = rows[rows.contender == "ours"].seconds.item(), rows[rows.contender != "ours"]
+                text = ", ".join(f"{row.contender} {row.ratio_to_ours:.2f}" for row in others.itertuples())
+                print(f"{kernel:21} {case.size:26} {threads} {1e3 * ours:9.2f} ms; ÷ ours: {text}")
+                print("".join(f"    missed: {line}\n" for line in missed(rows)), end="", flush=True)
+                table = pd.concat([table, rows], ignore_index=True)
+                table.to_csv(OUT / "bench.csv", index=False)  # so that an interrupted run is not lost
+    table["order"] = table.kernel.map(list(KERNELS).index)
+    table = table.sort_values("order", kind="stable").drop(columns="order")
+    table.to_csv(OUT / "bench.csv", index=False)
+    lines = missed(table)
+    print(f"{len(lines)} of what is asked was missed" + "".join(f"\n  {line}" for line in lines))
+    dense = table[(table.kernel == "sparse_embedding") & (table.threads == 1)]
+    ratios = 1 / dense[dense.contender.str.startswith("limit")].ratio_to_ours
+    print(f"sparse_embedding: {np.exp(np.log(ratios).mean()):.2f} × the limit in the geometric mean, asked 3")
     if "laplacian_score" in names:
-        peak = laplacian_peak()
-        print(f"laplacian_score 50000x256: {peak:.0f} MiB above the data")
-        if peak > 300:
-            missed.append(f"laplacian_score 50000x256: {peak:.0f} MiB above the data, asked 300")
+        print(f"laplacian_score 50000x256: {laplacian_peak():.0f} MiB above the data, asked 300")
     if "bzmd15" in names:
         print(objectives_agree())
-    table = pd.DataFrame(rows)
-    dense = table[(table.kernel == "sparse_embedding") & (table.threads == 1)]
-    if len(dense):
-        ratios = 1 / dense[dense.contender.str.startswith("limit")].ratio_to_ours
-        print(f"sparse_embedding: {np.exp(np.log(ratios).mean()):.2f} × the limit in the geometric mean, asked 3")
-    (OUT / "missed.txt").write_text("".join(f"{line}\n" for line in missed), encoding="utf-8")
-    print(f"{len(missed)} of what is asked was missed" + "".join(f"\n  {line}" for line in missed))
     print(f"{OUT / 'bench.csv'}\n{draw(table)}")
 
 
