@@ -455,10 +455,10 @@ def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float
 
 def missed(table: pd.DataFrame) -> list[str]:
     """Return what is asked and was not reached, a line each."""
-    short = table[1 / table.ratio_to_ours > table.asked]
+    short: list[Any] = table[1 / table.ratio_to_ours > table.asked].to_dict("records")
     return [
-        f"{row.kernel} {row.size}: {1 / row.ratio_to_ours:.2f} × {row.contender}, asked {row.asked:.3g}"
-        for row in short.itertuples()
+        f"{row['kernel']} {row['size']}: {1 / row['ratio_to_ours']:.2f} × {row['contender']}, asked {row['asked']:.3g}"
+        for row in short
     ]
 
 
@@ -549,8 +549,9 @@ def main() -> None:
                 gc.collect()
                 slow |= {(case.size, name) for name, values in seconds.items() if values[0] > LONG and name != "ours"}
                 rows = pd.DataFrame(rows_of(kernel, case, threads, seconds))
-                ours, others = rows[rows.contender == "ours"].seconds.item(), rows[rows.contender != "ours"]
-                text = ", ".join(f"{row.contender} {row.ratio_to_ours:.2f}" for row in others.itertuples())
+                ours = median(seconds["ours"])
+                others = {name: median(values) / ours for name, values in seconds.items() if name != "ours"}
+                text = ", ".join(f"{name} {ratio:.2f}" for name, ratio in others.items())
                 print(f"{kernel:21} {case.size:26} {threads} {1e3 * ours:9.2f} ms; ÷ ours: {text}")
                 print("".join(f"    missed: {line}\n" for line in missed(rows)), end="", flush=True)
                 table = pd.concat([table, rows], ignore_index=True)
