@@ -75,7 +75,7 @@ _DASHDOT = (0.0, (5.0, 1.5, 1.0, 1.5))
 _DENSE = (0.0, (3.0, 1.0))
 _DOTTED = (0.0, (1.0, 1.0))
 
-# In the order of bzmd15's legend, the other papers' methods beside their kin. There are more methods than safe
+# In the order of bzmd15's legend, the other papers' methods beside their kin, then the extra ones. There are more methods than safe
 # colours: two that share one differ in marker and line, and no figure of a paper holds both.
 KNOWN: Mapping[str, Style] = {
     "leverage": Style(_BLUE, "o", "-", "Sampl/SVD"),
@@ -92,6 +92,11 @@ KNOWN: Mapping[str, Style] = {
     "approx_svd": Style(_ORANGE, "d", "-", "ApprSVD"),
     "laplacian_score": Style(_PURPLE, ">", "-", "LapScores"),
     "lle": Style(_ORANGE, "<", _DASHDOT, "LLE"),
+    "ridge_leverage": Style(_SKY, "3", _DASHDOT, "Ridge leverage"),
+    "top_leverage": Style(_ORANGE, "4", _DENSE, "Top leverage"),
+    "variance": Style(_BLACK, ".", _DENSE, "Variance"),
+    "srht": Style(_RED, "_", _DASHDOT, "SRHT"),
+    "osnap": Style(_GREEN, "|", _DASHDOT, "OSNAP"),
     "none": Style(_BLACK, "", "--", "kMeans"),
 }
 
