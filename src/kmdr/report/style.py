@@ -75,8 +75,8 @@ _DASHDOT = (0.0, (5.0, 1.5, 1.0, 1.5))
 _DENSE = (0.0, (3.0, 1.0))
 _DOTTED = (0.0, (1.0, 1.0))
 
-# In the order of bzmd15's legend, the other papers' methods beside their kin, then the extra ones. There are more methods than safe
-# colours: two that share one differ in marker and line, and no figure of a paper holds both.
+# In the order of bzmd15's legend, the other papers' methods beside their kin, then the extra ones. There are more
+# methods than safe colours: two that share one differ in marker and line, and no figure of a paper holds both.
 KNOWN: Mapping[str, Style] = {
     "leverage": Style(_BLUE, "o", "-", "Sampl/SVD"),
     "leverage_approx": Style(_SKY, "s", "-", "Sampl/ApproxSVD"),
