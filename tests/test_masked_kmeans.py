@@ -89,10 +89,11 @@ def test_empty_clusters_are_refilled(rng):
 def test_with_every_coordinate_known_it_is_lloyd(rng):
     dense = rng.standard_normal((200, 6)) + 4 * rng.standard_normal((4, 6))[rng.integers(4, size=200)]
     C, _ = masked(dense, np.tile(np.arange(6, dtype=np.int32), (200, 1)))
-    starts = np.array([rng.choice(200, 4, replace=False) for _ in range(5)])
-    one, two = masked_lloyd(C, starts, 300), lloyd(dense, starts, 300)
-    np.testing.assert_array_equal(one.labels, two.labels)
-    assert one.inertia == pytest.approx(two.inertia, rel=1e-10)
+    for _ in range(5):  # one by one: which of several starts that end alike is kept is a matter of rounding
+        start = [rng.choice(200, 4, replace=False)]
+        one, two = masked_lloyd(C, start, 300), lloyd(dense, start, 300)
+        np.testing.assert_array_equal(one.labels, two.labels)
+        assert one.inertia == pytest.approx(two.inertia, rel=1e-10)
 
 
 def test_the_objective_never_rises(rng):
