@@ -215,6 +215,17 @@ def at_most(r: int, limit: int, name: str, what: str) -> None:
         raise UserError(f"r = {r} is more than the {limit} {what} that {name} can give; ask for r ≤ {limit}")
 
 
+def fewer_than_points(n_neighbors: int, n: int) -> None:
+    """Refuse as many neighbours as there are points, or more.
+
+    Raises
+    ------
+    UserError
+    """
+    if n_neighbors >= n:
+        raise UserError(f"n_neighbors = {n_neighbors} needs more points than the {n} of this data; lower it")
+
+
 def one_of(value: str, valid: tuple[str, ...], name: str) -> str:
     """Return ``value`` when it is one of the valid ones.
 

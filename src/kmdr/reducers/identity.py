@@ -14,9 +14,6 @@ class NoReduction(Reducer):
 
     deterministic = True
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        pass  # the r asked for is of no consequence
-
     def fixed_r(self, d: int, k: int) -> int:  # noqa: D102
         del k
         return d

@@ -4,9 +4,9 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.errors import UserError, whole_number
+from kmdr.errors import whole_number
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours, take_columns
-from kmdr.reducers.base import register
+from kmdr.reducers.base import fewer_than_points, register
 from kmdr.reducers.selection import BestFeatures
 from kmdr.threads import over_rows
 
@@ -228,8 +228,7 @@ class LaplacianScore(BestFeatures):
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         super().check(n, d, k, r)
-        if self.n_neighbors >= n:
-            raise UserError(f"n_neighbors = {self.n_neighbors} needs more points than the {n} of this data; lower it")
+        fewer_than_points(self.n_neighbors, n)
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
         del k

@@ -8,9 +8,9 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from kmdr.errors import UserError, whole_number
+from kmdr.errors import whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
-from kmdr.reducers.base import Reducer, affordable, at_most, register
+from kmdr.reducers.base import Reducer, affordable, at_most, fewer_than_points, register
 
 # Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code.
 _RIDGE = 1e-3
@@ -146,8 +146,7 @@ class LLE(Reducer):
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         del d, k
-        if self.n_neighbors >= n:
-            raise UserError(f"n_neighbors = {self.n_neighbors} needs more points than the {n} of this data; lower it")
+        fewer_than_points(self.n_neighbors, n)
         at_most(r, n - 1, self.name, "coordinates of so many points")
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> sp.csr_array:  # noqa: D102
