@@ -1,6 +1,7 @@
 """Lloyd against scikit-learn and against a plain reading of its docstring."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from kmdr.errors import UserError
-from kmdr.kmeans import Protocol, lloyd, lloyd_error, lloyd_reference, starting_rows
+from kmdr.kmeans import (
+    Protocol,
+    cluster,
+    lloyd,
+    lloyd_error,
+    lloyd_reference,
+    plus_rows,
+    sklearn_lloyd,
+    starter,
+    starting_rows,
+)
 from kmdr.linalg.lloyd import block_size, start
 from kmdr.threads import pinned
 
@@ -23,7 +34,7 @@ def draw_starts(rng, n, k, n_init=1):
     return np.array([rng.choice(n, size=k, replace=False) for _ in range(n_init)])
 
 
-def sklearn_lloyd(C, rows):
+def sklearn_model(C, rows):
     C = np.asarray(C, dtype=np.float64)
     return KMeans(len(rows), algorithm="lloyd", tol=0, n_init=1, init=C[rows], max_iter=1000).fit(C)
 
@@ -71,7 +82,7 @@ def test_lloyd_equals_scikit_learn(kind, n, r, k, rng):
     C = {"fortran": np.asfortranarray, "csr": sp.csr_array, "csr32": sp.csr_array}.get(kind, np.copy)(dense)
     rows = starts_without_empty_clusters(dense, k, rng)
     found = lloyd(read_only(C), rows, max_iter=1000)
-    model = sklearn_lloyd(dense, rows[0])
+    model = sklearn_model(dense, rows[0])
     np.testing.assert_array_equal(found.labels, model.labels_)
     # With a cluster a point no centre ever moves: scikit-learn stops there, kmdr sees first that no label changes.
     assert found.n_iter == (2 if k == n else model.n_iter_)
@@ -88,7 +99,7 @@ def test_many_small_random_runs_equal_scikit_learn(layout, rng):
         n, r, k = int(rng.integers(10, 120)), int(rng.integers(1, 9)), int(rng.integers(1, 8))
         C = rng.random((n, r))
         rows = starts_without_empty_clusters(C, k, rng)
-        found, model = lloyd(layout(C), rows, max_iter=1000), sklearn_lloyd(C, rows[0])
+        found, model = lloyd(layout(C), rows, max_iter=1000), sklearn_model(C, rows[0])
         np.testing.assert_array_equal(found.labels, model.labels_)
         assert found.n_iter == model.n_iter_
         assert found.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-12)
@@ -116,7 +127,7 @@ def test_objective_never_rises_with_more_iterations(layout, rng):
 def test_the_start_of_smallest_inertia_is_kept(rng):
     C = rng.standard_normal((120, 3))
     rows = starts_without_empty_clusters(C, 6, rng, 15)
-    models = [sklearn_lloyd(C, start) for start in rows]
+    models = [sklearn_model(C, start) for start in rows]
     best = int(np.argmin([model.inertia_ for model in models]))
     found = lloyd(C, rows, 1000)
     np.testing.assert_array_equal(found.labels, models[best].labels_)
@@ -148,7 +159,7 @@ def test_starts_that_did_not_converge_are_counted(max_iter, rng):
     C = rng.standard_normal((150, 3))
     rows = starts_without_empty_clusters(C, 4, rng, 20)
     # The number of iterations that strict convergence takes, the idle last one included.
-    needed = [sklearn_lloyd(C, start).n_iter_ for start in rows]
+    needed = [sklearn_model(C, start).n_iter_ for start in rows]
     found = lloyd(C, rows, max_iter)
     assert found.n_init_failed == sum(iterations > max_iter for iterations in needed)
     assert found.n_iter <= max_iter
@@ -270,7 +281,7 @@ def test_one_outlier_does_not_spoil_the_others(rng):
     # Float32 cannot tell the clusters apart beside the outlier; float64 can.
     C = np.vstack([rng.standard_normal((300, 3)), [[1e8, 0, 0]]])
     rows = np.r_[draw_starts(rng, 300, 4)[0], 300]
-    np.testing.assert_array_equal(lloyd(C, [rows], 500).labels, sklearn_lloyd(C, rows).labels_)
+    np.testing.assert_array_equal(lloyd(C, [rows], 500).labels, sklearn_model(C, rows).labels_)
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
@@ -409,7 +420,95 @@ def test_protocol_refuses_what_is_no_positive_whole_number(name, value):
 
 
 def test_protocol_refuses_unknown_and_repeated_deterministic_starts():
-    with pytest.raises(UserError, match=r"plus.*sample.*first_of_class"):
-        Protocol(1, 1, "plus")
+    with pytest.raises(UserError, match=r"kmeans.start = 'cluster'.*sample, first_of_class, plus"):
+        Protocol(1, 1, "cluster")
+    with pytest.raises(UserError, match=r"kmeans.engine = 'matlab'.*kmdr, sklearn"):
+        Protocol(1, 1, engine="matlab")
     with pytest.raises(UserError, match="n_init = 2"):
         Protocol(2, 1, "first_of_class")
+
+
+# --- k-means++
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array, np.float32])
+def test_plus_draws_by_squared_distances(layout, rng, assert_frequencies):
+    # The law by its definition, over all ordered choices of three of four points.
+    C = np.array([[0.0, 1.0], [3.0, 0.0], [0.0, 5.0], [2.0, 2.0]])
+    square = ((C[:, None] - C) ** 2).sum(axis=2)
+    choices = list(itertools.permutations(range(4), 3))
+    p = [
+        1
+        / 4
+        * square[a, b]
+        / square[a].sum()
+        * min(square[a, c], square[b, c])
+        / np.minimum(square[a], square[b]).sum()
+        for a, b, c in choices
+    ]
+    assert sum(p) == pytest.approx(1)
+    rows = plus_rows(layout(C), 3, rng.integers(2**32, size=6000))
+    assert (rows.shape, rows.dtype) == ((6000, 3), np.int64)
+    drawn = [choices.index(tuple(row)) for row in rows.tolist()]
+    assert_frequencies(np.bincount(drawn, minlength=24), p)
+
+
+def test_plus_is_a_function_of_the_generator_and_the_data(rng):
+    protocol, C, D = Protocol(4, 9, "plus"), rng.random((50, 3)), rng.random((50, 6))
+    one, same, other = (starter(protocol, 50, 5, None, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    for data in (C, D, C):  # one after the other: no state is kept
+        np.testing.assert_array_equal(one(data), same(data))
+    assert (one(C) != other(C)).any()
+    assert (one(C) != one(D)).any()
+    assert len({tuple(row) for row in one(C).tolist()}) == 4
+
+
+def test_starts_that_need_no_data_are_those_of_starting_rows(rng):
+    truth = np.arange(30) % 3
+    for protocol in (Protocol(3, 9), Protocol(1, 9, "first_of_class")):
+        given = starter(protocol, 30, 3, truth, np.random.default_rng(1))(rng.random((30, 2)))
+        np.testing.assert_array_equal(given, starting_rows(protocol, 30, 3, truth, np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("start", ["sample", "plus"])
+def test_no_start_can_make_more_clusters_than_points(start, rng):
+    with pytest.raises(UserError, match=r"k = 4 .* n = 3"):
+        starter(Protocol(1, 1, start), 3, 4, None, rng)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_plus_has_starts_even_for_points_that_coincide(layout):
+    C = layout(np.full((9, 2), 3.0))
+    found = lloyd(C, plus_rows(C, 3, np.arange(2)), 20)
+    assert set(found.labels) == {0, 1, 2}
+
+
+# --- the engine
+
+
+@pytest.mark.parametrize("layout", [np.copy, np.float32, sp.csr_array])
+def test_both_engines_find_the_same(layout, rng):
+    dense = np.float32(rng.random((200, 4)))
+    rows = starts_without_empty_clusters(dense, 6, rng, 5)
+    C = layout(dense)
+    ours, theirs = (cluster(C, rows, Protocol(5, 500, engine=engine)) for engine in ("kmdr", "sklearn"))
+    np.testing.assert_array_equal(ours.labels, theirs.labels)
+    assert (ours.n_iter, ours.n_init_failed, theirs.n_init_failed) == (theirs.n_iter, 0, 0)
+    assert theirs.inertia == pytest.approx(ours.inertia, rel=1e-9)
+    assert theirs.labels.dtype == np.int64
+    assert lloyd_error(dense, theirs.labels) < 1e-9
+
+
+def test_scikit_learn_counts_starts_that_used_all_iterations(rng):
+    C = rng.standard_normal((150, 3))
+    rows = starts_without_empty_clusters(C, 4, rng, 20)
+    needed = [sklearn_model(C, start).n_iter_ for start in rows]
+    for max_iter in (1, 5, 8):
+        assert sklearn_lloyd(C, rows, max_iter).n_init_failed == sum(count >= max_iter for count in needed)
+
+
+def test_scikit_learn_does_not_warn_of_copies():
+    C = np.repeat([[0.0], [1.0]], 5, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sklearn_lloyd(C, [[0, 1, 5]], 10).inertia == 0

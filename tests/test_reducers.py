@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
 from scipy.stats import binom, kstest
+from sklearn.decomposition import PCA
 
 from kmdr import reducers
 from kmdr.errors import UserError
 from kmdr.linalg import fast_frobenius_svd, padded
-from kmdr.reducers import base, laplacian_score
+from kmdr.reducers import base, leverage
 from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import (
     heat_kernel_graph,
@@ -27,6 +28,15 @@ VARIANTS = [(name, {}) for name in reducers.names()] + [
     ("approx_svd", {"svd_eps": 0.5}),
     ("leverage_approx", {"svd_eps": 0.9}),
     ("laplacian_score", {"n_neighbors": 3}),
+    ("laplacian_score", {"width_sample": None}),
+    ("leverage", {"centred": True}),
+    ("leverage", {"merged": True}),
+    ("leverage", {"rescaled": False}),
+    ("leverage", {"solver": "lapack"}),
+    ("leverage_sqrt", {"centred": True, "merged": True}),
+    ("svd", {"centred": True}),
+    ("svd", {"centred": True, "rank": "r", "solver": "lapack"}),
+    ("svd", {"solver": "lapack"}),
     ("fjlt", {"c": 30.0}),  # a dense P
     ("osnap", {"s": 1}),
 ]
@@ -164,6 +174,7 @@ def test_what_check_lets_pass_works_and_what_it_refuses_is_a_user_error(name, pa
         ("leverage", {}, 8, 30, 9, 5),
         ("leverage_approx", {}, 30, 8, 9, 5),
         ("leverage_sqrt", {}, 30, 8, 9, 5),
+        ("leverage", {"merged": True}, 30, 8, 3, 9),
         ("ridge_leverage", {}, 8, 30, 9, 5),
         ("top_leverage", {}, 30, 8, 9, 5),
         ("top_leverage", {}, 30, 8, 3, 9),
@@ -228,6 +239,8 @@ def test_unknown_parameters_suggest_the_nearest():
         ],
         *[(name, {"rank": rank}) for name in ("svd", "approx_svd") for rank in ("x", "K", "", None)],
         *[("laplacian_score", {"n_neighbors": count}) for count in (0, -2)],
+        *[("laplacian_score", {"width_sample": size}) for size in (0, 1)],
+        *[(name, {"solver": solver}) for name in ("leverage", "svd") for solver in ("x", "", None)],
         *[("osnap", {"s": s}) for s in (0, -1)],
         *[("fjlt", {"c": c}) for c in (0, -1.0, float("nan"), float("inf"))],
     ],
@@ -244,6 +257,10 @@ def test_parameters_out_of_range_are_refused(name, params):
         ("approx_svd", {"svd_eps": "a third"}),
         ("laplacian_score", {"n_neighbors": "5"}),
         ("laplacian_score", {"n_neighbors": 2.5}),
+        ("laplacian_score", {"width_sample": 1e3}),
+        ("laplacian_score", {"width_sample": True}),
+        *[(name, {"centred": value}) for name in ("leverage", "leverage_sqrt", "svd") for value in ("yes", 1, None)],
+        *[(name, {"merged": value}) for name in ("leverage", "leverage_sqrt") for value in ("no", 0, None)],
         ("osnap", {"s": 1.5}),
         ("fjlt", {"c": "2"}),
     ],
@@ -274,6 +291,41 @@ def test_svd_gives_scores_on_the_top_singular_vectors(shape, rng):
     U, s, _ = np.linalg.svd(A, full_matrices=False)
     same_up_to_signs(run("svd", {}, A, 11), (U * s)[:, :K], 1e-8)
     same_up_to_signs(run("svd", {"rank": "r"}, A, 11), (U * s)[:, :11], 1e-8)
+
+
+@pytest.mark.parametrize("shape", [(50, 20), (20, 50)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("solver", ["kmdr", "lapack"])
+def test_centred_svd_gives_the_scores_of_principal_components(shape, layout, solver, rng):
+    A = in_layout(data(rng, *shape) + (layout.startswith("dense") * 50.0), layout)
+    for params, width in [({}, K), ({"rank": "r"}, 11)]:
+        C = run("svd", {"centred": True, "solver": solver, **params}, A, 11)
+        expected = PCA(width, svd_solver="full").fit_transform(dense_of(A).astype(np.float64))
+        same_up_to_signs(C, expected, 1e-8 if A.dtype == np.float64 else 1e-3)
+
+
+def test_new_points_are_centred_by_the_mean_of_the_old(rng):
+    A, new = data(rng) + 50, data(rng, n=7) + 50
+    model = reducers.SVD(4, centred=True).fit(A)
+    same_up_to_signs(model.transform(new), PCA(4, svd_solver="full").fit(A).transform(new), 1e-8)
+
+
+@pytest.mark.parametrize("params", [{"rank": "r"}, {"rank": "r", "centred": True}])
+def test_both_solvers_give_the_same_vectors(params, rng):
+    for shape in ((70, 30), (30, 70)):
+        A = rng.standard_normal(shape)
+        one, two = (run("svd", {"solver": solver, **params}, A, 9) for solver in ("kmdr", "lapack"))
+        np.testing.assert_allclose(one, two, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [(name, params) for name in ("svd", "leverage") for params in ({"solver": "lapack"}, {"centred": True})],
+)
+def test_what_needs_dense_data_refuses_what_does_not_fit(name, params, monkeypatch, rng):
+    monkeypatch.setattr(base.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    with pytest.raises(UserError, match=rf"{name} needs .* GiB for a (dense|centred) copy"):
+        reducers.make(name, params).prepare(in_layout(data(rng), "csr64"), K, rng)
 
 
 @pytest.mark.parametrize("params", [{}, {"rank": "r"}])
@@ -458,6 +510,75 @@ def test_leverage_never_draws_a_feature_without_weight(rng):
         assert (np.abs(C).sum(axis=0) > 0).all()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_centred_leverage_scores_are_those_of_principal_components(layout, rng):
+    A = in_layout(data(rng), layout)
+    V = PCA(K, svd_solver="full").fit(dense_of(A).astype(np.float64)).components_
+    scores = (V**2).sum(axis=0)
+    for solver in ("kmdr", "lapack"):
+        p = reducers.make("leverage", {"centred": True, "solver": solver}).prepare(A, K, rng)
+        np.testing.assert_allclose(p, scores / K, atol=1e-8)
+    norms = np.sqrt(scores)
+    p = reducers.make("leverage_sqrt", {"centred": True}).prepare(A, K, rng)
+    np.testing.assert_allclose(p, norms / norms.sum(), atol=1e-8)
+    # The columns are those of A, not of the centred matrix.
+    C = run("leverage", {"centred": True}, A, 5)
+    columns = dense_of(A) / np.linalg.norm(dense_of(A), axis=0)
+    assert (np.abs(columns.T @ (C / np.linalg.norm(C, axis=0)) - 1).min(axis=0) < 1e-5).all()
+
+
+def merged_draw_by_draw(p, r, seed):
+    """One draw at a time, and a count of each column, until r have come up."""
+    rng, counts = np.random.default_rng(seed), {}
+    while len(counts) < r:
+        column = int(rng.choice(len(p), p=p))
+        counts[column] = counts.get(column, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("r", [1, 2, 7, 12])
+def test_merged_columns_are_those_of_draws_one_by_one(r, rng):
+    p = np.exp(2 * rng.standard_normal(12))
+    p /= p.sum()
+    for seed in range(30):
+        columns, scale = leverage.sample_distinct_columns(p, r, np.random.default_rng(seed))
+        counts = merged_draw_by_draw(p, r, seed)
+        M = sum(counts.values())
+        assert columns.tolist() == list(counts)
+        expected = [np.sqrt(times / (M * p[column])) for column, times in counts.items()]
+        np.testing.assert_allclose(scale, expected, rtol=1e-12)
+        # CCᵀ is that of all M draws, each with 1/√(M p_i).
+        A = rng.standard_normal((5, 12))
+        kept = [A[:, column] / np.sqrt(M * p[column]) for column in counts for _ in range(counts[column])]
+        C = A[:, columns] * scale
+        np.testing.assert_allclose(C @ C.T, np.array(kept).T @ np.array(kept), atol=1e-9)
+
+
+def test_merged_columns_that_cannot_come_up_are_refused(monkeypatch, rng):
+    with pytest.raises(UserError, match=r"r = 3 distinct .* only 2 have a positive"):
+        leverage.sample_distinct_columns(np.array([0.5, 0, 0.5]), 3, rng)
+    monkeypatch.setattr(leverage, "_MOST_DRAWS", 1000)
+    with pytest.raises(UserError, match=r"r = 3 distinct columns .* draws brought up only 2"):
+        leverage.sample_distinct_columns(np.array([0.5, 1e-30, 0.5]), 3, rng)
+
+
+def test_leverage_without_rescaling_takes_the_same_columns_as_they_are(rng):
+    """Same draws; each column of C is a column of A, and what rescaling does is √(1/(r p_i)) with p from numpy's SVD."""
+    A = data(rng)
+    plain, rescaled = run("leverage", {"rescaled": False}, A, 7), run("leverage", {}, A, 7)
+    scores = (np.linalg.svd(A)[2][:3] ** 2).sum(axis=0) / 3
+    for column, other in zip(plain.T, rescaled.T, strict=True):
+        i = int(np.flatnonzero((A == column[:, None]).all(axis=0))[0])
+        np.testing.assert_allclose(other, A[:, i] / np.sqrt(7 * scores[i]), rtol=1e-10)
+
+
+def test_merged_leverage_takes_each_column_once(rng):
+    C = run("leverage", {"merged": True}, data(rng), D)
+    columns = C / np.linalg.norm(C, axis=0)
+    assert np.abs(np.triu(columns.T @ columns, 1)).max() < 1 - 1e-6
+    assert C.shape == (N, D)
+
+
 # --- laplacian_score
 
 
@@ -577,14 +698,15 @@ def widths(A, W):
 
 
 @pytest.mark.parametrize("layout", ["dense64", "csr64"])
-def test_kernel_width_is_estimated_on_a_sample_of_a_large_data_set(layout, rng, monkeypatch):
+def test_kernel_width_is_estimated_on_a_sample_of_a_large_data_set(layout, rng):
     n, m = 600, 400
     A = in_layout(data(rng, n=n), layout)
     distance = np.linalg.norm(dense_of(A)[:, None] - dense_of(A), axis=2)
     exact = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1)))
     np.testing.assert_allclose(exact, distance.mean(), rtol=1e-6)
-    monkeypatch.setattr(laplacian_score, "_WIDTH_SAMPLE", m)
-    sampled = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1)))
+    whole = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1), None))
+    np.testing.assert_array_equal(whole, exact)
+    sampled = widths(A, heat_kernel_graph(A, 5, np.random.default_rng(1), m))
     np.testing.assert_allclose(sampled, sampled[0], rtol=1e-6)
     assert abs(sampled[0] / exact[0] - 1) > 1e-9
     # Over the m points t = (m − 1)/m · U, U the mean distance of pairs, whose expectation is that over all n points.
@@ -599,10 +721,9 @@ def test_the_graph_has_no_randomness_up_to_the_sample_size(rng):
     assert abs(one - two).max() == 0
 
 
-def test_a_reducer_that_says_it_is_deterministic_is_so_on_large_data_too(rng, monkeypatch):
-    monkeypatch.setattr(laplacian_score, "_WIDTH_SAMPLE", 30)
+def test_a_reducer_that_says_it_is_deterministic_is_so_on_large_data_too(rng):
     # Of 400 features some have nearly equal scores, which change places with the kernel width.
-    A, reducer = data(rng, n=90, d=400), reducers.make("laplacian_score")
+    A, reducer = data(rng, n=90, d=400), reducers.make("laplacian_score", {"width_sample": 30})
     orders = [reducer.prepare(A, K, np.random.default_rng(seed)) for seed in range(20)]
     if reducer.deterministic:
         assert all(np.array_equal(a, b) for a, b in itertools.pairwise(orders))

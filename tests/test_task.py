@@ -49,9 +49,9 @@ def test_all_reducers_and_all_r_start_from_the_same_points(monkeypatch):
     seen = []
     import kmdr.reducers.base as module
 
-    real = module.lloyd
+    real = module.cluster
     monkeypatch.setattr(
-        module, "lloyd", lambda C, starts, limit: seen.append(starts.tolist()) or real(C, starts, limit)
+        module, "cluster", lambda C, starts, protocol: seen.append(starts.tolist()) or real(C, starts, protocol)
     )
     for reducer in ("none", "random_sign", "svd"):
         run(task(reducer, repeat=4), data(), STAMP)
@@ -129,8 +129,34 @@ def test_the_configuration_hash_covers_what_determines_a_row_and_nothing_else():
     same = [task(r_grid=(1,)), task(repeat=3), task(serial=True)]
     other = [
         task(seed=1), task("gaussian"), task(params='{"eps":0.5}'), task(k=4), task(protocol=Protocol(3, 51)),
-        task(protocol=Protocol(1, 50, "first_of_class")),
+        task(protocol=Protocol(1, 50, "first_of_class")), task(protocol=Protocol(3, 50, "plus")),
+        task(protocol=Protocol(3, 50, engine="sklearn")), task(matching="identity"),
     ]  # fmt: skip
     assert {each.config_hash for each in same} == {base.config_hash}
     assert len({each.config_hash for each in [base, *other]}) == 1 + len(other)
     assert json.loads(json.dumps(base.config)) == base.config
+
+
+def test_the_matching_changes_p_alone():
+    blocks = np.sort(data().labels)
+    grouped = Dataset("toy", data().A, blocks, 3, "hash", "", "")
+    protocol = Protocol(1, 50, "first_of_class")
+    best, same, lf20 = (
+        values(run(task("none", protocol=protocol, matching=matching), grouped, STAMP))
+        for matching in ("best", "identity", "identity_lf20")
+    )
+    for rows in zip(best, same, lf20, strict=True):
+        P = [row.pop("accuracy") for row in rows]
+        assert P[0] >= P[1]
+        assert P[2] <= 0.95  # of each 20 the last is wrong
+        assert len({row.pop("config_hash") for row in rows}) == 3
+        assert rows[0] == rows[1] == rows[2]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_both_engines_and_k_means_plus_plus_reach_the_same_best_of_many(layout):
+    given = data()
+    given = Dataset("toy", layout(given.A), given.labels, 3, "hash", "", "")
+    protocols = [Protocol(30, 100), Protocol(30, 100, engine="sklearn"), Protocol(30, 100, "plus")]
+    F = [run(task("none", r_grid=(20,), protocol=each), given, STAMP)[0]["objective"] for each in protocols]
+    np.testing.assert_allclose(F, F[0], rtol=1e-9)

@@ -1,6 +1,7 @@
 """The user's own files as datasets, and the registered ones that are read as such or generated."""
 
 import bz2
+import csv
 import json
 import os
 import socket
@@ -91,8 +92,7 @@ def test_rows_of_a_run_carry_the_users_name_and_no_accuracy_without_labels(tmp_p
         "timing_repeats=0", "runner=sequential", f"out={tmp_path / 'out'}",
     )  # fmt: skip
     assert run_jobs([job]) == 0
-    head, row = (tmp_path / "out" / "rows.csv").read_text().splitlines()
-    found = dict(zip(head.split(","), row.split(","), strict=False))
+    (found,) = csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines())
     assert (found["dataset"], found["status"], found["accuracy"]) == ("mine", "ok", "")
 
 

@@ -1,14 +1,15 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from kmdr import reducers
 from kmdr.datasets import Dataset
 from kmdr.errors import UserError, unknown, whole_number
-from kmdr.kmeans import Protocol, starting_rows
+from kmdr.kmeans import Protocol, starter
+from kmdr.metrics import MATCHINGS, check_matching
 from kmdr.seeding import generator
 from kmdr.task import Task, canonical
 
@@ -25,15 +26,27 @@ def _grid(value: Any) -> tuple[int, ...]:
 
 def _protocol(config: Any) -> Protocol:
     settings = dict(config)
-    valid = ("n_init", "max_iter", "start")
+    valid = [field.name for field in fields(Protocol)]
     for name in settings:
         if name not in valid:
             raise unknown("setting of kmeans", name, valid)
     return Protocol(**settings)
 
 
+def _matching(value: Any, protocol: Protocol) -> str:
+    if value not in MATCHINGS:
+        raise UserError(f"matching = {value!r} is not one of {', '.join(MATCHINGS)}; choose one of them")
+    if value != "best" and protocol.start != "first_of_class":
+        raise UserError(
+            f"matching = {value!r} takes cluster j for class j, which needs kmeans.start = 'first_of_class', not "
+            f"{protocol.start!r}; use 'best' or that start"
+        )
+    return str(value)
+
+
 SETTINGS = (
-    "dataset", "reducer", "kmeans", "runner", "study", "k", "r_grid", "repeats", "timing_repeats", "seed", "out",
+    "dataset", "reducer", "kmeans", "runner", "study", "k", "matching", "r_grid", "repeats", "timing_repeats", "seed",
+    "out",
 )  # fmt: skip
 
 
@@ -58,6 +71,8 @@ class Experiment:
         How many of the repetitions are run with no other worker, for their times.
     seed : int
     protocol : Protocol
+    matching : str
+        Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
     """
 
     study: str
@@ -71,6 +86,7 @@ class Experiment:
     timing_repeats: int
     seed: int
     protocol: Protocol
+    matching: str
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Experiment":
@@ -88,7 +104,8 @@ class Experiment:
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducer.pop("name"), reducer
-        reducers.make(name, params)
+        protocol = _protocol(config["kmeans"])
+        reducers.make(name, params).check_protocol(protocol)
         return cls(
             study=config["study"]["name"] if config.get("study") else "custom",
             dataset=dataset.pop("name"),
@@ -100,7 +117,8 @@ class Experiment:
             repeats=repeats,
             timing_repeats=min(timing_repeats, repeats),
             seed=whole_number("seed", config["seed"], 0),
-            protocol=_protocol(config["kmeans"]),
+            protocol=protocol,
+            matching=_matching(config["matching"], protocol),
         )
 
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
@@ -115,11 +133,13 @@ class Experiment:
         Raises
         ------
         UserError
-            When k > n, when the reducer cannot give some r, or when the start needs labels that are not there.
+            When k > n, when the reducer cannot give some r, or when the start or the matching needs labels that are not
+            there.
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
-        starting_rows(self.protocol, n, k, data.labels, generator(self.seed))
+        starter(self.protocol, n, k, data.labels, generator(self.seed))
+        check_matching(self.matching, data.labels)
         reducer = reducers.make(self.reducer, self.params)
         fixed = reducer.fixed_r(d, k)
         r_grid = self.r_grid if fixed is None else (fixed,)
@@ -139,6 +159,7 @@ class Experiment:
                 seed=self.seed,
                 protocol=self.protocol,
                 serial=repeat < self.timing_repeats,
+                matching=self.matching,
             )
             for repeat in range(self.repeats)
         ]

@@ -8,11 +8,15 @@ recomputed; a point that is alone in its cluster is not taken. Where refilling n
 with fewer distinct points than clusters, the run has converged too (MATLAB's test for a cycle).
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
 
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix
@@ -20,7 +24,8 @@ from kmdr.linalg.lloyd import Points, block_size, centre, prepare, workspace
 from kmdr.linalg.lloyd import start as one_start
 from kmdr.threads import over_rows
 
-STARTS = ("sample", "first_of_class")
+STARTS = ("sample", "first_of_class", "plus")
+ENGINES = ("kmdr", "sklearn")
 
 
 @dataclass(frozen=True)
@@ -33,19 +38,24 @@ class Protocol:
         Starts; the partition of smallest objective on the reduced data is kept.
     max_iter : int
         Iterations of Lloyd at the most.
-    start : {"sample", "first_of_class"}
-        Rows drawn uniformly without replacement, or the first row of each class (lf20 on ORL; a single start).
+    start : {"sample", "first_of_class", "plus"}
+        Rows drawn uniformly without replacement; the first row of each class (lf20 on ORL; a single start); or rows
+        drawn by k-means++ on the reduced data (the default of later versions of the papers' MATLAB).
+    engine : {"kmdr", "sklearn"}
+        `lloyd`, or the plain implementation of others, `sklearn_lloyd`.
     """
 
     n_init: int
     max_iter: int
     start: str = "sample"
+    engine: str = "kmdr"
 
     def __post_init__(self) -> None:
         for name in ("n_init", "max_iter"):
             whole_number(f"kmeans.{name}", getattr(self, name), 1)
-        if self.start not in STARTS:
-            raise UserError(f"kmeans.start = {self.start!r} is not one of {', '.join(STARTS)}; choose one of them")
+        for name, valid in (("start", STARTS), ("engine", ENGINES)):
+            if (value := getattr(self, name)) not in valid:
+                raise UserError(f"kmeans.{name} = {value!r} is not one of {', '.join(valid)}; choose one of them")
         if self.start == "first_of_class" and self.n_init != 1:
             raise UserError(
                 f"kmeans.start = 'first_of_class' is one start, not kmeans.n_init = {self.n_init}; set it to 1"
@@ -74,11 +84,12 @@ class Clustering:
 
 
 def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: np.random.Generator) -> Dense:
-    """Return the rows at which the centres of each start lie.
+    """Return the rows at which the centres of each start lie, where they do not depend on the reduced data.
 
     Parameters
     ----------
     protocol : Protocol
+        Its ``start`` is not "plus".
     n, k : int
     truth : (n,) int array, optional
         Labels, needed by ``first_of_class``.
@@ -93,8 +104,7 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     UserError
         When k > n, or ``first_of_class`` has no labels or not k classes.
     """
-    if k > n:
-        raise UserError(f"k = {k} clusters cannot be made of n = {n} points; lower k")
+    _refuse_more_clusters_than_points(k, n)
     if protocol.start == "sample":
         return np.array([rng.choice(n, size=k, replace=False) for _ in range(protocol.n_init)], dtype=np.int64)
     if truth is None:
@@ -105,6 +115,50 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
             f"kmeans.start = 'first_of_class' gives {len(classes)} centres, one a class, but k = {k}; use 'sample'"
         )
     return np.sort(first)[None, :].astype(np.int64)
+
+
+def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
+    """Return rows drawn by k-means++ with one candidate a centre (Arthur, Vassilvitskii 2007, §2.2).
+
+    The first row is uniform; each next is drawn with probability proportional to the squared distance to the nearest
+    row drawn before.
+
+    Parameters
+    ----------
+    C : (n, r) array or CSR
+    k : int
+    seeds : (n_init,) int array
+        One a start, below 2³².
+
+    Returns
+    -------
+    (n_init, k) ndarray of int64
+    """
+    C = C.astype(np.float64, copy=False)
+    rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
+    return np.array(rows, dtype=np.int64)
+
+
+def starter(
+    protocol: Protocol, n: int, k: int, truth: Dense | None, rng: np.random.Generator
+) -> Callable[[Matrix], Dense]:
+    """Return the function from the reduced data to the (n_init, k) starting rows.
+
+    All that it takes of ``rng`` is drawn here: the same rows, or for "plus" the same seeds, serve every reduced data.
+
+    Parameters and errors are those of `starting_rows`, for every ``start``.
+    """
+    if protocol.start != "plus":
+        rows = starting_rows(protocol, n, k, truth, rng)
+        return lambda _: rows
+    _refuse_more_clusters_than_points(k, n)
+    seeds = rng.integers(2**32, size=protocol.n_init)
+    return partial(plus_rows, k=k, seeds=seeds)
+
+
+def _refuse_more_clusters_than_points(k: int, n: int) -> None:
+    if k > n:
+        raise UserError(f"k = {k} clusters cannot be made of n = {n} points; lower k")
 
 
 def _scale(largest: float) -> float:
@@ -172,6 +226,45 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     inertia, n_iter, _ = runs[best]
     failed = sum(not converged for *_, converged in runs)
     return Clustering(labels[best].astype(np.int64), inertia / scale / scale, n_iter, failed)
+
+
+def sklearn_lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
+    """Do what `lloyd` does with scikit-learn's ``KMeans(algorithm="lloyd", tol=0)``, one fit a start.
+
+    The two differ where a cluster loses all its points. As scikit-learn does not tell whether the last iteration it was
+    allowed found anything to change, ``n_init_failed`` counts every start that used ``max_iter`` iterations.
+
+    Parameters and return value are those of `lloyd`.
+    """
+    C = C.astype(np.float64, copy=False)
+    fits = []
+    for rows in starts:
+        centres = C[np.asarray(rows)]
+        centres = centres if isinstance(centres, np.ndarray) else centres.toarray()
+        model = KMeans(len(rows), init=centres, n_init=1, max_iter=max_iter, tol=0, algorithm="lloyd")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+            fits.append(model.fit(C))
+    best = min(fits, key=lambda fit: fit.inertia_)
+    failed = sum(fit.n_iter_ == max_iter for fit in fits)
+    return Clustering(best.labels_.astype(np.int64), float(best.inertia_), int(best.n_iter_), failed)
+
+
+def cluster(C: Matrix, starts: Sequence[Dense] | Dense, protocol: Protocol) -> Clustering:
+    """Run the protocol's engine from each start and keep the partition of smallest inertia.
+
+    Parameters
+    ----------
+    C : (n, r) array or CSR
+    starts : (n_init, k) int array
+    protocol : Protocol
+
+    Returns
+    -------
+    Clustering
+    """
+    engine = lloyd if protocol.engine == "kmdr" else sklearn_lloyd
+    return engine(C, starts, protocol.max_iter)
 
 
 def lloyd_reference(C: Dense, rows: Dense, max_iter: int) -> tuple[Dense, int, bool, int]:

@@ -1,12 +1,14 @@
 """What a partition of A is worth: F on the original matrix, and P, NMI, ARI against labels."""
 
 import math
+from collections.abc import Callable
 
 import numba
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
+from kmdr.errors import UserError
 from kmdr.linalg import Dense, Matrix, squared_frobenius
 
 # Bytes of a cluster's rows and some columns that stay in a second-level cache between the two passes over them.
@@ -148,6 +150,70 @@ def accuracy(truth: Dense, labels: Dense) -> float:
     return _accuracy(_contingency(truth, labels))
 
 
+def class_numbers(truth: Dense) -> Dense:
+    """Return the labels as numbers from 0, in the order in which the classes first appear.
+
+    These are the numbers of the clusters of ``first_of_class`` starts.
+
+    Parameters
+    ----------
+    truth : (n,) int array
+
+    Returns
+    -------
+    (n,) ndarray of int64
+    """
+    _, first, inverse = np.unique(truth, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[inverse])
+
+
+def lf20_class_numbers(truth: Dense) -> Dense:
+    """Return the labels with lf20's mistake: the last row of each class has the number of the next.
+
+    For ten images a person its code takes ⌊i/10⌋ + 1 for the person of image i = 1, 2, …, where ⌊(i − 1)/10⌋ + 1 is
+    right. So one row of every class is wrong, the last of all has a number that no class has, and for classes of m rows
+    no partition has P > 1 − 1/m.
+
+    Parameters
+    ----------
+    truth : (n,) int array
+        Rows in the order of their classes, the same number of each.
+
+    Returns
+    -------
+    (n,) ndarray of int64
+        From 0.
+
+    Raises
+    ------
+    UserError
+        When the rows are not such blocks.
+    """
+    n, k = len(truth), len(np.unique(truth))
+    m = n // k
+    if n % k or (truth.reshape(k, m) != truth[::m, None]).any():
+        raise UserError(
+            f"matching = 'identity_lf20' needs the {n} rows in {k} blocks of equal size, one a class, which they are "
+            "not; use 'best'"
+        )
+    return np.arange(1, n + 1) // m
+
+
+_NUMBERS: dict[str, Callable[[Dense], Dense]] = {"identity": class_numbers, "identity_lf20": lf20_class_numbers}
+MATCHINGS = ("best", *_NUMBERS)
+
+
+def check_matching(matching: str, truth: Dense | None) -> None:
+    """Refuse labels that a matching cannot be had with.
+
+    Raises
+    ------
+    UserError
+    """
+    if matching != "best" and truth is not None:
+        _NUMBERS[matching](truth)
+
+
 def _entropy(counts: Dense) -> float:
     p = counts[counts > 0] / counts.sum()
     return float(-(p @ np.log(p)))
@@ -177,7 +243,20 @@ def _ari(table: Dense) -> float:
     return 2 * (both * everything - first * second) / ((first + second) * everything - 2 * first * second)
 
 
-def agreement(truth: Dense, labels: Dense) -> dict[str, float]:
-    """Return ``accuracy``, ``nmi`` (arithmetic mean) and ``ari`` of a partition against labels."""
+def agreement(truth: Dense, labels: Dense, matching: str = "best") -> dict[str, float]:
+    """Return ``accuracy``, ``nmi`` (arithmetic mean) and ``ari`` of a partition against labels.
+
+    Parameters
+    ----------
+    truth, labels : (n,) int arrays
+    matching : {"best", "identity", "identity_lf20"}
+        Which cluster counts as which class in ``accuracy``: `accuracy`'s best matching, cluster j as the class number
+        j of `class_numbers` (what lf20's code does), or of `lf20_class_numbers` (what it does for random projections).
+
+    Returns
+    -------
+    dict
+    """
     table = _contingency(truth, labels)
-    return {"accuracy": _accuracy(table), "nmi": _nmi(table), "ari": _ari(table)}
+    P = _accuracy(table) if matching == "best" else float(np.mean(_NUMBERS[matching](truth) == labels))
+    return {"accuracy": P, "nmi": _nmi(table), "ari": _ari(table)}

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from kmdr import reducers
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol, starting_rows
+from kmdr.kmeans import Protocol, starter
 from kmdr.linalg import Matrix, squared_frobenius
 from kmdr.metrics import agreement, objective
 from kmdr.seeding import generator
@@ -63,6 +63,8 @@ class Task:
     protocol : Protocol
     serial : bool
         Whether its times must be taken with no other worker running.
+    matching : str
+        Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
     """
 
     study: str
@@ -77,6 +79,7 @@ class Task:
     seed: int
     protocol: Protocol
     serial: bool
+    matching: str = "best"
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -89,6 +92,7 @@ class Task:
             "k": self.k,
             "seed": self.seed,
             "kmeans": asdict(self.protocol),
+            "matching": self.matching,
         }
 
     @cached_property
@@ -112,7 +116,7 @@ class Stamp:
 
 
 @cache
-def _warm_up(reducer: str, params: str, sparse: bool, dtype: str) -> None:
+def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str) -> None:
     """Run a tiny trial once a process, so that no compilation or first import falls into a measured time.
 
     The matrix is of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
@@ -125,7 +129,8 @@ def _warm_up(reducer: str, params: str, sparse: bool, dtype: str) -> None:
         for part in (A.data, A.indices, A.indptr):
             part.flags.writeable = False
     data = Dataset("warm-up", A, np.arange(40) % 2, 2, "", "", "")
-    _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, Protocol(1, 2), False), data, {})
+    short = replace(protocol, n_init=1, max_iter=2)
+    _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, short, False), data, {})
 
 
 def _failure(error: Exception) -> dict[str, Any]:
@@ -141,7 +146,7 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
     rows: list[Row] = []
     try:
         rng = generator(task.seed, task.dataset, task.repeat, "starts")
-        starts = starting_rows(task.protocol, A.shape[0], task.k, data.labels, rng)
+        starts = starter(task.protocol, A.shape[0], task.k, data.labels, rng)
         total = squared_frobenius(A)  # also brings a mapped matrix into memory before any clock runs
         with Stopwatch() as prepare:
             state = reducer.prepare(A, task.k, generator(task.seed, *address, task.repeat, "prepare"))
@@ -154,11 +159,11 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
             with Stopwatch() as reduce:
                 C = reducer.reduce(A, r, rng, state)
             with Stopwatch() as cluster:
-                found = reducer.cluster(C, starts, task.protocol.max_iter)
+                found = reducer.cluster(C, starts(C), task.protocol)
             with Stopwatch() as score:
                 row["objective"] = objective(A, found.labels, total)
                 if data.labels is not None:
-                    row |= agreement(data.labels, found.labels)
+                    row |= agreement(data.labels, found.labels, task.matching)
             row |= {
                 "prepare_seconds": prepare.seconds,
                 "reduce_seconds": reduce.seconds,
@@ -211,7 +216,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         "data_sha256": task.data_sha256,
         **asdict(stamp),
     }
-    _warm_up(task.reducer, task.params, sp.issparse(A), A.dtype.name)
+    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(A), A.dtype.name)
     return _trials(task, data, shared)
 
 

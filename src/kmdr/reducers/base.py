@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kmdr.errors import ArgumentError, UserError, whole_number
-from kmdr.kmeans import Clustering, lloyd
+from kmdr.kmeans import Clustering, Protocol, cluster
 from kmdr.linalg import Dense, Matrix
 
 _registry: dict[str, type["Reducer"]] = {}
@@ -62,6 +62,8 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     deterministic : bool
         Whether C is a function of A, k and r alone.
+    own_kmeans : bool
+        Whether `cluster` is another k-means than Lloyd's, so that the protocol can choose neither engine nor k-means++.
     n_components_ : int
         r, after ``fit``.
     map_ : object
@@ -70,6 +72,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     name: ClassVar[str] = ""
     deterministic: ClassVar[bool] = False
+    own_kmeans: ClassVar[bool] = False
 
     def __init__(
         self, n_components: int | None = None, *, n_clusters: int = 8, eps: float = 1 / 3, random_state: Any = None
@@ -133,9 +136,25 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Return C, n×r: the image of A under the map drawn for it."""
         return self.apply(A, self.draw(A, r, rng, state))
 
-    def cluster(self, C: Matrix, starts: Dense, max_iter: int) -> Clustering:
+    def check_protocol(self, protocol: Protocol) -> None:
+        """Refuse a protocol that this reducer's own k-means cannot follow, before any work is done.
+
+        Raises
+        ------
+        UserError
+        """
+        if not self.own_kmeans:
+            return
+        for name, value, usable in (("start", protocol.start, "sample"), ("engine", protocol.engine, "kmdr")):
+            if value in ("plus", "sklearn"):
+                raise UserError(
+                    f"kmeans.{name} = {value!r} cannot be had with reducer {self.name}, which has a k-means of its "
+                    f"own; use {usable!r}"
+                )
+
+    def cluster(self, C: Matrix, starts: Dense, protocol: Protocol) -> Clustering:
         """Cluster what this reducer returned; Lloyd's algorithm, unless C is not to be read as plain coordinates."""
-        return lloyd(C, starts, max_iter)
+        return cluster(C, starts, protocol)
 
     # --- scikit-learn
 
@@ -238,6 +257,18 @@ def one_of(value: str, valid: tuple[str, ...], name: str) -> str:
     return value
 
 
+def true_or_false(value: bool, name: str) -> bool:
+    """Return ``value`` when it is one of the two.
+
+    Raises
+    ------
+    UserError
+    """
+    if not isinstance(value, bool):
+        raise UserError(f"{name} = {value!r} is neither true nor false; choose one of them")
+    return value
+
+
 def open_unit_interval(value: float, name: str) -> float:
     """Return ``value`` when 0 < value < 1.
 
@@ -263,3 +294,31 @@ def affordable(count: float, name: str, what: str) -> None:
             f"{name} needs {8 * count / 2**30:.1f} GiB for {what}, more than half of the {memory / 2**30:.1f} GiB of "
             "this machine; take fewer points, or a reducer that keeps sparse data sparse"
         )
+
+
+def dense(A: Matrix, name: str) -> Dense:
+    """Return A as a dense float64 array.
+
+    Raises
+    ------
+    UserError
+        When A is sparse and its dense form would take more than half of this machine's memory.
+    """
+    if isinstance(A, np.ndarray):
+        return A.astype(np.float64, copy=False)
+    affordable(A.shape[0] * A.shape[1], name, "a dense copy of sparse data")
+    return np.asarray(A.toarray(), dtype=np.float64)
+
+
+def column_centred(A: Matrix, name: str) -> tuple[Dense, Dense]:
+    """Return A with the mean of each column taken off, dense, and the means, in float64.
+
+    Raises
+    ------
+    UserError
+        As `dense`; the copy that a dense A needs is asked for too.
+    """
+    affordable(A.shape[0] * A.shape[1], name, "a centred copy of the data")
+    A = dense(A, name)
+    mean = A.mean(axis=0)
+    return A - mean, mean

@@ -10,24 +10,28 @@ from kmdr.reducers.base import fewer_than_points, register
 from kmdr.reducers.selection import BestFeatures
 from kmdr.threads import over_rows
 
-# The MATLAB code that the papers ran estimates the kernel width on at most this many points.
+# The MATLAB code that the papers ran estimates the kernel width on at most this many points, ...
 _WIDTH_SAMPLE = 3000
 # ... and calls a feature constant below this weighted variance, which gives it the score 1 (no locality at all).
 _CONSTANT = 1e-12
 
 
-def heat_kernel_graph(A: Matrix, n_neighbors: int, rng: np.random.Generator) -> sp.csr_array:
+def heat_kernel_graph(
+    A: Matrix, n_neighbors: int, rng: np.random.Generator, width_sample: int | None = _WIDTH_SAMPLE
+) -> sp.csr_array:
     """Return the symmetric kNN graph with weights exp(−‖x − y‖²/(2t²)), t the mean pairwise distance.
 
     The defaults of ``constructW``, the MATLAB code both papers used: union of the neighbour relations, no loops, and
-    t the mean of all entries of the distance matrix (its zero diagonal included) over at most 3000 sampled points.
+    t the mean of all entries of the distance matrix (its zero diagonal included) over a sample of the points.
 
     Parameters
     ----------
     A : (n, d) array or CSR
     n_neighbors : int
     rng : numpy.random.Generator
-        Draws the sample; unused for n ≤ 3000.
+        Draws the sample; unused where that is all points.
+    width_sample : int, optional
+        Points of the sample at the most; None for all.
 
     Returns
     -------
@@ -35,8 +39,8 @@ def heat_kernel_graph(A: Matrix, n_neighbors: int, rng: np.random.Generator) -> 
         At most 2·n·n_neighbors stored weights.
     """
     n = A.shape[0]
-    sample = A if n <= _WIDTH_SAMPLE else A[np.sort(rng.choice(n, _WIDTH_SAMPLE, replace=False))]
-    t = mean_distance(sample)
+    whole = width_sample is None or n <= width_sample
+    t = mean_distance(A if whole else A[np.sort(rng.choice(n, width_sample, replace=False))])
     indices, distances = nearest_neighbours(A, n_neighbors)
     # Coinciding points (distance 0) and a data set of one repeated point (t = 0) both have weight exp(0) = 1.
     weights = np.exp(-np.square(distances / t) / 2) if t > 0 else np.ones_like(distances)
@@ -203,12 +207,15 @@ def laplacian_scores_error(
 class LaplacianScore(BestFeatures):
     """C = the r features of smallest Laplacian score (bzmd15 LapScores; lst17 LS), ties by index.
 
-    Beyond 3000 points the kernel width comes from a random sample, so C may vary a little.
+    Beyond ``width_sample`` points the kernel width comes from a random sample, so C may vary a little.
 
     Parameters
     ----------
     n_neighbors : int
         Neighbours in the graph; 5 is the default of the papers' code.
+    width_sample : int, optional
+        Points that the kernel width is estimated on, at least 2; 3000 is the default of the papers' code, None takes
+        all.
     """
 
     def __init__(
@@ -218,13 +225,17 @@ class LaplacianScore(BestFeatures):
         n_clusters: int = 8,
         eps: float = 1 / 3,
         n_neighbors: int = 5,
+        width_sample: int | None = _WIDTH_SAMPLE,
         random_state: object = None,
     ) -> None:
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.n_neighbors = n_neighbors
+        self.width_sample = width_sample
 
     def validate(self) -> None:  # noqa: D102
         whole_number("n_neighbors", self.n_neighbors, 1)
+        if self.width_sample is not None:
+            whole_number("width_sample", self.width_sample, 2)
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         super().check(n, d, k, r)
@@ -232,5 +243,5 @@ class LaplacianScore(BestFeatures):
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
         del k
-        scores = laplacian_scores(A, heat_kernel_graph(A, self.n_neighbors, rng))
+        scores = laplacian_scores(A, heat_kernel_graph(A, self.n_neighbors, rng, self.width_sample))
         return np.argsort(scores, kind="stable")

@@ -3,12 +3,25 @@
 import numpy as np
 import scipy.linalg
 
+from kmdr.errors import UserError
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
-from kmdr.reducers.base import Reducer, affordable, at_most, open_unit_interval, register
+from kmdr.reducers.base import (
+    Reducer,
+    affordable,
+    at_most,
+    column_centred,
+    one_of,
+    open_unit_interval,
+    register,
+    true_or_false,
+)
 from kmdr.reducers.selection import BestFeatures, largest_first
+from kmdr.reducers.singular_vectors import SOLVERS, right_singular_vectors
 
 # Failure probability of Lemma 6 in the number of columns that bzmd15's Algorithm 1 asks for: 4k ln(200k)/ε².
 _DELTA = 0.01
+# Draws after which columns that have not come up are given up.
+_MOST_DRAWS = 10**7
 
 
 def leverage_scores(V: Dense) -> Dense:
@@ -24,6 +37,49 @@ def sample_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple[Dense, D
     """
     columns = rng.choice(len(p), size=r, replace=True, p=p)
     return columns, 1.0 / np.sqrt(r * p[columns])
+
+
+def sample_distinct_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple[Dense, Dense]:
+    """Draw columns as `sample_columns` does until r distinct ones have come up, and merge the repetitions.
+
+    A column drawn m times of M is taken once with the scale √(m/(M p_i)): CCᵀ is that of all M draws.
+
+    Parameters
+    ----------
+    p : (d,) ndarray
+        Probabilities.
+    r : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    columns : (r,) ndarray of int64
+        In the order in which they came up.
+    scale : (r,) ndarray
+
+    Raises
+    ------
+    UserError
+        When fewer than r columns have a positive probability, or 10⁷ draws do not bring up r of them.
+    """
+    positive = int(np.count_nonzero(p))
+    if positive < r:
+        raise UserError(
+            f"r = {r} distinct columns were asked for, but only {positive} have a positive leverage score; ask for "
+            f"r ≤ {positive}"
+        )
+    draws, first = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    while len(first) < r:
+        if len(draws) >= _MOST_DRAWS:
+            raise UserError(
+                f"r = {r} distinct columns were asked for, but {len(draws)} draws brought up only {len(first)}, so "
+                "concentrated are the scores; ask for fewer"
+            )
+        draws = np.concatenate([draws, rng.choice(len(p), size=max(r, len(draws)), p=p)])
+        first = np.sort(np.unique(draws, return_index=True)[1])
+    M = first[r - 1] + 1
+    columns, times = draws[first[:r]], np.bincount(draws[:M], minlength=len(p))
+    return columns, np.sqrt(times[columns] / (M * p[columns]))
 
 
 class _Sampling(Reducer):
@@ -47,11 +103,50 @@ class LeverageScores(_Sampling):
 
     Guarantee (bzmd15 Theorem 11, with ε = 0 for exact singular vectors): for r = Ω(k log k/ε²), with constant
     probability, F ≤ (1 + (2 + ε)γ)F_opt for a γ-approximate k-means.
+
+    Parameters
+    ----------
+    centred : bool
+        Whether the singular vectors are those of A with the mean of each column taken off, as principal component
+        analysis takes them (lf20's code). The columns are those of A itself.
+    merged : bool
+        Whether r counts distinct columns: drawing goes on until r have come up, and one drawn m times of M is taken
+        once, rescaled by √(m/(M p_i)).
+    rescaled : bool
+        Whether columns are rescaled. False takes them as they are, a column once for each time that it is drawn; no
+        theorem covers that.
+    solver : {"kmdr", "lapack"}
+        How V_k is found, as for ``svd``.
     """
 
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        centred: bool = False,
+        merged: bool = False,
+        rescaled: bool = True,
+        solver: str = "kmdr",
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+        self.centred = centred
+        self.merged = merged
+        self.rescaled = rescaled
+        self.solver = solver
+
+    def validate(self) -> None:  # noqa: D102
+        true_or_false(self.centred, "centred")
+        true_or_false(self.merged, "merged")
+        true_or_false(self.rescaled, "rescaled")
+        one_of(self.solver, SOLVERS, "solver")
+
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        del r  # draws are with replacement, so r may exceed d
         at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)")
+        if self.merged:  # else draws are with replacement, so r may exceed d
+            at_most(r, d, "leverage sampling", "distinct columns of this matrix")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈4k ln(2k/δ)/ε²⌉, δ = 0.01 (bzmd15 Algorithm 1, step 2, with c₁ = 1; its proof has c₁ = 1.6e7).
@@ -64,9 +159,14 @@ class LeverageScores(_Sampling):
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
         return leverage_scores(self._vectors(A, k, rng))
 
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:  # noqa: D102
+        columns, scale = sample_distinct_columns(state, r, rng) if self.merged else super().draw(A, r, rng, state)
+        return columns, scale if self.rescaled else np.ones_like(scale)
+
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
-        return top_right_singular_vectors(A, k)
+        A = column_centred(A, self.name)[0] if self.centred else A
+        return right_singular_vectors(A, k, self.solver, self.name)
 
 
 @register("leverage_approx")

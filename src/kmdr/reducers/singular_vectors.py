@@ -1,9 +1,52 @@
 """Feature extraction by singular vectors: C = A·V."""
 
+from typing import TypeAlias
+
 import numpy as np
 
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, matmul, top_right_singular_vectors
-from kmdr.reducers.base import Reducer, at_most, one_of, open_unit_interval, register
+from kmdr.linalg.singular_vectors import top_right_singular_vectors_reference
+from kmdr.reducers.base import (
+    Reducer,
+    at_most,
+    column_centred,
+    dense,
+    one_of,
+    open_unit_interval,
+    register,
+    true_or_false,
+)
+
+SOLVERS = ("kmdr", "lapack")
+
+
+def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
+    """Return V_k by what costs least for this many vectors, or by LAPACK's full decomposition whatever their number.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    k : int
+    solver : {"kmdr", "lapack"}
+    name : str
+        The reducer, for the error.
+
+    Returns
+    -------
+    (d, k) ndarray of float64
+
+    Raises
+    ------
+    UserError
+        When LAPACK is to decompose sparse data that do not fit into memory when made dense.
+    """
+    if solver == "lapack":
+        return top_right_singular_vectors_reference(dense(A, name), k)
+    return top_right_singular_vectors(A, k)
+
+
+# V, and what is taken off each row of AV, if anything.
+_Map: TypeAlias = tuple[Dense, Dense | None]
 
 
 @register("svd")
@@ -17,6 +60,12 @@ class SVD(Reducer):
     rank : {"k", "r"}
         ``"k"``: V_k, k columns whatever r is (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17). As a transformer the rank is
         ``n_components``, or else ``n_clusters``.
+    centred : bool
+        Whether A stands for itself with the mean of each column taken off, so that C has the scores of principal
+        component analysis (lf20's code). Only the V change what k-means finds: it does not see the shift.
+    solver : {"kmdr", "lapack"}
+        How V is found: see `right_singular_vectors`. LAPACK's full decomposition is what ``svd`` of the papers' MATLAB
+        does.
     """
 
     deterministic = True
@@ -28,13 +77,19 @@ class SVD(Reducer):
         n_clusters: int = 8,
         eps: float = 1 / 3,
         rank: str = "k",
+        centred: bool = False,
+        solver: str = "kmdr",
         random_state: object = None,
     ) -> None:
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.rank = rank
+        self.centred = centred
+        self.solver = solver
 
     def validate(self) -> None:  # noqa: D102
         one_of(self.rank, ("k", "r"), "rank")
+        true_or_false(self.centred, "centred")
+        one_of(self.solver, SOLVERS, "solver")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         at_most(k if self.rank == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors")
@@ -48,18 +103,27 @@ class SVD(Reducer):
         del n, d, eps
         return k
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense | None:  # noqa: D102
-        return self._vectors(A, k, rng) if self.rank == "k" else None
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> _Map | None:  # noqa: D102
+        return self._map(A, k, rng) if self.rank == "k" else None
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense | None) -> Dense:  # noqa: D102
-        return self._vectors(A, r, rng) if state is None else state
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: _Map | None) -> _Map:  # noqa: D102
+        return self._map(A, r, rng) if state is None else state
 
-    def apply(self, A: Matrix, drawn: Dense) -> Dense:  # noqa: D102
-        return matmul(A, drawn.astype(A.dtype, copy=False))
+    def apply(self, A: Matrix, drawn: _Map) -> Dense:  # noqa: D102
+        V, shift = drawn
+        C = matmul(A, V.astype(A.dtype, copy=False))
+        return C if shift is None else C - shift.astype(A.dtype)
+
+    def _map(self, A: Matrix, rank: int, rng: np.random.Generator) -> _Map:
+        if not self.centred:
+            return self._vectors(A, rank, rng), None
+        A, mean = column_centred(A, self.name)
+        V = self._vectors(A, rank, rng)
+        return V, mean @ V
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         del rng
-        return top_right_singular_vectors(A, rank)
+        return right_singular_vectors(A, rank, self.solver, self.name)
 
     def _sizes(self, n: int, d: int) -> tuple[int, int]:
         r = super()._sizes(n, d)[1]

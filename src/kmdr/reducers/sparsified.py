@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.kmeans import Clustering
+from kmdr.kmeans import Clustering, Protocol
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotate
 from kmdr.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.reducers.base import Reducer, at_most, register
@@ -23,6 +23,8 @@ class Sparsified(Reducer):
 
     As a transformer the entries kept depend on a row's position in X.
     """
+
+    own_kmeans = True
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         del n, k
@@ -50,8 +52,8 @@ class Sparsified(Reducer):
         indptr = np.arange(0, n * r + 1, r, dtype=np.int32 if n * r < 2**31 else np.int64)
         return sp.csr_array((values.ravel(), kept.ravel(), indptr), shape=(n, width))
 
-    def cluster(self, C: Matrix, starts: Dense, max_iter: int) -> Clustering:  # noqa: D102
-        return masked_lloyd(C, starts, max_iter)
+    def cluster(self, C: Matrix, starts: Dense, protocol: Protocol) -> Clustering:  # noqa: D102
+        return masked_lloyd(C, starts, protocol.max_iter)
 
     @property
     def _n_features_out(self) -> int:
