@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce quick data figures reference test lint bench lock clean
+.PHONY: help setup reproduce verify quick data figures report reference test lint bench lock clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as four papers measured it'
@@ -25,8 +25,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-reproduce: setup ## Run every study whose data can be had, in full, and draw its figures (results/runs)
-	$(BIN)/python scripts/reproduce.py
+reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits
+	$(BIN)/python scripts/reproduce.py full $(if $(BUDGET),--budget '$(BUDGET)')
+
+verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
+	$(BIN)/python scripts/verify.py $(if $(N),--rows '$(N)') $(if $(SEED),--seed '$(SEED)')
 
 quick: setup ## The same on a thinned grid, in at most 90 s on 2 cores (results/quick)
 	$(BIN)/python scripts/reproduce.py quick
@@ -37,7 +40,10 @@ data: setup ## Get every dataset that can be had
 figures: setup ## Draw the figures of results/runs again
 	$(BIN)/kmdr figures results/runs
 
-reference: setup ## Run the full studies into results/reference, the committed results
+report: setup ## Make figures, tables, verdicts and the report again from the committed rows, or those of DIR=results/runs
+	$(BIN)/kmdr report $(or $(DIR),results/reference)
+
+reference: setup ## Run the full studies into results/reference, the committed results, and compress their rows
 	$(BIN)/python scripts/reproduce.py reference
 
 test: setup ## Run the tests

@@ -1,35 +1,47 @@
-"""Run every study: ``reproduce.py`` in full, ``reproduce.py quick`` thinned, ``reproduce.py reference`` to commit."""
+"""Run every study: ``reproduce.py`` in full, ``quick`` thinned, ``reference`` to commit; ``--budget 10m`` what fits."""
 
+import argparse
 import sys
+from pathlib import Path
 
-from kmdr.cli import compose, study_names
+from kmdr.cli import compose_studies
 from kmdr.errors import UserError
-from kmdr.studies import run_jobs
+from kmdr.jobs import run_jobs
+from kmdr.plan import Limits, parse_duration
+from kmdr.store import compress
 
+# The folder of each mode, relative to where it is run, and what it leaves out.
 MODES = {
-    "full": ["out=results/runs"],
-    "reference": ["out=results/reference"],
-    "quick": [
-        "out=results/quick", "r_grid=[5,20,50,100]", "repeats=2", "timing_repeats=1",
-        "study.note='thinned grid, 2 repetitions: a check that all works, not the result'",
-    ],
-}  # fmt: skip
+    "full": ("results/runs", Limits()),
+    "reference": ("results/reference", Limits()),
+    "quick": ("results/quick", Limits(repeats=2, timing_repeats=1, grid=4, task_seconds=2.0)),
+}
 
 
 def main() -> int:
     """Return the exit status of one mode."""
-    mode = sys.argv[1] if len(sys.argv) > 1 else "full"
-    if mode not in MODES:
-        print(f"reproduce.py: {mode!r} is not one of {', '.join(MODES)}", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("mode", nargs="?", choices=MODES, default="full")
+    parser.add_argument("--budget", help="wall time that the full run may take, e.g. 90s, 10m or 1h30m")
+    parser.add_argument("--out", help="folder of the results, where it is not to be the mode's own")
+    arguments = parser.parse_args()
+    out, limits = MODES[arguments.mode]
+    out = arguments.out or out
     try:
-        return run_jobs([compose(f"study={name}", *MODES[mode]) for name in study_names()])
+        if arguments.budget:
+            if arguments.mode != "full":
+                raise UserError(f"a budget is for the full run, not for {arguments.mode!r}; leave one of the two out")
+            limits = Limits(budget=parse_duration(arguments.budget))
+        status = run_jobs(compose_studies(out), limits)
+        if arguments.mode == "reference":
+            print(compress(Path(out)))
     except UserError as error:
         print(f"kmdr: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("kmdr: interrupted; finished tasks are kept, and the same command does the rest", file=sys.stderr)
         return 130
+    return status
 
 
 if __name__ == "__main__":

@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 
 from kmdr import datasets, reducers
-from kmdr.cli import compose, main, study_names
+from kmdr.cli import compose, compose_studies, main
 from kmdr.errors import UserError
+from kmdr.kmeans import Protocol
 from kmdr.paths import CONF
 from kmdr.runner import BACKENDS
+from kmdr.studies.configs import study_names
+from kmdr.task import canonical
 
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
 
@@ -53,6 +56,21 @@ def test_every_protocol_runs(name, monkeypatch):
     assert kmdr(monkeypatch, f"kmeans={name}", *TINY) == 0
 
 
+@pytest.mark.parametrize("change", [
+    ["kmeans.start=plus"],
+    ["kmeans.engine=sklearn"],
+    ["kmeans=lf20", "matching=identity"],
+    ["kmeans=lf20", "matching=identity_lf20"],
+    ["reducer=leverage", "reducer.centred=true", "reducer.merged=true"],
+    ["reducer=leverage_sqrt", "reducer.centred=true", "reducer.merged=true"],
+    ["reducer=svd", "reducer.centred=true", "reducer.solver=lapack"],
+    ["reducer=laplacian_score", "reducer.width_sample=null"],
+], ids=" ".join)  # fmt: skip
+def test_every_choice_that_a_study_flips_runs(change, monkeypatch):
+    assert kmdr(monkeypatch, *change, *TINY) == 0
+    assert ",failed," not in Path("results/runs/rows.csv").read_text()
+
+
 @pytest.mark.parametrize("name", stems("grid"))
 def test_every_grid_composes(name):
     (experiment,) = compose(f"grid={name}").experiments
@@ -91,19 +109,18 @@ def test_every_dataset_of_the_registry_can_be_named(name):
 def test_every_study_composes_with_datasets_and_reducers_that_exist(name):
     job = compose(f"study={name}")
     assert job.study["name"] == name
-    pairs = {(each.dataset, each.reducer) for each in job.experiments}
-    assert len(pairs) == len(job.study["datasets"]) * len(job.study["reducers"])
+    asked = {canonical([e.dataset, e.options, e.reducer, e.params]) for e in job.experiments}
+    assert len(asked) == len(job.study["datasets"]) * len(job.study["reducers"])
     assert {each.study for each in job.experiments} == {name}
-    assert all(each.timing_repeats >= 1 for each in job.experiments), "a study that plots time takes it alone"
 
 
 def test_a_study_is_the_papers_protocol_and_can_be_narrowed():
     job = compose("study=bzmd15_fig1", "study.datasets=[{synth: {n: 40}}]", "study.reducers=[none,{svd: {rank: r}}]")
     assert [(each.dataset, each.options["n"], each.reducer, each.params) for each in job.experiments] == [
         ("synth", 40, "none", {}),
-        ("synth", 40, "svd", {"rank": "r"}),
+        ("synth", 40, "svd", {"rank": "r", "centred": False, "solver": "kmdr"}),
     ]
-    assert {each.repeats for each in job.experiments} == {5}
+    assert {each.protocol for each in job.experiments} == {Protocol(5, 500)}
 
 
 def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
@@ -157,7 +174,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatc
         return real(name, options)
 
     real = datasets.prepare
-    monkeypatch.setattr("kmdr.studies.datasets.prepare", nowhere)
+    monkeypatch.setattr("kmdr.jobs.datasets.prepare", nowhere)
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
     assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner.n_jobs=1") == 0
     assert "put usps_all.mat somewhere" in capsys.readouterr().err
@@ -200,6 +217,18 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatc
         (["kmeans.max_iter=1.5"], "kmeans.max_iter = 1.5 is not a whole number of at least 1"),
         (["kmeans.start=first_of_class"], "is one start, not kmeans.n_init = 5"),
         (["kmeans=lf20", "k=3"], "gives 2 centres, one a class, but k = 3"),
+        (["kmeans.start=plusplus"], "kmeans.start = 'plusplus' is not one of sample, first_of_class, plus"),
+        (["kmeans.engine=matlab"], "kmeans.engine = 'matlab' is not one of kmdr, sklearn"),
+        (["reducer=sparsified", "kmeans.engine=sklearn"], "cannot be had with reducer sparsified"),
+        (["reducer=sparsified", "kmeans.start=plus"], "kmeans.start = 'plus' cannot be had with reducer sparsified"),
+        (["matching=hungarian"], "matching = 'hungarian' is not one of best, identity, identity_lf20"),
+        (["matching=identity"], "which needs kmeans.start = 'first_of_class', not 'sample'"),
+        (["kmeans=lf20", "matching=identity_lf20", "dataset.n=41"], "needs the 41 rows in 2 blocks of equal size"),
+        (["dataset=orl_64x64", "dataset.row=unit"], "did you mean 'dataset.rows'?"),
+        (["reducer=leverage", "reducer.centred=1"], "centred = 1 is neither true nor false"),
+        (["reducer=leverage", "reducer.merged=true", "r_grid=[13]"], "r = 13 is more than the 12 distinct columns"),
+        (["reducer=svd", "reducer.solver=arpack"], "solver = 'arpack' is not one of kmdr, lapack"),
+        (["reducer=laplacian_score", "reducer.width_sample=1"], "width_sample = 1 is not a whole number of at least 2"),
         (["runner.n_jobs=0"], "runner.n_jobs = 0 is not a whole number of at least 1"),
         (["runner.threads=0"], "runner.threads = 0 is not a whole number of at least 1"),
         (["dataset.n=0"], "option n of dataset 'synth' is 0"),
@@ -239,3 +268,7 @@ def test_a_mistake_gets_one_sentence_and_status_2_before_any_work(arguments, sen
 def test_python_m_kmdr_says_its_version():
     done = subprocess.run([sys.executable, "-m", "kmdr", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("kmdr ")
+
+
+def test_all_studies_at_once_are_what_hydra_composes():
+    assert compose_studies("results") == [compose(f"study={name}", "out=results") for name in study_names()]

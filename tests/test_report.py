@@ -16,6 +16,7 @@ from kmdr.report.figures import (
     panel_letter,
     paper_grid,
     plot_panel,
+    record,
     save,
 )
 from kmdr.report.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
@@ -203,10 +204,11 @@ def test_ratio_to_best():
     assert ratio_to_best(pd.DataFrame(rows)).tolist() == pytest.approx([1.25, 1.0, 1.0])
 
 
-def test_rows_survive_csv_exactly(tmp_path):
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.xz"])
+def test_rows_survive_csv_exactly(name, tmp_path):
     rows = pd.DataFrame([row(reducer="none", objective=0.1 + 0.2), row(reducer="nan", objective=1 / 3), failed()])
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    read = read_rows(tmp_path / "rows.csv")
+    rows.to_csv(tmp_path / name, index=False)
+    read = read_rows(tmp_path / name)
     assert read["reducer"].tolist() == ["none", "nan", "random_sign"]
     assert read["objective"].tolist()[:2] == [0.1 + 0.2, 1 / 3]
     assert np.isnan(read["objective"].iloc[2])
@@ -403,6 +405,53 @@ def test_failed_missing_and_users_reducer():
     labels = [text.get_text() for text in both.legends[0].get_texts()]
     assert labels[-2:] == ["mine", "kMeans"]
     assert "LLE" not in labels
+
+
+def test_lines_as_the_paper_would_have_seen_them():
+    rows = pd.DataFrame(dataset_rows(repeats=8))
+    ax, drawn = panel(rows, paper_repeats=5)
+    mine = rows[rows["reducer"] == "leverage"]
+    np.testing.assert_allclose(
+        line(ax, "Sampl/SVD").get_ydata(), mine[mine["repeat"] < 5].groupby("r")["objective"].mean(), rtol=1e-12
+    )
+    curve = drawn[drawn["reducer"] == "leverage"]
+    np.testing.assert_allclose(curve["mean"], mine.groupby("r")["objective"].mean(), rtol=1e-12)
+    assert set(curve["shown_count"]) == {5}
+    assert set(curve["count"]) == {8}
+    note = footnote(paper_grid(rows, ["usps"], paper_repeats=5))
+    assert "Lines: means of the first 5 repetitions, as many as the paper made; bands: 95 % Student-t interval" in note
+    assert "of the mean of all 8." in note
+    some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
+    assert "of all 8 (times: 3)." in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5))
+    late_alone = rows.assign(concurrency=np.where(rows["repeat"] < 5, 2, 1))
+    assert panel(late_alone, "total_seconds", paper_repeats=5)[1]["shown"].isna().all()
+
+
+def test_a_method_without_the_papers_repetitions_has_a_band_alone():
+    rows = [row(r=r, repeat=i) for r in GRID for i in range(8)]
+    rows += [row(reducer="svd", r=r, repeat=i) for r in GRID for i in (6, 7)]
+    ax, drawn = panel(rows, paper_repeats=5)
+    late = drawn[drawn["reducer"] == "svd"]
+    assert late["shown"].isna().all()
+    assert set(late["shown_count"]) == {0}
+    assert late["mean"].notna().all()
+    assert np.isnan(line(ax, "SVD").get_ydata()).all()
+
+
+def test_panels_of_other_kinds_record_their_numbers(tmp_path):
+    fig = Figure()
+    left, right = fig.subplots(1, 2)
+    bars = pd.DataFrame({"word": ["hand", "tishby"], "score": [0.1, 0.2]})
+    record(right, bars)
+    plot_panel(left, pd.DataFrame(dataset_rows()), "objective")
+    numbers = drawn_numbers(fig)
+    assert numbers.columns[0] == "panel"
+    pd.testing.assert_frame_equal(
+        numbers.loc[numbers["panel"] == "b", ["word", "score"]].reset_index(drop=True), bars, check_dtype=False
+    )
+    assert numbers.loc[numbers["panel"] == "a", "word"].isna().all()
+    save(fig, tmp_path / "fig")
+    assert pd.read_csv(tmp_path / "fig.csv")["score"].dropna().tolist() == [0.1, 0.2]
 
 
 def test_colours_are_equal_across_figures():

@@ -64,7 +64,7 @@ def test_a_run_writes_every_row_with_its_provenance(uninterrupted):
         described = json.loads((uninterrupted / "configs" / f"{row['config_hash']}.json").read_text())
         assert described["reducer"] == row["reducer"]
         assert described["data_sha256"] == row["data_sha256"]
-        assert described["kmeans"] == {"n_init": 2, "max_iter": 500, "start": "sample"}
+        assert described["kmeans"] == {"n_init": 2, "max_iter": 500, "start": "sample", "engine": "kmdr"}
         environment = json.loads((uninterrupted / "environments" / f"{row['env_hash']}.json").read_text())
         assert {"python", "os", "cpu", "blas", "packages"} <= set(environment)
     assert {(row["repeat"], row["concurrency"]) for row in rows} == {(str(i), "1" if i < 2 else "2") for i in range(6)}

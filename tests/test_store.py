@@ -1,7 +1,9 @@
 """Rows on disk: atomic, resumable, shared between processes."""
 
 import csv
+import lzma
 import multiprocessing
+import os
 import threading
 import time
 
@@ -10,7 +12,7 @@ import pytest
 from kmdr.errors import UserError
 from kmdr.files import write_atomically
 from kmdr.kmeans import Protocol
-from kmdr.store import Store, read_rows
+from kmdr.store import Store, compress, missing, read_rows, rows_file
 from kmdr.task import COLUMNS, Task
 
 
@@ -24,24 +26,42 @@ def row(of, r, objective=0.5, status="ok", concurrency=2):
             "concurrency": concurrency, "config_hash": of.config_hash, "data_sha256": "hash"}  # fmt: skip
 
 
+def left(store, of):
+    """Return what is left of one task: None, or the task for the r that are left."""
+    return next(iter(missing([of], store.merge())), None)
+
+
 def test_missing_shrinks_to_what_has_no_finished_row(tmp_path):
     store = Store(tmp_path)
-    assert store.missing(task()) == task()
+    assert left(store, task()) == task()
     store.add(task(), [row(task(), 2), row(task(), 5, status="failed")])
-    assert store.missing(task()).r_grid == (5,)
+    assert left(store, task()).r_grid == (5,)
     store.add(task(r_grid=(5,)), [row(task(), 5)])
-    assert store.missing(task()) is None
-    assert store.missing(task(r_grid=(2, 5, 7))).r_grid == (7,)
-    assert store.missing(task(repeat=1)).r_grid == (2, 5)
+    assert left(store, task()) is None
+    assert left(store, task(r_grid=(2, 5, 7))).r_grid == (7,)
+    assert left(store, task(repeat=1)).r_grid == (2, 5)
+    assert left(store, task(study="t")).r_grid == (2, 5)
 
 
 def test_a_serial_time_is_not_had_from_a_row_timed_beside_others(tmp_path):
     store = Store(tmp_path)
     store.add(task(), [row(task(), 2), row(task(), 5)])
-    assert store.missing(task(serial=True)).r_grid == (2, 5)
+    assert left(store, task(serial=True)).r_grid == (2, 5)
     store.add(task(serial=True), [row(task(), 2, concurrency=1), row(task(), 5, concurrency=1)])
-    assert store.missing(task(serial=True)) is None
+    assert left(store, task(serial=True)) is None
+    assert left(store, task()) is None
     assert [r["concurrency"] for r in store.merge()] == ["1", "1"]
+
+
+def test_a_task_is_finished_when_all_its_rows_are_there_and_none_failed(tmp_path):
+    store = Store(tmp_path)
+    assert not store.finished(task())
+    store.add(task(), [row(task(), 2), row(task(), 5, status="failed")])
+    assert not store.finished(task())
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    assert store.finished(task())
+    assert not store.finished(task(repeat=1))
+    assert not store.finished(task(serial=True))
 
 
 def test_the_table_has_each_trial_once_sorted_with_ratios_to_the_smallest_objective(tmp_path):
@@ -74,7 +94,71 @@ def test_rows_of_another_version_are_refused(tmp_path):
     path.parent.mkdir(parents=True)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(UserError, match="columns of this version"):
-        store.missing(task())
+        store.merge()
+
+
+def test_a_table_that_would_not_change_is_not_written_again(tmp_path):
+    store, table = Store(tmp_path), tmp_path / "rows.csv"
+    store.add(task(), [row(task(), 2), row(task(), 5, status="failed")])
+    merged = store.merge()
+    before = table.stat()
+    assert store.merge() == merged
+    store.add(task(serial=True), [row(task(), 2, concurrency=3)])  # worse than what is there
+    assert store.merge() == merged
+    assert table.stat() == before
+
+
+def test_the_table_follows_every_change_of_the_task_files_and_mends_itself(tmp_path):
+    store, table = Store(tmp_path), tmp_path / "rows.csv"
+    store.add(task(), [row(task(), 2), row(task(), 5, status="failed")])
+    store.merge()
+    store.add(task(), [row(task(), 2), row(task(), 5)])  # rewritten under the same name
+    assert [r["status"] for r in store.merge()] == ["ok", "ok"]
+    good = table.read_bytes()
+    for spoilt in (b"", good[:-20]):
+        table.write_bytes(spoilt)
+        store.merge()
+        assert table.read_bytes() == good
+    table.unlink()
+    assert len(store.merge()) == 2
+    assert table.read_bytes() == good
+    store.path(task()).unlink()
+    store.add(task(repeat=1), [row(task(repeat=1), 2)])
+    assert [r["repeat"] for r in Store(tmp_path).merge()] == ["1"]
+
+
+def test_committed_rows_without_their_task_files_are_left_alone(tmp_path):
+    (tmp_path / "rows.csv").write_text("from elsewhere")
+    assert Store(tmp_path).merge() == []
+    assert (tmp_path / "rows.csv").read_text() == "from elsewhere"
+
+
+def test_compressed_rows_are_the_same_rows_with_the_same_bytes_each_time(tmp_path):
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    merged = store.merge()
+    compressed = compress(tmp_path)
+    assert compressed == tmp_path / "rows.csv.xz"
+    assert lzma.decompress(compressed.read_bytes()) == (tmp_path / "rows.csv").read_bytes()
+    assert read_rows(compressed) == merged
+    before, content = compressed.stat(), compressed.read_bytes()
+    compress(tmp_path)
+    assert compressed.stat() == before
+    compressed.write_bytes(b"half a fi")
+    compress(tmp_path)
+    assert compressed.read_bytes() == content
+
+
+def test_the_newer_of_the_two_tables_is_the_one_to_read(tmp_path):
+    plain, compressed = tmp_path / "rows.csv", tmp_path / "rows.csv.xz"
+    assert rows_file(tmp_path) == plain
+    compressed.touch()
+    assert rows_file(tmp_path) == compressed
+    plain.touch()
+    os.utime(compressed, (1000, 1000))
+    assert rows_file(tmp_path) == plain
+    os.utime(plain, (999, 999))
+    assert rows_file(tmp_path) == compressed
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
@@ -91,9 +175,9 @@ def test_what_a_killed_writer_left_is_swept_when_its_task_is_done_again(tmp_path
     store = Store(tmp_path)
     path = store.path(task())
     path.parent.mkdir(parents=True)
-    for left in (path.with_name(f".{path.name}.999.tmp"), tmp_path / ".rows.csv.999.tmp"):
-        left.write_text("half a ro")
-    assert store.missing(task()) == task()
+    for aside in (path.with_name(f".{path.name}.999.tmp"), tmp_path / ".rows.csv.999.tmp"):
+        aside.write_text("half a ro")
+    assert left(store, task()) == task()
     store.add(task(), [row(task(), 2), row(task(), 5)])
     assert len(store.merge()) == 2
     assert not list(tmp_path.glob("**/*.tmp"))

@@ -19,7 +19,7 @@ from kmdr.cli import compose
 from kmdr.datasets import UnavailableError, UnverifiedError, formats
 from kmdr.datasets.acquire import sha256_of
 from kmdr.errors import UserError
-from kmdr.studies import run_jobs
+from kmdr.jobs import run_jobs
 
 A = np.arange(24.0).reshape(8, 3) % 7
 Y = np.array([5, 5, 5, 5, 9, 9, 9, 9])

@@ -21,9 +21,11 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr import __version__, datasets, reducers
 from kmdr.datasets import registry, status
 from kmdr.errors import UserError, unknown
+from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
+from kmdr.report.build import build
 from kmdr.report.figures import figures_for_folder
-from kmdr.studies import Job, run_jobs
+from kmdr.studies.configs import studies, study_names
 from kmdr.text import aligned
 
 Config = dict[str, Any]
@@ -98,10 +100,20 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 
 
 @cache
-def _composed(group: str, name: str) -> Config:
-    """Return the configuration of one dataset or reducer; composing takes long enough not to do it for every study."""
-    chosen = _plain(hydra.compose("config", overrides=[f"{group}={name}"]))[group]
-    return {str(key): value for key, value in chosen.items()}
+def _choice(group: str, name: str) -> Config:
+    """Return the configuration of one dataset or reducer, read as it stands: Hydra takes a tenth of a second."""
+    if group == "dataset":
+        return {"name": name, **registry.entry(name).options}
+    file = CONF / group / f"{name}.yaml"
+    if not file.is_file():
+        raise unknown(group, name, [path.stem for path in (CONF / group).glob("*.yaml")])
+    return _plain(_loaded(file))
+
+
+def _loaded(file: Path) -> DictConfig:
+    config = OmegaConf.load(file)
+    assert isinstance(config, DictConfig)
+    return config
 
 
 def _variants(group: str, items: Sequence[Any]) -> list[Config]:
@@ -109,7 +121,7 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
     found = []
     for item in items:
         name, settings = next(iter(item.items())) if isinstance(item, Mapping) else (item, {})
-        composed = _composed(group, name)
+        composed = _choice(group, name)
         for key in settings:
             if key not in composed:
                 raise unknown(f"setting of {group} {name}", key, composed)
@@ -147,6 +159,37 @@ def compose(*overrides: str) -> Job:
     _register_datasets()
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
+
+
+def compose_studies(out: str) -> list[Job]:
+    """Return the jobs of all studies as they are configured, with another folder: `compose` of each, but at once.
+
+    A study's YAML is laid over the composed defaults as Hydra would lay it; only that is done here which a study may
+    use: overrides of groups in its defaults list, then its own settings.
+
+    Parameters
+    ----------
+    out : str
+        Folder of the results.
+    """
+    _register_datasets()
+    with _explained([]), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        base = hydra.compose("config", overrides=[f"out={out}"])
+        jobs = []
+        for name in study_names():
+            study = _loaded(CONF / "study" / f"{name}.yaml")
+            config = base.copy()
+            OmegaConf.set_struct(config, False)
+            for choice in study.pop("defaults", None) or []:
+                ((target, chosen),) = choice.items()
+                group = str(target).removeprefix("override /")
+                layer = _loaded(CONF / group / f"{chosen}.yaml")
+                if group == "grid":  # its file is of the package _global_
+                    config.update(layer)
+                else:
+                    config[group] = layer
+            jobs.append(_job(_plain(DictConfig(OmegaConf.merge(config, study))), []))
+    return jobs
 
 
 def _from_command_line() -> list[Job]:
@@ -191,11 +234,6 @@ def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
         print(f"  {line}")
 
 
-def study_names() -> list[str]:
-    """Return the names of the studies, sorted."""
-    return sorted(path.stem for path in (CONF / "study").glob("*.yaml"))
-
-
 def _list(arguments: Sequence[str]) -> None:
     """``kmdr list [datasets|reducers|studies]``."""
     kinds = ("datasets", "reducers", "studies")
@@ -209,8 +247,10 @@ def _list(arguments: Sequence[str]) -> None:
         elif kind == "reducers":
             _table("reducers", [(name, reducers.summary(name)) for name in reducers.names()])
         else:
-            studies = [(name, OmegaConf.load(CONF / "study" / f"{name}.yaml").study) for name in study_names()]
-            _table("studies", [(name, study.title, "on " + ", ".join(study.datasets)) for name, study in studies])
+            _table(
+                "studies",
+                [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()],
+            )
 
 
 def _figures(arguments: Sequence[str]) -> None:
@@ -221,8 +261,17 @@ def _figures(arguments: Sequence[str]) -> None:
         print(path)
 
 
+def _report(arguments: Sequence[str]) -> None:
+    """``kmdr report DIR``."""
+    if len(arguments) != 1:
+        raise UserError("'kmdr report' takes one folder of results, e.g. 'kmdr report results/runs'")
+    print(build(Path(arguments[0]), studies(), again=True))
+
+
 # A command gets the remaining arguments; None as exit status means 0.
-COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {"list": _list, "figures": _figures, "data": status.run}
+COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
+    "list": _list, "figures": _figures, "report": _report, "data": status.run,
+}  # fmt: skip
 
 
 def main() -> None:

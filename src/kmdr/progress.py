@@ -1,4 +1,4 @@
-"""What a person sees of a run: tasks done, rate, time left, failures."""
+"""What a person sees of a run: tasks done, time left, failures."""
 
 import sys
 from collections.abc import Iterable
@@ -8,36 +8,44 @@ from tqdm import tqdm
 
 from kmdr.task import Row
 
-_BAR = "{desc}{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} tasks, {rate_fmt}, {elapsed}, {remaining} left{postfix}"
+_BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 # A log file gets a line now and then instead of a bar that redraws itself.
 _LINE_SECONDS = 15.0
+# How long the expected seconds are believed before what was measured outweighs them.
+_PRIOR_SECONDS = 10.0
 
 
 class Progress:
-    """A progress bar over tasks, on a terminal; elsewhere a line every few seconds.
+    """One progress bar over a whole run, on a terminal; elsewhere a line every few seconds.
 
     Parameters
     ----------
-    total : int
+    tasks : int
         Tasks to do.
+    seconds : float
+        How long they are expected to take together; the bar and the time left go by these, not by the number of tasks.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, tasks: int, seconds: float) -> None:
         self._terminal = sys.stderr.isatty()
         self._seen: set[tuple[str, str, str]] = set()
         self._failures = 0
         self._stage = ""
-        self._printed = monotonic()
-        self._bar = tqdm(total=total, unit="task", bar_format=_BAR, dynamic_ncols=True, disable=not self._terminal)
-        self._total, self._done, self._start = total, 0, monotonic()
+        self._tasks, self._tasks_done = tasks, 0
+        self._seconds, self._seconds_done = max(seconds, 1e-9), 0.0
+        self._start = self._printed = monotonic()
+        self._bar = tqdm(total=self._seconds, bar_format=_BAR, dynamic_ncols=True, disable=not self._terminal)
 
     def stage(self, name: str) -> None:
         """Name what is being done."""
         self._stage = f"{name}: "
-        self._bar.set_description_str(self._stage, refresh=False)
+        self._bar.set_description_str(self._words())
 
-    def advance(self, rows: Iterable[Row]) -> None:
-        """Count a task as done and tell of the failures among its rows, once for each kind."""
+    def advance(self, rows: Iterable[Row], seconds: float) -> None:
+        """Count a task as done, with the seconds it was expected to take.
+
+        Failures among its rows are told, once for each kind.
+        """
         for row in rows:
             if row["status"] == "ok":
                 continue
@@ -47,20 +55,25 @@ class Progress:
                 self._seen.add(kind)
                 where = f"{row['dataset']} {row['reducer']} r={row['r']} repeat={row['repeat']}"
                 self._bar.write(f"failed: {where}: {row['error']}", file=sys.stderr)
-        self._done += 1
+        self._tasks_done += 1
+        self._seconds_done = min(self._seconds, self._seconds_done + seconds)
         if self._terminal:
-            self._bar.set_postfix_str(self._postfix(), refresh=False)
-            self._bar.update()
-        elif monotonic() - self._printed > _LINE_SECONDS or self._done == self._total:
+            self._bar.set_description_str(self._words(), refresh=False)
+            self._bar.update(self._seconds_done - self._bar.n)
+        elif monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks:
             self._printed = monotonic()
-            line = tqdm.format_meter(
-                self._done, self._total, monotonic() - self._start, prefix=self._stage, ascii=True, unit="task",
-                bar_format=_BAR, postfix=self._postfix(),
-            )  # fmt: skip
-            print(line, file=sys.stderr, flush=True)
+            share = self._seconds_done / self._seconds
+            print(f"{share:4.0%} {self._words()}", file=sys.stderr, flush=True)
 
-    def _postfix(self) -> str:
-        return f"{self._failures} failed" if self._failures else ""
+    def _words(self) -> str:
+        elapsed = monotonic() - self._start
+        slowness = (elapsed + _PRIOR_SECONDS) / (self._seconds_done + _PRIOR_SECONDS)
+        remaining = (self._seconds - self._seconds_done) * slowness
+        words = (
+            f"{self._stage}{self._tasks_done}/{self._tasks} tasks, "
+            f"{tqdm.format_interval(elapsed)}, {tqdm.format_interval(remaining)} left"
+        )
+        return words + (f", {self._failures} failed" if self._failures else "")
 
     def close(self) -> None:
         """Leave the bar as it is and end the line."""

@@ -6,6 +6,7 @@ the rows of both.
 """
 
 import importlib.util
+import math
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ import joblib
 
 from kmdr.datasets import Dataset, open_prepared
 from kmdr.errors import UserError, whole_number
+from kmdr.plan import Seconds, in_order, wall_seconds
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import Store
@@ -79,12 +81,26 @@ class Runner:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker reports of a task: its rows, whether another process holds it, and the seconds inside trials."""
+    """What a worker reports of a task.
+
+    Attributes
+    ----------
+    task : Task
+    rows : list of dict
+        Its rows; none where it was not run.
+    busy : bool
+        Whether another process holds it.
+    seconds : float
+        Inside trials.
+    late : bool
+        Whether it was not begun, because the time was over.
+    """
 
     task: Task
     rows: list[Row]
-    busy: bool
-    seconds: float
+    busy: bool = False
+    seconds: float = 0.0
+    late: bool = False
 
 
 @cache
@@ -98,8 +114,8 @@ def _pin_once(threads: int) -> None:
     pin(threads)
 
 
-def execute(task: Task, folder: Path, stamp: Stamp, wait: bool) -> Outcome:
-    """Run one task and store its rows, unless another process has it or has done it.
+def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) -> Outcome:
+    """Run one task and store its rows, unless another process has it or has done it, or it is too late.
 
     Parameters
     ----------
@@ -109,6 +125,8 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool) -> Outcome:
     stamp : Stamp
     wait : bool
         Whether to wait for another process that works on it.
+    until : float
+        Seconds since the epoch after which no task begins.
 
     Returns
     -------
@@ -117,16 +135,17 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool) -> Outcome:
     store = _store(folder)
     with store.claim(task, wait) as mine:
         if not mine:
-            return Outcome(task, [], True, 0.0)
-        left = store.missing(task)
-        if left is None:
-            return Outcome(task, [], False, 0.0)
+            return Outcome(task, [], busy=True)
+        if store.finished(task):
+            return Outcome(task, [])
+        if time.time() > until:
+            return Outcome(task, [], late=True)
         if not task.serial:
             _pin_once(stamp.threads)
         with nullcontext() if task.serial else store.clock(alone=False):
-            rows = run(left, _data(left.folder), stamp)
-        store.add(left, rows)
-        return Outcome(task, rows, False, seconds_inside(rows))
+            rows = run(task, _data(task.folder), stamp)
+        store.add(task, rows)
+        return Outcome(task, rows, seconds=seconds_inside(rows))
 
 
 @cache
@@ -188,27 +207,24 @@ def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]
         yield parallel
 
 
-def _order(task: Task) -> tuple[Any, ...]:
-    """Repetition by repetition, so that what a stopped run leaves is balanced; short tasks last, to fill the end."""
-    return task.repeat, -len(task.r_grid), task.dataset, task.reducer, task.config_hash
-
-
 @dataclass
 class _Stage:
-    """What one stage did: tasks, seconds of wall time, seconds of its workers inside trials."""
+    """What one stage did: tasks, seconds of wall time, seconds of its workers inside trials, tasks not begun."""
 
     tasks: int = 0
     wall: float = 0.0
     inside: float = 0.0
+    late: int = 0
 
 
-def _run_stage(store: Store, tasks: Sequence[Task], runner: Runner, env_hash: str, progress: Progress) -> _Stage:
+def _run_stage(
+    store: Store, tasks: Sequence[Task], runner: Runner, stamp: Stamp, until: float, done: Callable[[Outcome], None]
+) -> _Stage:
     """Run some tasks, first those that no other process holds, then whatever of the others is left."""
     stage = _Stage()
-    stamp = Stamp(runner.n_jobs, runner.threads, code_version(), env_hash)
     with Stopwatch() as watch, _backend(runner) as parallel:
         for wait in (False, True):
-            calls = [joblib.delayed(execute)(task, store.folder, stamp, wait) for task in tasks]
+            calls = [joblib.delayed(execute)(task, store.folder, stamp, wait, until) for task in tasks]
             tasks = []
             for outcome in parallel(calls) if calls else ():
                 if outcome.busy:
@@ -216,51 +232,64 @@ def _run_stage(store: Store, tasks: Sequence[Task], runner: Runner, env_hash: st
                     continue
                 stage.tasks += bool(outcome.rows)
                 stage.inside += outcome.seconds
-                progress.advance(outcome.rows)
+                stage.late += outcome.late
+                done(outcome)
     stage.wall = watch.seconds
     return stage
 
 
-def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[str, str]]:
-    """Run what is missing of some tasks, merge the table and return it.
+def run_tasks(
+    left: Sequence[Task], runner: Runner, folder: Path, seconds: Seconds, until: float = math.inf
+) -> tuple[list[dict[str, str]], int]:
+    """Run tasks, merge the table and return it.
 
-    Interrupting it loses at most the tasks in flight; calling it again does the rest. Calls at the same time on the
-    same folder share the work.
+    Interrupting it loses at most the tasks in flight. Calls at the same time on the same folder share the work.
 
     Parameters
     ----------
-    tasks : sequence of Task
+    left : sequence of Task
+        At least one, none of which is done: see `kmdr.store.missing`.
     runner : Runner
     folder : Path
         Of the results.
+    seconds : callable
+        What a task is expected to take, for their order and the time left.
+    until : float
+        Seconds since the epoch after which no task begins.
 
     Returns
     -------
-    list of dict
+    rows : list of dict
         The rows of ``rows.csv``.
+    late : int
+        Tasks that were not begun because the time was over.
     """
     store = _store(folder.resolve())
     env = environment()
     env_hash = short_hash(env)
     store.describe("environments", env_hash, env)
-    for task in {task.config_hash: task for task in tasks}.values():
+    for task in {task.config_hash: task for task in left}.values():
         store.describe("configs", task.config_hash, task.config)
-    left = sorted((rest for rest in map(store.missing, tasks) if rest is not None), key=_order)
-    if not left:
-        return store.merge()
-    serial = [task for task in left if task.serial]
-    beside = [task for task in left if not task.serial]
+    serial = in_order((task for task in left if task.serial), seconds)
+    beside = in_order((task for task in left if not task.serial), seconds)
     alone = Runner("sequential", 1, runner.threads)
     timed, other = _Stage(), _Stage()
-    progress = Progress(len(left))
+    progress = Progress(len(left), sum(wall_seconds(task, seconds, runner.n_jobs) for task in left))
+
+    def done(outcome: Outcome) -> None:
+        progress.advance(outcome.rows, wall_seconds(outcome.task, seconds, runner.n_jobs))
+
+    def stamp(runner: Runner) -> Stamp:
+        return Stamp(runner.n_jobs, runner.threads, code_version(), env_hash)
+
     try:
         if serial:
             progress.stage("timing, one at a time")
             with store.clock(alone=True):
-                timed = _run_stage(store, serial, alone, env_hash, progress)
+                timed = _run_stage(store, serial, alone, stamp(alone), until, done)
         if beside:
             progress.stage(f"{runner.n_jobs} at a time")
-            other = _run_stage(store, beside, runner, env_hash, progress)
+            other = _run_stage(store, beside, runner, stamp(runner), until, done)
     finally:
         progress.close()
         rows = store.merge()
@@ -277,4 +306,4 @@ def run_tasks(tasks: Sequence[Task], runner: Runner, folder: Path) -> list[dict[
             "env_hash": env_hash,
         }
     )
-    return rows
+    return rows, timed.late + other.late

@@ -4,7 +4,8 @@
 
     OUT/tasks/<study>/<dataset>/<reducer>-<config hash>/<repetition>-<hash of the grid>.csv
     OUT/configs/<config hash>.json    OUT/environments/<environment hash>.json
-    OUT/rows.csv                      all of it as one tidy table
+    OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
+    OUT/tasks/.merged                 which state of the task files the table was made of
     OUT/runs.jsonl                    a line a run: when, how long, how much of it outside the trials
     OUT/.lock                         byte 0: the clock; the others: one a task
 
@@ -15,6 +16,7 @@ import csv
 import fcntl
 import io
 import json
+import lzma
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,20 +42,75 @@ def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of one CSV file as text.
+    """Return the rows of one CSV file, compressed by xz or not, as text.
 
     Raises
     ------
     UserError
         When its header is not that of this version.
     """
-    with path.open(encoding="utf-8", newline="") as file:
+    compressed = path.suffix == ".xz"
+    with (lzma.open if compressed else open)(path, "rt", encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise UserError(
                 f"{path} has not the columns of this version of kmdr; move it away or use another out folder"
             )
         return list(reader)
+
+
+def rows_file(folder: Path) -> Path:
+    """Return the table of a folder of results: ``rows.csv`` or ``rows.csv.xz``, the newer where there are both.
+
+    Committed results have the compressed one; a run on top of them makes the other. Where there is neither it is the
+    path of ``rows.csv``.
+    """
+    plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
+    if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
+        return compressed
+    return plain
+
+
+def compress(folder: Path) -> Path:
+    """Write ``rows.csv.xz`` from a folder's ``rows.csv``, unless it holds the same already; return its path.
+
+    The bytes are a function of the table, so that committing the same rows again changes nothing.
+    """
+    content = (folder / "rows.csv").read_bytes()
+    path = folder / "rows.csv.xz"
+    try:
+        same = lzma.decompress(path.read_bytes()) == content
+    except (OSError, lzma.LZMAError):
+        same = False
+    if not same:
+        write_atomically(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    return path
+
+
+def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]]) -> list[Task]:
+    """Return what of some tasks has no finished row yet: each task for those r, without those that have none left.
+
+    A failed row is not finished, so the same command tries it again. Where serial times are asked for, only rows
+    taken with no other worker count.
+
+    Parameters
+    ----------
+    tasks : iterable of Task
+    rows : iterable of mapping
+        The merged table.
+    """
+    done: dict[tuple[str, str, str], dict[int, bool]] = {}
+    for row in rows:
+        if row["status"] == "ok":
+            trial = done.setdefault((row["study"], row["config_hash"], row["repeat"]), {})
+            trial[int(row["r"])] = row["concurrency"] == "1"
+    left = []
+    for task in tasks:
+        alone = done.get((task.study, task.config_hash, str(task.repeat)), {})
+        rest = tuple(r for r in task.r_grid if r not in alone or (task.serial and not alone[r]))
+        if rest:
+            left.append(task.restricted(rest))
+    return left
 
 
 class Store:
@@ -121,19 +178,10 @@ class Store:
         where = self.folder / "tasks" / task.study / task.dataset / f"{task.reducer}-{task.config_hash}"
         return where / f"{task.repeat:04d}-{short_hash([task.r_grid, task.serial])}.csv"
 
-    def missing(self, task: Task) -> Task | None:
-        """Return what of a task has no finished row yet: the task for those r, or None when nothing is missing.
-
-        A failed row is not finished, so the same command tries it again. Where serial times are asked for, only rows
-        taken with no other worker count.
-        """
-        done: set[int] = set()
-        for file in self.path(task).parent.glob(f"{task.repeat:04d}-*.csv"):
-            for row in read_rows(file):
-                if row["status"] == "ok" and (not task.serial or row["concurrency"] == "1"):
-                    done.add(int(row["r"]))
-        rest = tuple(r for r in task.r_grid if r not in done)
-        return task.restricted(rest) if rest else None
+    def finished(self, task: Task) -> bool:
+        """Whether a task, exactly as it is asked for, is done: what another run may have done since the last merge."""
+        path = self.path(task)
+        return path.exists() and all(row["status"] == "ok" for row in read_rows(path))
 
     def add(self, task: Task, rows: list[Row]) -> None:
         """Write the rows of a task that this process has claimed."""
@@ -155,15 +203,22 @@ class Store:
     # -- the table -----------------------------------------------------------------------------------------------
 
     def merge(self) -> list[dict[str, str]]:
-        """Write ``rows.csv``, the tidy table of every task's rows, and return it.
+        """Bring ``rows.csv``, the tidy table of every task's rows, up to date and return it.
 
         Of several rows of one trial the finished, then the serial one is kept. ``objective_ratio`` is F over the
         smallest F seen here for that matrix and k. The order is that of study, dataset, reducer, configuration, r and
-        repetition.
+        repetition. The task files are read only when they, or the table, are not as the last merge left them.
         """
+        table, note = self.folder / "rows.csv", self.folder / "tasks" / ".merged"
         with self._locked(_MERGE, fcntl.LOCK_EX):
+            files = sorted(self.folder.glob("tasks/*/*/*/*.csv"))
+            if not files:
+                return []
+            state = short_hash([_stamp(file) for file in files])  # before reading: a later change will show
+            if table.exists() and _content(note) == _note(state, table):
+                return read_rows(table)
             best: dict[tuple[Any, ...], dict[str, str]] = {}
-            for file in self.folder.glob("tasks/*/*/*/*.csv"):
+            for file in files:
                 for row in read_rows(file):
                     key = (
                         row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]),
@@ -173,9 +228,25 @@ class Store:
                         best[key] = row
             rows = [best[key] for key in sorted(best)]
             _add_ratios(rows)
-            sweep_asides(self.folder / "rows.csv")
-            write_atomically(self.folder / "rows.csv", _to_csv(rows))
+            content = _to_csv(rows)
+            sweep_asides(table)
+            if _content(table) != content:
+                write_atomically(table, content)
+            write_atomically(note, _note(state, table))
         return rows
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _stamp(path: Path) -> tuple[str, int, int, int]:
+    status = path.stat()
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _note(state: str, table: Path) -> bytes:
+    return f"{state} {short_hash(_stamp(table))}\n".encode()
 
 
 def _rank(row: Mapping[str, str]) -> tuple[bool, int]:

@@ -36,8 +36,10 @@ from kmdr.report.summary import (
     quantity_rows,
     read_rows,
     summarise,
+    timed_rows,
     timing_note,
 )
+from kmdr.store import rows_file
 
 DATASET_LABELS: Mapping[str, str] = {
     "synth": "Synth",
@@ -51,7 +53,9 @@ DATASET_LABELS: Mapping[str, str] = {
     "nips": "NIPS",
     "bio": "Bio",
     "sector": "SECTOR",
+    "sector_like": "SECTOR-like",
     "rcv1": "RCV1",
+    "rcv1_like": "RCV1-like",
     "ilsvrc2012": "ILSVRC2012",
 }
 PAPER_QUANTITIES = ("total_seconds", "objective", "accuracy")
@@ -74,7 +78,7 @@ NOT_HAD = "the data could not be had or was not run"
 _CHAR = 0.053  # inches: width of an average character at 7.5 pt
 # What each panel shows, so that the CSV beside a figure is what was drawn and not a second computation.
 _drawn: WeakKeyDictionary[Axes, pd.DataFrame] = WeakKeyDictionary()
-_EMPTY = pd.DataFrame(columns=["quantity", *COLUMNS, "label", "drawn_as", "timing"])
+_EMPTY = pd.DataFrame(columns=["quantity", *COLUMNS, "shown", "shown_count", "label", "drawn_as", "timing"])
 
 
 def dataset_label(name: str, labels: Mapping[str, str] | None = None) -> str:
@@ -109,6 +113,7 @@ def plot_panel(
     letter: str | None = None,
     styles: Mapping[Method, Style] | None = None,
     reason: str = NOT_HAD,
+    paper_repeats: int | None = None,
 ) -> pd.DataFrame:
     """Draw one quantity of one dataset against r: a mean line with markers and a 95 % band for each method.
 
@@ -132,11 +137,15 @@ def plot_panel(
         Look of each (reducer, params); by default `method_styles` of these rows.
     reason : str
         Why there are no rows, if there are none.
+    paper_repeats : int, optional
+        How often the paper repeated its experiment: lines are then means of the first repetitions, as many as this, as
+        the paper would have seen them; bands stay those of all. By default lines are means of all.
 
     Returns
     -------
     DataFrame
-        The numbers drawn.
+        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the line, a mean of
+        `shown_count` repetitions.
     """
     if rows["dataset"].nunique() > 1:
         raise ValueError(f"a panel shows one dataset, not {sorted(rows['dataset'].unique())}")
@@ -148,7 +157,7 @@ def plot_panel(
     timing = timing_note(rows) if is_time(quantity) else ""
     ax.set_ylabel(ylabel)
     _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
-    numbers = summarise(rows, quantity) if len(rows) else pd.DataFrame(columns=COLUMNS)
+    numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else _EMPTY
     if numbers.empty:
         _write(ax, f"{name}: {_why_empty(rows, quantity, reason)}")
         _drawn[ax] = _EMPTY
@@ -174,6 +183,18 @@ def plot_panel(
     return drawn
 
 
+def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
+    """Return the summary of all repetitions, and beside it the mean of those that the line shows."""
+    numbers = summarise(rows, quantity)
+    if paper_repeats is None:
+        return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
+    counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # the time rule is about all of them
+    first = summarise(counted[counted["repeat"] < paper_repeats], quantity)
+    first = first.rename(columns={"mean": "shown", "count": "shown_count"}).drop(columns=["low", "high"])
+    together = numbers.merge(first, how="left", on=COLUMNS[:4])
+    return together.assign(shown_count=together["shown_count"].fillna(0).astype(int))
+
+
 def paper_grid(
     rows: pd.DataFrame,
     datasets: Sequence[str],
@@ -181,6 +202,8 @@ def paper_grid(
     labels: Mapping[str, str] | None = None,
     reasons: Mapping[str, str] | None = None,
     note: str = "",
+    paper_repeats: int | None = None,
+    styles: Mapping[Method, Style] | None = None,
 ) -> Figure:
     """Draw a figure like bzmd15's: a row of panels for each quantity, a column for each dataset.
 
@@ -198,6 +221,10 @@ def paper_grid(
         Why a dataset has no rows, in words; by default `NOT_HAD`.
     note : str
         A sentence to stand first below the figure.
+    paper_repeats : int, optional
+        See `plot_panel`.
+    styles : mapping, optional
+        Look of each (reducer, params), in the order of the legend; by default `method_styles` of these rows.
 
     Returns
     -------
@@ -206,7 +233,7 @@ def paper_grid(
         the notes a reader needs below.
     """
     rows = rows[rows["dataset"].isin(datasets)]
-    styles = method_styles(methods_of(rows))
+    styles = method_styles(methods_of(rows)) if styles is None else styles
     columns = len(datasets)
     width = COLUMN_WIDTH if columns == 1 else TEXT_WIDTH
     with print_style():
@@ -224,6 +251,7 @@ def paper_grid(
                     letter=panel_letter(i * columns + j),
                     styles=styles,
                     reason=(reasons or {}).get(dataset, NOT_HAD),
+                    paper_repeats=paper_repeats,
                 )
                 if j:
                     axes[i, j].set_ylabel("")
@@ -244,12 +272,23 @@ def paper_grid(
     return fig
 
 
+def record(ax: Axes, numbers: pd.DataFrame) -> None:
+    """Register what a panel shows, so that `drawn_numbers` and `save` write it: for panels `plot_panel` does not draw.
+
+    Parameters
+    ----------
+    ax : Axes
+    numbers : DataFrame
+        Exactly the plotted numbers, a line a point or bar; any columns but ``panel``.
+    """
+    _drawn[ax] = numbers
+
+
 def drawn_numbers(fig: Figure) -> pd.DataFrame:
-    """Return the numbers that the panels of a figure show, panel by panel."""
-    parts = [_drawn[ax].assign(panel=i) for i, ax in enumerate(fig.axes) if ax in _drawn and len(_drawn[ax])]
+    """Return the numbers that the panels of a figure show, panel by panel; a column some panels lack is empty there."""
+    parts = [_drawn[ax].assign(panel=panel_letter(i)) for i, ax in enumerate(fig.axes) if len(_drawn.get(ax, _EMPTY))]
     table = pd.concat(parts, ignore_index=True) if parts else _EMPTY.assign(panel=[])
-    table["panel"] = [panel_letter(int(i)) for i in table["panel"]]
-    return table[["panel", *_EMPTY.columns]]
+    return table[["panel", *table.columns.drop("panel")]]
 
 
 def save(fig: Figure, stem: Path) -> list[Path]:
@@ -260,7 +299,7 @@ def save(fig: Figure, stem: Path) -> list[Path]:
     Parameters
     ----------
     fig : Figure
-        From `paper_grid`, or any figure whose panels were drawn by `plot_panel`.
+        From `paper_grid`, or any figure whose panels were drawn by `plot_panel` or told to `record`.
     stem : Path
         Path without extension; missing folders are made.
 
@@ -298,7 +337,7 @@ def figures_for_folder(
     Parameters
     ----------
     folder : Path
-        Holds ``rows.csv``.
+        Holds ``rows.csv`` or ``rows.csv.xz``.
     datasets : mapping of study to sequence of str, optional
         The datasets a study asked for, in order; those without rows get panels that say so. By default the
         datasets in the rows. Datasets in the rows are never left out.
@@ -319,7 +358,7 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_k = _one_k_a_name(read_rows(folder / "rows.csv"), labels)
+    rows, by_k = _one_k_a_name(read_rows(rows_file(folder)), labels)
     written: list[Path] = []
     for study, mine in rows.groupby("study", sort=True):
         asked = list((datasets or {}).get(str(study), ()))
@@ -424,7 +463,7 @@ def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
     r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
     ax.plot(
         r,
-        mean,
+        numbers["shown"].to_numpy(),
         color=style.color,
         marker=style.marker,
         linestyle=style.linestyle,
@@ -446,13 +485,13 @@ def _band_alpha(numbers: pd.DataFrame) -> float:
 
 def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
     one = numbers.iloc[0]
-    ax.axhline(one["mean"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
+    ax.axhline(one["shown"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
     if one["count"] > 1:
         ax.axhspan(one["low"], one["high"], color=style.color, alpha=_band_alpha(numbers), linewidth=0)
     if style.marker and grid and grid[0] <= one["r"] <= grid[-1]:
         face = style.color if style.filled else "white"
         ax.plot(
-            [one["r"]], [one["mean"]], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none"
+            [one["r"]], [one["shown"]], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none"
         )
 
 
@@ -487,11 +526,12 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
 
 
 def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
-    """Range that shows all means, and bands as far as they do not squeeze the means.
+    """Range that shows all lines and means, and bands as far as they do not squeeze them.
 
     With two repetitions t is 12.7 and a band may be ten times as high as everything else.
     """
-    low, high = float(numbers["mean"].min()), float(numbers["mean"].max())
+    means = numbers[["mean", "shown"]].to_numpy()
+    low, high = float(np.nanmin(means)), float(np.nanmax(means))
     room = (high - low) / 2 or abs(high) * 0.05 or 0.05
     bottom = max(low - room, min(low, float(numbers["low"].min()))) if numbers["low"].notna().any() else low
     top = min(high + room, max(high, float(numbers["high"].max()))) if numbers["high"].notna().any() else high
@@ -500,7 +540,8 @@ def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
 
 def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
     """Set the limits; logarithmic for times whose means span more than a decade."""
-    least, most = float(numbers["mean"].min()), float(numbers["mean"].max())
+    means = numbers[["mean", "shown"]].to_numpy()
+    least, most = float(np.nanmin(means)), float(np.nanmax(means))
     if is_time(quantity) and least > 0 and most > 10 * least:
         pad = (most / least) ** 0.05
         ax.set_yscale("log", nonpositive="clip")
@@ -550,6 +591,37 @@ def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style
     return math.ceil(len(looks) / columns)
 
 
+def _span(counts: "pd.Series[int]") -> str:
+    """Return the least and the most of some counts as ``2–5``, or ``5`` where they are the same."""
+    least, most = int(counts.min()), int(counts.max())
+    return f"{least}–{most}" if least < most else str(most)
+
+
+def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
+    """Say what lines and bands are."""
+    least, most = int(numbers["count"].min()), int(numbers["count"].max())
+    several, shown = _span(numbers["count"]), _span(numbers["shown_count"])
+    if shown != several:
+        times = numbers["quantity"].map(is_time)
+        if times.any() and not times.all():
+            several, of_times = _span(numbers.loc[~times, "count"]), _span(numbers.loc[times, "count"])
+            several += f" (times: {of_times})" if of_times != several else ""
+        text = f"Lines: means of the first {shown} repetitions, as many as the paper made"
+        text += f"; bands: 95 % Student-t interval of the mean of all {several}."
+    else:
+        text = f"Means of {several} repetition{'s' if most > 1 else ''}"
+        text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
+    if least == 1 < most:
+        text += " No band: one repetition."
+    if bands_cut:
+        text += " Bands may reach beyond the axes."
+    flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])
+    if flat:
+        names = ", ".join(style.label for style in styles.values() if style.label in flat)
+        text += f" Run at one r only, drawn across: {names}."
+    return text
+
+
 def _notes(
     rows: pd.DataFrame,
     datasets: Sequence[str],
@@ -561,21 +633,7 @@ def _notes(
 ) -> list[str]:
     """Return the sentences below a figure: what the bands are, and everything that the panels do not show."""
     numbers = drawn_numbers(fig)
-    notes: list[str] = []
-    if len(numbers):
-        least, most = int(numbers["count"].min()), int(numbers["count"].max())
-        several = f"{least}–{most}" if least < most else str(most)
-        text = f"Means of {several} repetition{'s' if most > 1 else ''}"
-        text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
-        if least == 1 < most:
-            text += " No band: one repetition."
-        if _any_band_cut(fig):
-            text += " Bands may reach beyond the axes."
-        flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])
-        if flat:
-            names = ", ".join(style.label for style in styles.values() if style.label in flat)
-            text += f" Run at one r only, drawn across: {names}."
-        notes.append(text)
+    notes = [_repetitions_note(numbers, styles, _any_band_cut(fig))] if len(numbers) else []
 
     def of(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""

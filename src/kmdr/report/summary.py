@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """Read a ``rows.csv``; text columns stay text (a reducer named ``None`` or ``nan`` too), empty numbers are NaN.
+    """Read a ``rows.csv``, compressed or not; text stays text (a reducer named ``nan`` too), empty numbers are NaN.
 
     Raises
     ------

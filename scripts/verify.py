@@ -1,0 +1,68 @@
+"""Rerun a random sample of the rows in results/reference and compare: ``verify.py [--rows 40] [--seed S]``."""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+from kmdr.cli import compose
+from kmdr.errors import UserError
+from kmdr.progress import Progress
+from kmdr.provenance import code_version, environment
+from kmdr.store import read_rows, rows_file
+from kmdr.studies.configs import study_names
+from kmdr.text import aligned
+from kmdr.verify import OUTCOMES, Verdict, folders_by_content, sample, verify, version_note
+
+
+def _check(reference: Path, size: int, seed: int) -> list[Verdict]:
+    table = rows_file(reference)
+    if not table.exists():
+        raise UserError(f"there is no {table}; expected the rows of a reference run; 'make reference' makes one")
+    rows = sample(read_rows(table), size, seed)
+    studies = {row["study"] for row in rows} & set(study_names())
+    folders = folders_by_content(e for study in sorted(studies) for e in compose(f"study={study}").experiments)
+    here = environment()
+    progress = Progress(len(rows), float(len(rows)))
+    verdicts = []
+    for row in rows:
+        verdicts.append(verify(row, reference, folders, here))
+        progress.advance([], 1.0)
+    progress.close()
+    return verdicts
+
+
+def main() -> int:
+    """Return 0 when some rows were compared and none is different, 1 otherwise, 2 for a mistake in what was asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--reference", type=Path, default=Path("results/reference"))
+    arguments = parser.parse_args()
+    try:
+        verdicts = _check(arguments.reference, arguments.rows, arguments.seed)
+    except UserError as error:
+        print(f"kmdr: {error}", file=sys.stderr)
+        return 2
+    studies = sorted({verdict.row["study"] for verdict in verdicts})
+    counts = Counter((verdict.row["study"], verdict.outcome) for verdict in verdicts)
+    lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
+    totals = Counter(verdict.outcome for verdict in verdicts)
+    print(*aligned([("study", *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
+    for verdict in verdicts:
+        if verdict.detail:
+            row = verdict.row
+            where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
+            print(f"{verdict.outcome}: {where}, repetition {row['repeat']}: {verdict.detail}")
+    for version in sorted({verdict.row["code_version"] for verdict in verdicts}):
+        print(f"rows of {version}, checked with {code_version()}", version_note(version), sep="; ")
+    print(f"{len(verdicts)} rows drawn with seed {arguments.seed}")
+    compared = len(verdicts) - totals["skipped"]
+    if not compared:
+        print("kmdr: no row could be compared; 'kmdr data status' says which data are missing", file=sys.stderr)
+    return int(totals["different"] > 0 or not compared)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

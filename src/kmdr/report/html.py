@@ -1,0 +1,398 @@
+"""The report: one HTML page that needs nothing beside it, and Markdown for the repository host.
+
+The page holds its style, its script and its figures, so it opens from a disk, prints, and sends no request; without the
+script all its content is there, only sorting, filtering and copying are not. The same `Report` gives the same bytes.
+"""
+
+import base64
+import inspect
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from PIL import Image
+
+from kmdr.files import write_atomically
+from kmdr.report.build import Made, Report
+from kmdr.report.figures import QUANTITY_LABELS, dataset_label
+from kmdr.report.tables import cells, markdown
+from kmdr.studies.catalogue import Paper
+from kmdr.studies.register import describe
+from kmdr.studies.results import reported
+from kmdr.studies.verdicts import LEVEL, Verdict, outcome
+
+# Flat colours and thin lines: more colours are hardly seen and make the page larger.
+_COLOURS = 128
+_DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
+_MOST_LINES = 300
+
+# State: symbol, so that colour is never alone, and class of the style sheet.
+STATES: Mapping[str, tuple[str, str]] = {
+    "rerun": ("✓", "good"),
+    "in part": ("◐", "mixed"),
+    "reproduced": ("✓", "good"),
+    "not reproduced": ("✗", "bad"),
+    "inconclusive": ("?", "mixed"),
+    "not run": ("–", "none"),
+}
+ITEM_STATES = ("rerun", "in part", "not run")
+OUTCOMES = ("reproduced", "not reproduced", "inconclusive", "not run")
+
+
+class Picture(NamedTuple):
+    """A figure as the page holds it: a ``data:`` address and its size in pixels of the page."""
+
+    source: str
+    width: int
+    height: int
+
+
+class Grid(NamedTuple):
+    """A table as text: headings, lines, which columns are numbers, and how many lines are left to the CSV."""
+
+    names: list[str]
+    lines: list[list[str]]
+    numeric: frozenset[int]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table or figure with what the page adds to it.
+
+    Attributes
+    ----------
+    made : Made
+    alt : str
+        What is to be seen, for those who do not see it.
+    picture : Picture or None
+    grid : Grid or None
+        The item itself if it is a table.
+    numbers : Grid or None
+        What a figure shows.
+    compared : Grid or None
+        The numbers that the paper reports for a figure, beside ours.
+    """
+
+    made: Made
+    alt: str
+    picture: Picture | None
+    grid: Grid | None
+    numbers: Grid | None
+    compared: Grid | None
+
+    def file(self, kind: str) -> Path | None:
+        """Return the item's file with an extension, relative to the folder, if there is one."""
+        return next((file for file in self.made.files if file.suffix == f".{kind}"), None)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A paper with its items and verdicts."""
+
+    paper: Paper
+    items: Sequence[Shown]
+    verdicts: Sequence[Verdict]
+
+    def called(self, kind: str) -> list[Shown]:
+        """Return what the paper calls ``Table``, or ``Figure``."""
+        return [shown for shown in self.items if shown.made.item.label.startswith(kind)]
+
+    @property
+    def item_counts(self) -> list[tuple[str, int]]:
+        """How many tables and figures are in each state that occurs."""
+        return _counts((shown.made.state for shown in self.items), ITEM_STATES)
+
+    @property
+    def outcome_counts(self) -> list[tuple[str, int]]:
+        """How many claims have each outcome that occurs."""
+        return _counts((verdict.outcome for verdict in self.verdicts), OUTCOMES)
+
+
+def _counts(found: Iterable[str], states: Sequence[str]) -> list[tuple[str, int]]:
+    every = list(found)
+    return [(state, every.count(state)) for state in states if state in every]
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number with a few significant digits, and a dash for a missing one.
+
+    Examples
+    --------
+    >>> number(-0.012345), number(float("nan")), number(12345.6), number(0.00001)
+    ('−0.0123', '–', '12346', '1e−05')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    shown = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:.{digits}g}"
+    return shown.replace("-", "−")
+
+
+def probability(p: float) -> str:
+    """Return a p-value: three decimals, or below which it lies.
+
+    Examples
+    --------
+    >>> probability(0.0123), probability(1e-9), probability(1.0)
+    ('0.012', '< 0.001', '1.000')
+    """
+    if math.isnan(p):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the largest fitting units.
+
+    Examples
+    --------
+    >>> duration(0.4), duration(75), duration(3720)
+    ('0.4 s', '1 min 15 s', '1 h 2 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""Return the paragraphs of a docstring up to its first numpydoc section, each as one line; list items apart.
+
+    Examples
+    --------
+    >>> paragraphs("One\ntwo.\n\n* a\n  b\n* c\n\nReturns\n-------\nNothing.")
+    ['One two.', '• a b', '• c']
+    """
+    prose = re.split(r"^[^\n]+\n-{3,}$", inspect.cleandoc(text), maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.split(r"\n\s*\n|\n(?=\s*[*-] )", prose)
+    return [re.sub(r"^[*-] ", "• ", " ".join(block.split())) for block in blocks if block.strip()]
+
+
+def code_marked(text: str) -> Markup:
+    """Return text with what is between backticks marked as code."""
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
+
+
+def markdown_escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, also in a table's cell."""
+    return re.sub(r"([\\*_|<>\[\]])", r"\\\1", text.replace("\n", " "))
+
+
+def embedded(png: Path) -> Picture:
+    """Return a PNG as a ``data:`` address, its colours reduced to a palette."""
+    with Image.open(png) as image:
+        small = image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    small.save(buffer, "PNG")
+    source = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return Picture(source, round(small.width / _DOTS_PER_PIXEL), round(small.height / _DOTS_PER_PIXEL))
+
+
+def _grid(frame: pd.DataFrame) -> Grid:
+    """Return a table as text, cut to a length that a page can take."""
+    names = [str(name) for name in frame.columns]
+    numeric = frozenset(i for i, kind in enumerate(frame.dtypes) if pd.api.types.is_numeric_dtype(kind))
+    lines = [
+        [
+            number(float(value), 4) if i in numeric else ("" if pd.isna(value) else str(value))
+            for i, value in enumerate(line)
+        ]
+        for line in frame.head(_MOST_LINES).itertuples(index=False)
+    ]
+    return Grid(names, lines, numeric, max(0, len(frame) - _MOST_LINES))
+
+
+def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
+    """Return the numbers of a figure, where they are curves with a column a curve."""
+    if numbers.empty:
+        return None
+    lines = [name for name in ("panel", "quantity", "dataset", "r") if name in numbers]
+    if {"quantity", "dataset", "reducer", "r", "label", "mean"} <= set(numbers):
+        curves = numbers.dropna(subset=[*lines, "label", "mean"])
+        shared = curves.groupby("label")["reducer"].transform("nunique") > 1
+        curves = curves.assign(
+            label=curves["label"].where(~shared, curves["reducer"] + ", " + curves["label"]),
+            quantity=[QUANTITY_LABELS.get(name, ("", name))[1] for name in curves["quantity"]],
+            dataset=curves["dataset"].map(dataset_label),
+        )
+        if len(curves) and not curves.duplicated([*lines, "label"]).any():
+            wide = curves.pivot_table(index=lines, columns="label", values="mean", sort=False).sort_index()
+            return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
+    return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
+
+
+def compared(made: Made) -> Grid | None:
+    """Return what the paper reports for a figure beside the means of ours.
+
+    None where it reports no number, and where several curves of ours stand beside one of the paper's: the figure's
+    numbers have them all.
+    """
+    try:
+        theirs = reported(made.item.paper)
+    except FileNotFoundError:
+        return None
+    theirs = theirs[(theirs["id"] == made.item.id) & (theirs["method"] != "")]
+    if theirs.empty:
+        return None
+    keys = ["dataset", "reducer", "quantity"]
+    ours: dict[tuple[Any, ...], set[float]] = {}
+    if {*keys, "r", "mean", "drawn_as"} <= set(made.numbers):
+        known = made.numbers[made.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
+        known = known.assign(r=pd.to_numeric(known["r"], errors="coerce"))
+        for *key, r, mean in known[[*keys, "r", "mean"]].itertuples(index=False):
+            # A reported number without r belongs to a method whose result has one.
+            for address in ((*key, r), (*key, None)):
+                ours.setdefault(address, set()).add(float(mean))
+    means = []
+    for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
+        found = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
+        if len(found) > 1:
+            return None
+        means.append(next(iter(found), math.nan))
+    table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=means)
+    table["difference"] = table["ours"] - table["reported"]
+    return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
+
+
+def described(made: Made, paper: Paper) -> str:
+    """Return the alternative text of a figure: its title, and what is drawn of what."""
+    numbers = made.numbers
+    parts = [f"{made.item.label} of {paper.authors} ({paper.venue}): {made.item.title.rstrip('.')}."]
+    if {"quantity", "dataset"} <= set(numbers):
+        names = map(str, numbers["quantity"].dropna().unique())
+        quantities = [QUANTITY_LABELS.get(name, (name, ""))[0].lower() for name in names]
+        data = [dataset_label(str(name)) for name in numbers["dataset"].dropna().unique() if str(name)]
+        parts.append(f"Drawn: {', '.join(quantities)} on {', '.join(data)}")
+        curves = numbers[numbers["drawn_as"] == "curve"] if "drawn_as" in numbers else numbers
+        r = pd.to_numeric(curves.get("r", pd.Series(dtype=float)), errors="coerce")
+        if r.nunique() > 1:
+            parts[-1] += f" for r from {number(r.min())} to {number(r.max())}"
+        if "label" in numbers:
+            parts[-1] += f"; curves: {'; '.join(map(str, numbers['label'].dropna().unique()))}"
+        parts[-1] += "."
+    return " ".join(parts)
+
+
+def _shown(made: Made, folder: Path, paper: Paper) -> Shown:
+    png = next((file for file in made.files if file.suffix == ".png"), None)
+    grid = None
+    if made.table is not None:
+        names, lines = cells(made.table)
+        grid = Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in made.table.formats))
+    is_figure = made.item.kind == "figure"
+    return Shown(
+        made,
+        described(made, paper),
+        embedded(folder / png) if png else None,
+        grid,
+        figure_numbers(made.numbers) if is_figure else None,
+        compared(made) if is_figure else None,
+    )
+
+
+def chapters(report: Report) -> list[Chapter]:
+    """Return the papers, each with its items and verdicts."""
+    return [
+        Chapter(
+            paper,
+            [_shown(made, report.folder, paper) for made in report.items if made.item.paper == paper.name],
+            [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
+        )
+        for paper in report.papers
+    ]
+
+
+def shortfalls(plan: Mapping[str, Any]) -> list[str]:
+    """Return in what a run was less than the full one, a sentence each; empty for a full run."""
+    if plan.get("full", True):
+        return []
+    sentences = []
+    if plan.get("thinned_grid"):
+        sentences.append("Each study ran on a few of its numbers of dimensions r only.")
+    if plan.get("budget_seconds"):
+        sentences.append(f"Repetitions were chosen to fit a budget of {duration(plan['budget_seconds'])}.")
+    studies = plan.get("studies", {})
+    cut = {name: study for name, study in studies.items() if study["repeats_planned"] < study["repeats_full"]}
+    if cut:
+        shares = [study["repeats_planned"] / study["repeats_full"] for study in cut.values()]
+        sentences.append(
+            f"{len(cut)} of {len(studies)} studies have fewer repetitions than they ask for "
+            f"({min(shares):.0%} to {max(shares):.0%} of them)."
+        )
+    left_out = [
+        f"{name} ({', '.join(map(str, study['left_out']))})" for name, study in studies.items() if study["left_out"]
+    ]
+    if left_out:
+        sentences.append(f"Left out: {'; '.join(left_out)}.")
+    if plan.get("tasks_not_begun"):
+        sentences.append(f"{plan['tasks_not_begun']} tasks were not begun when the time was over.")
+    return sentences or ["Not all that the studies ask for was run."]
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("kmdr.report"),
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "probability": probability,
+        "duration": duration,
+        "paragraphs": paragraphs,
+        "code_marked": code_marked,
+        "describe": describe,
+        "md": markdown_escaped,
+        "markdown": markdown,
+        "plain": _plain,
+    }
+    environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": outcome}
+    return environment
+
+
+def write_report(report: Report, made_by: str) -> list[Path]:
+    """Write ``report/index.html`` and ``report/report.md`` into the report's folder.
+
+    Parameters
+    ----------
+    report : Report
+        Its figures lie in its folder.
+    made_by : str
+        Version of the code that makes the page.
+
+    Returns
+    -------
+    list of Path
+        The page and the Markdown.
+    """
+    environment = _environment()
+    content = {
+        "report": report,
+        "chapters": chapters(report),
+        "shortfalls": shortfalls(report.plan),
+        "item_counts": _counts((made.state for made in report.items), ITEM_STATES),
+        "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
+        "made_by": made_by,
+    }
+    written = []
+    for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
+        path = report.folder / "report" / name
+        text = environment.get_template(template).render(content)
+        write_atomically(path, text.encode())
+        written.append(path)
+    return written

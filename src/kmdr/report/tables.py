@@ -1,0 +1,73 @@
+"""Tables as CSV, Markdown and LaTeX."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from kmdr.files import write_atomically
+from kmdr.studies.catalogue import Table
+
+_LATEX = str.maketrans({
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
+    "×": r"$\times$", "ε": r"$\varepsilon$", "γ": r"$\gamma$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$",
+    "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$",
+})  # fmt: skip
+
+
+def cell(value: Any, form: str = "") -> str:
+    """Return a value as a table shows it: numbers by their format, nothing for a missing one."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return format(value, form) if form else str(value)
+
+
+def cells(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the lines of a table, as text."""
+    names = [str(name) for name in table.frame.columns]
+    lines = [
+        [cell(value, table.formats.get(name, "")) for name, value in zip(names, line, strict=True)]
+        for line in table.frame.itertuples(index=False)
+    ]
+    return names, lines
+
+
+def markdown(table: Table) -> str:
+    """Return a table in GitHub's Markdown, numbers to the right."""
+    names, lines = cells(table)
+    rule = ["---:" if name in table.formats else "---" for name in names]
+    escaped = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in [names, rule, *escaped])
+    return text + "\n" + (f"\n{table.note}\n" if table.note else "")
+
+
+def latex(table: Table) -> str:
+    """Return a table for LaTeX's booktabs."""
+    names, lines = cells(table)
+    columns = "".join("r" if name in table.formats else "l" for name in names)
+    body = "\n".join(" & ".join(text.translate(_LATEX) for text in line) + r" \\" for line in lines)
+    head = " & ".join(name.translate(_LATEX) for name in names) + r" \\"
+    note = f"% {table.note}\n" if table.note else ""
+    return (
+        f"{note}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+    )
+
+
+def save_table(table: Table, stem: Path) -> list[Path]:
+    """Write a table as CSV (unrounded), Markdown and LaTeX.
+
+    Parameters
+    ----------
+    table : Table
+    stem : Path
+        Path without extension; missing folders are made.
+    """
+    contents = {
+        "csv": table.frame.to_csv(index=False, lineterminator="\n"), "md": markdown(table), "tex": latex(table),
+    }  # fmt: skip
+    paths = []
+    for kind, content in contents.items():
+        path = stem.with_name(f"{stem.name}.{kind}")
+        write_atomically(path, content.encode())
+        paths.append(path)
+    return paths

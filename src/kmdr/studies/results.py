@@ -1,0 +1,210 @@
+"""A folder of results as items and claims see it: rows, facts, and what is missing."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from kmdr.paths import REPORTED
+from kmdr.report.summary import is_time, ok_rows, quantity_rows, read_rows
+from kmdr.store import rows_file
+
+if TYPE_CHECKING:
+    from kmdr.studies.catalogue import Claim, Item
+
+# In a folder of results: the configurations that each study was last run with.
+ASKED = "asked.json"
+
+
+class NotRunError(Exception):
+    """What an item or a claim needs is not in the folder; the message says what and why."""
+
+
+def reported(paper: str) -> pd.DataFrame:
+    """Return the numbers that a paper reports.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``.
+    """
+    return pd.read_csv(REPORTED / f"{paper}.csv", keep_default_na=False, na_values={"r": [""]})
+
+
+def _json(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content
+
+
+class Results:
+    """Rows, facts and gaps of a folder.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `kmdr.report.summary.read_rows` gives them, failed ones included.
+    facts : Path or None
+        Folder of the facts.
+    missing : mapping
+        Why which datasets could not be had.
+    """
+
+    def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
+        self.all_rows = rows
+        self._facts = facts
+        self.missing = dict(missing or {})
+        self.used: set[int] = set()  # positions of the rows that were handed out
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "Results":
+        """Read a folder.
+
+        Raises
+        ------
+        UserError
+            When it has no rows.
+        """
+        rows, asked = read_rows(rows_file(folder)), _json(folder / ASKED)
+        known = {(study, config) for study, configs in asked.items() for config in configs}
+        keys = zip(rows["study"], rows["config_hash"], strict=True)
+        rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
+        return cls(rows.reset_index(drop=True), folder / "facts", _json(folder / "missing.json"))
+
+    def fresh(self) -> "Results":
+        """Return the same results with nothing handed out yet."""
+        return Results(self.all_rows, self._facts, self.missing)
+
+    def replaced(self, rows: pd.DataFrame) -> "Results":
+        """Return the same facts with other rows."""
+        return Results(rows, self._facts, self.missing)
+
+    @cached_property
+    def _by_study(self) -> Mapping[str, pd.DataFrame]:
+        return {str(name): group for name, group in ok_rows(self.all_rows).groupby("study")}
+
+    def rows(
+        self,
+        studies: str | Sequence[str],
+        *,
+        datasets: Sequence[str] | None = None,
+        reducers: Sequence[str] | None = None,
+        first: int | None = None,
+    ) -> pd.DataFrame:
+        """Return the ok rows of some studies.
+
+        Parameters
+        ----------
+        studies : str or sequence of str
+        datasets, reducers : sequence of str, optional
+            Only these.
+        first : int, optional
+            Only the first repetitions, as many as this.
+
+        Raises
+        ------
+        NotRunError
+            When there are none.
+        """
+        names = [studies] if isinstance(studies, str) else list(studies)
+        parts = [self._by_study[name] for name in names if name in self._by_study]
+        rows = pd.concat(parts) if parts else self.all_rows.iloc[:0]
+        if datasets is not None:
+            rows = rows[rows["dataset"].isin(list(datasets))]
+        if reducers is not None:
+            rows = rows[rows["reducer"].isin(list(reducers))]
+        if first is not None:
+            rows = rows[rows["repeat"] < first]
+        if rows.empty:
+            why = [self.missing[name] for name in datasets or () if name in self.missing]
+            raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
+        self.used |= set(rows.index)
+        return rows
+
+    def fact(self, name: str) -> pd.DataFrame:
+        """Return a fact.
+
+        Raises
+        ------
+        NotRunError
+            When it was not made.
+        """
+        file = self._facts / f"{name}.csv" if self._facts else None
+        if file is None or not file.is_file():
+            raise NotRunError(f"the table {name} was not made, for want of its data")
+        return pd.read_csv(file, keep_default_na=False)
+
+    def gaps(self, reader: "Item | Claim", datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        """Return what an item or a claim would read and is not there, with the reason.
+
+        Parameters
+        ----------
+        reader : Item or Claim
+        datasets : mapping
+            The datasets of each study.
+        """
+        asked = dict.fromkeys(name for study in reader.studies for name in datasets.get(study, ()))
+        lost = [
+            f"{name}: {self.missing[name]}"
+            for name in asked
+            if name in self.missing and (not reader.datasets or name in reader.datasets)
+        ]
+        for name in reader.facts:
+            try:
+                self.fact(name)
+            except NotRunError as reason:
+                lost.append(str(reason))
+        return tuple(lost)
+
+    def wide(
+        self,
+        studies: str | Sequence[str],
+        quantity: str,
+        *,
+        datasets: Sequence[str] | None = None,
+        reducers: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return one quantity with a column for each reducer, so that a line holds trials that started alike.
+
+        Parameters
+        ----------
+        studies : str or sequence of str
+        quantity : str
+            A numeric column of the rows or ``reduction_seconds``; times are those taken alone.
+        datasets, reducers : sequence of str, optional
+            Only these.
+
+        Returns
+        -------
+        DataFrame
+            Index (dataset, r, repeat). A reducer that has one r where others have several (``none``, or rank k) does
+            not depend on r and is repeated at each r. Missing trials are NaN.
+
+        Raises
+        ------
+        NotRunError
+            When there are none.
+        """
+        rows = quantity_rows(self.rows(studies, datasets=datasets, reducers=reducers), quantity)
+        if is_time(quantity):
+            rows = rows[rows["concurrency"] == 1]
+        if rows.empty:
+            raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
+        parts = []
+        for dataset, group in rows.groupby("dataset", sort=True):
+            table = group.pivot_table(index=["r", "repeat"], columns="reducer", values="value", aggfunc="mean")
+            sizes = group.groupby("reducer")["r"].nunique()
+            several = sizes.index[sizes > 1]
+            if len(several):
+                grid = table.loc[table[several].notna().any(axis=1)]
+                for name in sizes.index[sizes == 1]:
+                    once = group[group["reducer"] == name].groupby("repeat")["value"].mean()
+                    grid = grid.assign(**{str(name): once.reindex(grid.index.get_level_values("repeat")).to_numpy()})
+                table = grid
+            else:  # a single r each: pair them all
+                table = table.groupby("repeat").first()
+                table = pd.concat({int(group["r"].min()): table}, names=["r"])
+            parts.append(pd.concat({str(dataset): table}, names=["dataset"]))
+        return pd.concat(parts)

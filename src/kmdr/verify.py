@@ -1,0 +1,201 @@
+"""Rerun a sample of committed rows and compare, to see whether this machine gives the numbers of the repository.
+
+A trial is rebuilt from its row and from the configuration that the row's ``config_hash`` stands for, on the dataset
+whose content has the hash named there; the studies only say where to look for that dataset. Nothing is written.
+
+Rule of comparison
+------------------
+objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
+
+* *exact*: all are the same, to the last bit. Where CPU, BLAS, numpy, scipy and numba are those of the row, nothing
+  else passes.
+* *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9).
+* *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between
+  clusters at equal distance and between starts of equal inertia, and from there Lloyd may go another way.
+* *different*: everything else, and a trial that fails.
+* *skipped*: its dataset cannot be had here with the content that the row names. Never counts as passed.
+"""
+
+import json
+import random
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kmdr import datasets
+from kmdr.datasets import UnavailableError, UnverifiedError, open_prepared
+from kmdr.errors import UserError
+from kmdr.experiment import Experiment
+from kmdr.kmeans import Protocol
+from kmdr.paths import CONF
+from kmdr.task import Row, Stamp, Task, canonical, run
+from kmdr.threads import pinned
+
+OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped")
+COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
+_PACKAGES = ("numpy", "scipy", "numba")
+_NEAR = 1e-6
+_NEAR_AGREEMENT = 1e-9
+_OTHER_PATH = 0.01
+
+
+class Verdict(NamedTuple):
+    """What became of a row: one of `OUTCOMES`, and why where that is not plain."""
+
+    row: Mapping[str, str]
+    outcome: str
+    detail: str
+
+
+def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapping[str, str]]:
+    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        A merged table.
+    size : int
+    seed : int
+
+    Returns
+    -------
+    list of mapping
+        Fewer than ``size`` where there are not so many.
+    """
+    draw = random.Random(seed)
+    studies: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for row in rows:
+        if row["status"] == "ok":
+            studies[row["study"]].append(row)
+    for group in studies.values():
+        draw.shuffle(group)
+    order = sorted(studies)
+    draw.shuffle(order)
+    turns = range(max(map(len, studies.values()), default=0))
+    return [studies[study][turn] for turn in turns for study in order if turn < len(studies[study])][:size]
+
+
+def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment's manifest decides the last bits of a number."""
+    packages = {name: environment["packages"].get(name) for name in _PACKAGES}
+    return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
+
+
+def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
+    """Return the outcome of a rerun, and what differs.
+
+    Parameters
+    ----------
+    row : mapping
+        As read from the table.
+    again : dict
+        As returned by `kmdr.task.run`.
+    same_platform : bool
+        Whether `platform_of` is the same for both.
+
+    Returns
+    -------
+    outcome, detail : str
+    """
+    if again["status"] != "ok":
+        return "different", again["error"]
+    before = {name: float(row[name]) for name in COMPARED if row[name]}
+    after = {name: float(again[name]) for name in COMPARED if name in again}
+    if before == after:
+        return "exact", ""
+    unequal = [name for name in COMPARED if before.get(name) != after.get(name)]
+    detail = ", ".join(f"{name} {row[name] or 'none'} → {again.get(name, 'none')}" for name in unequal)
+    if same_platform or before.keys() != after.keys():
+        return "different", detail
+    shift = abs(after["objective"] - before["objective"])
+    close = all(abs(after[name] - before[name]) <= _NEAR_AGREEMENT for name in before if name != "objective")
+    if close and shift <= _NEAR * abs(before["objective"]):
+        return "within tolerance", detail
+    return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
+
+
+def folders_by_content(experiments: Iterable[Experiment]) -> dict[str, Path]:
+    """Return the prepared folder of each content hash among some experiments' datasets; what cannot be had is left out.
+
+    Parameters
+    ----------
+    experiments : iterable of Experiment
+
+    Returns
+    -------
+    dict
+    """
+    found: dict[str, Path] = {}
+    for name, options in {(e.dataset, canonical(e.options)) for e in experiments}:
+        try:
+            folder = datasets.prepare(name, json.loads(options))
+        except (UnavailableError, UnverifiedError):
+            continue
+        found[open_prepared(folder).data_sha256] = folder
+    return found
+
+
+def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
+    """Return the task of one row: its dataset, reducer, k, r, repetition, seed, protocol and matching."""
+    settings = {**config, "params": canonical(config["params"]), "protocol": Protocol(**config["kmeans"])}
+    del settings["kmeans"]
+    return Task(
+        study=row["study"], folder=str(folder), r_grid=(int(row["r"]),), repeat=int(row["repeat"]), serial=True,
+        **settings,
+    )  # fmt: skip
+
+
+def verify(
+    row: Mapping[str, str], reference: Path, folders: Mapping[str, Path], environment: Mapping[str, Any]
+) -> Verdict:
+    """Rerun the trial of one row.
+
+    Parameters
+    ----------
+    row : mapping
+    reference : Path
+        Folder of results that the row comes from; it is only read.
+    folders : mapping of str to Path
+        Prepared datasets by content hash.
+    environment : mapping
+        Manifest of this environment.
+
+    Returns
+    -------
+    Verdict
+    """
+    if row["data_sha256"] not in folders:
+        name, content = row["dataset"], row["data_sha256"][:12]
+        return Verdict(row, "skipped", f"{name} is not here with content {content}…; 'kmdr data where {name}' helps")
+    task = rebuild(row, _described(reference, "configs", row["config_hash"]), folders[row["data_sha256"]])
+    stamp = Stamp(1, int(row["threads"]), "", "")
+    with pinned(stamp.threads):
+        (again,) = run(task, open_prepared(Path(task.folder)), stamp)
+    theirs = _described(reference, "environments", row["env_hash"])
+    return Verdict(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
+
+
+@cache
+def _described(reference: Path, kind: str, key: str) -> dict[str, Any]:
+    path = reference / kind / f"{key}.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); rows of this folder cannot be rerun without it") from error
+    return content
+
+
+def version_note(version: str) -> str:
+    """Say what is remarkable about the code version of a row: uncommitted changes, or a commit that is not here."""
+    if version.endswith(".dirty"):
+        return "made by code with uncommitted changes"
+    commit = version.rpartition("+g")[2]
+    git = ["git", "-C", str(CONF.parent), "merge-base", "--is-ancestor", commit, "HEAD"]
+    try:
+        known = subprocess.run(git, capture_output=True, check=False).returncode == 0
+    except OSError:
+        known = False
+    return "" if known else "made by a commit that is not part of this checkout's history"

@@ -1,0 +1,167 @@
+"""A report with every state that one can show, made of nothing but names and numbers."""
+
+import math
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from kmdr.report.build import Made, Report
+from kmdr.report.figures import record, save
+from kmdr.report.statistics import Component
+from kmdr.report.tables import save_table
+from kmdr.studies.catalogue import PAPERS, Claim, Item, Table
+from kmdr.studies.register import Change, Flip, OpenPoint
+from kmdr.studies.verdicts import Diagnosis, Verdict
+
+COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
+
+
+def draw(_):
+    """One panel, laid out as `nothing` else.
+
+    * F & P
+    * r < 20
+
+    Parameters
+    ----------
+    _ : Results
+    """
+
+
+def curves(datasets=("synth",), r=(5, 10, 20), methods=("RP", "SVD")):
+    """Numbers as a figure draws them: the mean is a number that no other line has."""
+    lines = [
+        {
+            "quantity": quantity,
+            "dataset": dataset,
+            "reducer": method.lower(),
+            "r": one,
+            "label": method,
+            "drawn_as": "curve",
+        }
+        for quantity in ("objective", "accuracy")
+        for dataset in datasets
+        for one in r
+        for method in methods
+    ]
+    return pd.DataFrame(lines).assign(mean=lambda frame: 0.1 + 0.001 * frame.index)
+
+
+def made_figure(folder, id_, state, title, inches=(7.0, 4.0), **texts):
+    item = Item(id_, "figure", title, ("bzmd15_fig1",), (), (), draw)
+    fig = Figure(figsize=inches, layout="constrained")
+    numbers = curves()
+    ax = fig.add_subplot()
+    for label, group in numbers[numbers["quantity"] == "objective"].groupby("label"):
+        ax.plot(group["r"], group["mean"], label=label)
+    ax.legend()
+    record(ax, numbers)
+    files = tuple(file.relative_to(folder) for file in save(fig, folder / "figures" / id_))
+    return Made(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
+
+
+def made_table(folder, id_):
+    frame = pd.DataFrame(
+        {
+            "dataset": ["nips", "nips"],
+            "method": ["all | words", "r = 5k"],
+            "reported": [0.881, 0.847],
+            "ours": [0.8804, math.nan],
+        }
+    )
+    table = Table(frame, {"reported": ".3f", "ours": ".3f"}, "Best of 30 by F <as in the paper>.")
+    files = tuple(file.relative_to(folder) for file in save_table(table, folder / "tables" / id_))
+    return Made(
+        Item(id_, "table", "P and F of NIPS & Bio", (), (), (), draw), "in part", files, frame, table,
+        ("bio: has to be got by hand",), (), COMMAND,
+    )  # fmt: skip
+
+
+def not_made(id_):
+    item = Item(id_, "figure", "What could not be drawn", (), (), (), draw)
+    return Made(item, "not run", (), pd.DataFrame(), None, ("no rows of lst17_coil20",), (), COMMAND)
+
+
+def component(effect, p_for, p_against, label="F falls by <r>"):
+    return Component(label, effect, effect - 0.1, effect + 0.1, p_for, p_against, 30, "F")
+
+
+def verdicts():
+    def one(id_, outcome, p_for, p_against, effect, diagnoses=()):
+        claim = Claim(id_, f"The sentence of {id_} & more.", "§4 <Table 1>", (), (), (), draw)
+        if outcome == "not run":
+            return Verdict(claim, outcome, "no rows of it", command=COMMAND, gaps=("bio: has to be got by hand",))
+        parts = (component(effect, p_for, p_against), component(effect / 2, p_for / 2, p_against))
+        return Verdict(
+            claim, outcome, f"Explained with {effect}.", parts, p_for, p_against, {"bzmd15_fig1": 120}, "0123456789ab",
+            COMMAND, (), diagnoses,
+        )  # fmt: skip
+
+    flipped = Diagnosis("flip_rank", "SVD by <r> columns", "not reproduced", "reproduced", "It falls by 2 % then.")
+    return [
+        one("bmd09-1", "reproduced", 1e-6, 1.0, 0.5),
+        one("bmd09-2", "not run", math.nan, math.nan, math.nan),
+        one("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,)),
+        one("bzmd15-2", "inconclusive", 0.2, 0.7, 0.03125),
+        one("lst17-1", "reproduced", 0.01, 1.0, 12.0),
+        one("lf20-1", "reproduced", 0.02, 1.0, 1.5),
+        one("lf20-10", "inconclusive", 0.3, 0.5, 0.7),
+    ]
+
+
+def make_report(folder, plan=None):
+    long = "A title that goes on: objective, accuracy and running time against the number of dimensions on two datasets"
+    flip = Flip("flip_rank", "The top r singular vectors", "rank", ("bzmd15_fig1",), ("bzmd15-1", "bzmd15-2"))
+    diagnoses = {
+        "bzmd15-1": Diagnosis("flip_rank", "r columns", "not reproduced", "reproduced", "It falls."),
+        "bzmd15-2": Diagnosis("flip_rank", "r columns", "inconclusive", "inconclusive", "It does not."),
+    }
+    register = [
+        (
+            OpenPoint("rank", "What does SVD mean against r?", "bzmd15", "rank `k`", "rank r"),
+            [
+                Change(flip, component(-0.02, 0.9, 0.01), component(0.5, 1.0, 0.0)._replace(unit="P"), diagnoses),
+                Change(flip, None, None, {}, "no rows of flip_rank"),
+            ],
+            "",
+        ),
+        (OpenPoint("drawing", "Is the time of R counted?", "lf20", "yes", "no"), [], "Drawing R is 40 % of it."),
+        (OpenPoint("size", "Which size?", "lst17", "32×32", "128×128"), [], ""),
+    ]
+    studies = [
+        {
+            "name": name, "title": f"Study {name}", "datasets": ["synth", "usps"],
+            "reducers": ["none", "svd"], "repetitions": repetitions, "rows": rows,
+            "failed": failed, "seconds": seconds, "command": f"kmdr study={name}",
+        }
+        for name, repetitions, rows, failed, seconds in (
+            ("bzmd15_fig1", 30, 900, 1, 75.0), ("flip_rank", 10, 80, 0, 9.5), ("lst17_rcv1", 0, 0, 0, 0.0),
+        )
+    ]  # fmt: skip
+    manifest = {"cpu": "A <CPU>", "cores": 2, "packages": {"numpy": "2.4"}, "blas": [{"internal_api": "openblas"}]}
+    items = [
+        made_table(folder, "bmd09_table1"),
+        made_figure(folder, "bmd09_fig1", "rerun", 'Leverage scores "of words" <NIPS>', (3.4, 6.0)),
+        made_figure(
+            folder, "bzmd15_fig1", "in part", long, gaps=("coil20: not found",), stand_ins=("light: made from pie",)
+        ),
+        not_made("lst17_fig1"),
+        made_figure(folder, "lf20_fig10", "rerun", "A histogram"),
+    ]
+    return Report(
+        folder, list(PAPERS.values()), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
+        studies, {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
+    )  # fmt: skip
+
+
+THINNED = {
+    "budget_seconds": 600,
+    "full": False,
+    "thinned_grid": True,
+    "tasks_not_begun": 3,
+    "studies": {
+        "bzmd15_fig1": {"repeats_full": 30, "repeats_planned": 6, "left_out": []},
+        "lst17_rcv1": {"repeats_full": 5, "repeats_planned": 2, "left_out": ["sparsified on rcv1"]},
+        "lf20_orl": {"repeats_full": 30, "repeats_planned": 30, "left_out": []},
+    },
+}

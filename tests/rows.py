@@ -1,0 +1,84 @@
+"""Made-up rows: trials whose numbers are simple functions of r and the repetition, to test what is made of rows."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from kmdr.studies.results import Results
+from kmdr.task import COLUMNS
+
+Value = float | Callable[[int, int], float]
+
+
+def make_rows(
+    study: str,
+    dataset: str,
+    reducer: str,
+    r: int | Iterable[int] = 10,
+    repeats: int = 5,
+    *,
+    objective: Value = 0.5,
+    accuracy: Value = 0.5,
+    seconds: Value = 0.1,
+    **changes: object,
+) -> pd.DataFrame:
+    """Return the rows of one reducer on one dataset.
+
+    Parameters
+    ----------
+    study, dataset, reducer : str
+    r : int or iterable of int
+    repeats : int
+        Repetitions 0, 1, ….
+    objective, accuracy, seconds : float or callable
+        A number, or a function of (r, repeat). The total time is ``seconds``: a tenth of it to prepare, two to reduce
+        and seven to cluster.
+    **changes
+        Other columns with one value each, e.g. ``params`` or ``concurrency``.
+    """
+
+    def at(value: Value, size: int, repeat: int) -> float:
+        return float(value(size, repeat) if callable(value) else value)
+
+    fixed: dict[str, object] = {
+        "study": study, "dataset": dataset, "reducer": reducer, "params": "{}", "n": 100, "d": 200, "nnz": 20000,
+        "k": 5, "seed": 0, "objective_ratio": 1.0, "nmi": 0.5, "ari": 0.5, "score_seconds": 0.01, "n_iter": 10,
+        "n_init_failed": 0, "status": "ok", "error": "", "concurrency": 1, "threads": 1, "stand_in": "",
+        "config_hash": f"{study}-{dataset}-{reducer}", "data_sha256": f"sha-{dataset}", "code_version": "v",
+        "env_hash": "e",
+    }  # fmt: skip
+    lines = []
+    for size in [r] if isinstance(r, int) else r:
+        for repeat in range(repeats):
+            total = at(seconds, size, repeat)
+            lines.append(
+                fixed
+                | {
+                    "r": size,
+                    "repeat": repeat,
+                    "objective": at(objective, size, repeat),
+                    "accuracy": at(accuracy, size, repeat),
+                    "prepare_seconds": 0.1 * total,
+                    "reduce_seconds": 0.2 * total,
+                    "cluster_seconds": 0.7 * total,
+                    "total_seconds": total,
+                }
+                | changes
+            )
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def make_results(
+    rows: Iterable[pd.DataFrame],
+    folder: Path | None = None,
+    facts: Mapping[str, pd.DataFrame] | None = None,
+    missing: Mapping[str, str] | None = None,
+) -> Results:
+    """Return results that hold some rows and, written to ``folder/facts``, some facts."""
+    if facts:
+        assert folder is not None
+        (folder / "facts").mkdir(exist_ok=True)
+        for name, table in facts.items():
+            table.to_csv(folder / "facts" / f"{name}.csv", index=False)
+    return Results(pd.concat(list(rows), ignore_index=True), folder / "facts" if folder else None, missing)

@@ -1,0 +1,222 @@
+"""The report in a real browser: what only a browser can tell of it."""
+
+import base64
+
+import pytest
+
+from browser import MISSING, chromium
+from kmdr.report.html import write_report
+from reports import THINNED, make_report
+
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+TAB, ENTER = "\ue004", "\ue007"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return make_report(tmp_path_factory.mktemp("run"), THINNED)
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return write_report(report, "0.1.0+gtest")[0]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def browser(session, page):
+    """The page, freshly opened on a wide screen; its end must find the console empty."""
+    session.size(1100)
+    session.media()
+    session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+    session.open(page)
+    yield session
+    assert session.console() == []
+
+
+def column(browser, table, index):
+    script = """
+    return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => row.checkVisibility())
+      .map((row) => row.cells[arguments[1]].textContent.trim());
+    """
+    return browser.run(script, table, index)
+
+
+def choose(browser, name, value):
+    script = """
+    const field = document.querySelector(`#claim-filter [name=${arguments[0]}]`);
+    field.value = arguments[1];
+    field.dispatchEvent(new Event("input", {bubbles: true}));
+    return document.getElementById("claim-count").textContent;
+    """
+    return browser.run(script, name, value)
+
+
+def test_every_figure_loads(browser, report):
+    sizes = browser.run("return [...document.images].map((image) => [image.complete, image.naturalWidth])")
+    assert len(sizes) == sum(made.item.kind == "figure" and made.state != "not run" for made in report.items)
+    assert all(complete and width > 100 for complete, width in sizes)
+
+
+def test_no_request_leaves_the_page(session, page):
+    session.requested()
+    session.open(page)
+    for control in ("summary", "th button", "button.copy"):
+        session.run(f"for (const one of document.querySelectorAll('{control}')) one.click()")
+    requests = session.requested()
+    assert page.as_uri() in requests
+    assert all(address == page.as_uri() or address.startswith("data:") for address in requests)
+    assert session.run("return window.violations") == []
+    assert session.run("return performance.getEntriesByType('resource').map((one) => one.name)") == []
+
+
+def test_the_policy_refuses_what_would_leave_the_page(session, page):
+    session.open(page)
+    address = "http://127.0.0.1:9/x.png"
+    session.run("new Image().src = arguments[0]", address)
+    assert session.run("return new Promise((done) => setTimeout(() => done(window.violations), 200))") == [address]
+    session.console()
+
+
+def test_filters_choose_rows_and_say_how_many(browser, report):
+    ids = [verdict.claim.id for verdict in report.verdicts]
+    assert column(browser, "claims-table", 0) == ids
+    assert choose(browser, "paper", "lf20") == f"2 of {len(ids)} claims"
+    assert column(browser, "claims-table", 0) == ["lf20-1", "lf20-10"]
+    choose(browser, "verdict", "inconclusive")
+    assert column(browser, "claims-table", 0) == ["lf20-10"]
+    choose(browser, "paper", "")
+    assert column(browser, "claims-table", 0) == ["bzmd15-2", "lf20-10"]
+    assert choose(browser, "text", "MORE bzmd15-2").startswith("1 of")
+    assert choose(browser, "text", "no such word").startswith("0 of")
+    choose(browser, "text", "")
+    choose(browser, "verdict", "")
+    assert column(browser, "claims-table", 0) == ids
+
+
+@pytest.mark.parametrize(
+    ("table", "heading", "expected"),
+    [
+        # Effects 0.5, –, −0.25, 0.03125, 12, 1.5, 0.7: by value, not by letter, and what is missing comes last.
+        ("claims-table", "Effect", ["bzmd15-1", "bzmd15-2", "bmd09-1", "lf20-10", "lf20-1", "lst17-1", "bmd09-2"]),
+        ("claims-table", "p for", ["bmd09-1", "lst17-1", "lf20-1", "bzmd15-2", "lf20-10", "bzmd15-1", "bmd09-2"]),
+        ("studies-table", "Time", ["lst17_rcv1", "flip_rank", "bzmd15_fig1"]),
+        ("studies-table", "Study", ["bzmd15_fig1", "flip_rank", "lst17_rcv1"]),
+    ],
+)
+def test_sorting_orders_rows_both_ways_and_says_so(browser, table, heading, expected):
+    click = """
+    const heads = [...document.querySelectorAll(`#${arguments[0]} th`)];
+    heads.find((one) => one.textContent === arguments[1]).querySelector("button").click();
+    return heads.map((one) => one.getAttribute("aria-sort")).filter(Boolean);
+    """
+    assert browser.run(click, table, heading) == ["ascending"]
+    assert column(browser, table, 0) == expected
+    assert browser.run(click, table, heading) == ["descending"]
+    missing = [name for name in expected if name == "bmd09-2"]
+    assert column(browser, table, 0) == [name for name in expected[::-1] if name not in missing] + missing
+
+
+def test_a_filter_outlives_sorting(browser):
+    choose(browser, "paper", "bzmd15")
+    browser.run("document.querySelector('#claims-table th:nth-child(4) button').click()")
+    assert column(browser, "claims-table", 0) == ["bzmd15-1", "bzmd15-2"]
+
+
+def test_commands_are_copied_or_selected(browser):
+    script = """
+    const button = document.querySelector("button.copy");
+    button.click();
+    const told = () => [button.textContent, document.getElementById("status").textContent];
+    return new Promise((done) => setTimeout(() => done(told()), 200));
+    """
+    shown, told = browser.run(script)
+    assert shown == told
+    assert shown in ("Copied", "Selected")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1440])
+def test_the_page_is_as_wide_as_the_screen(browser, width):
+    browser.size(width)
+    script = """
+    for (const one of document.querySelectorAll("details")) one.open = true;
+    const wide = [...document.body.querySelectorAll("*")].filter((one) =>
+      one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".box, nav ul, .skip, .hidden-text"));
+    return [document.documentElement.scrollWidth, innerWidth, wide.map((one) => one.outerHTML.slice(0, 80))];
+    """
+    content, screen, wide = browser.run(script)
+    assert screen == width
+    assert content <= screen
+    assert wide == []
+
+
+def test_dark_and_light_follow_the_reader_and_figures_stay_on_white(browser):
+    script = """
+    const of = (selector) => getComputedStyle(document.querySelector(selector)).backgroundColor;
+    return [of("body"), of("figure .box")];
+    """
+    browser.media(prefers_color_scheme="light")
+    assert browser.run(script) == ["rgb(255, 255, 255)"] * 2
+    browser.media(prefers_color_scheme="dark")
+    body, figure = browser.run(script)
+    assert max(int(channel) for channel in body[4:-1].split(",")) < 64
+    assert figure == "rgb(255, 255, 255)"
+
+
+def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visible_focus(browser):
+    browser.run("""
+        window.seen = [];
+        addEventListener("focusin", ({target}) => seen.push([
+          target.name || target.textContent.trim(), [...document.querySelectorAll("*")].indexOf(target),
+          getComputedStyle(target).outlineStyle]));
+    """)
+    controls = browser.run("""
+        return [...document.querySelectorAll("a, button, select, input, summary, [tabindex]")]
+          .filter((one) => one.checkVisibility() && !one.closest("details:not([open]) > :not(summary)")).length;
+    """)
+    browser.press(*[TAB] * controls)
+    seen = browser.run("return seen")
+    assert len(seen) == controls
+    assert seen[0][0] == "Skip to the content"
+    assert {"paper", "verdict", "text", "Effect", "p for", "Study", "Time", "Copy"} <= {name for name, *_ in seen}
+    places = [place for _, place, _ in seen]
+    assert places == sorted(places)
+    assert all(outline != "none" for *_, outline in seen)
+
+
+def test_a_heading_sorts_by_the_keyboard(browser):
+    browser.run("document.querySelector('#studies-table th:nth-child(4) button').focus()")
+    browser.press(ENTER)
+    assert column(browser, "studies-table", 3) == ["0", "80", "900"]
+
+
+def test_without_script_all_content_is_there_and_no_dead_control(session, page, report):
+    session.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    session.open(page)
+    tree = session.devtools("DOM.getDocument", depth=-1)["root"]["nodeId"]
+
+    def count(selector):
+        return len(session.devtools("DOM.querySelectorAll", nodeId=tree, selector=selector)["nodeIds"])
+
+    assert count("#claims-table tbody tr") == len(report.verdicts)
+    assert count("form:not([hidden])") == 0
+    assert count("button") == 0
+    session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_paper_gets_the_content_of_closed_details_but_not_the_controls(browser):
+    assert len(base64.b64decode(browser.devtools("Page.printToPDF")["data"])) > 10_000
+    assert browser.run("return document.querySelectorAll('details[open]').length") == 0  # closed again
+    browser.media("print")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    shown = browser.run("""
+        return ["details:not(.bulk) p", "details.bulk", "nav", "form", "button.copy"].map((selector) =>
+          [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility()).length);
+    """)
+    assert shown[0] > 5
+    assert shown[1:] == [0, 0, 0, 0]

@@ -1,0 +1,388 @@
+import base64
+import dataclasses
+import doctest
+import math
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+from PIL import Image, ImageChops
+
+from kmdr.report import html
+from kmdr.report.build import Made
+from kmdr.report.html import (
+    OUTCOMES,
+    STATES,
+    compared,
+    embedded,
+    figure_numbers,
+    markdown_escaped,
+    shortfalls,
+    write_report,
+)
+from kmdr.studies.catalogue import PAPERS, claims, items
+from kmdr.studies.verdicts import Verdict
+from reports import THINNED, curves, made_figure, make_report
+
+VOID = {"meta", "link", "img", "br", "input"}
+# What the four papers have, counted in them.
+_FIGURES = {"bmd09": 1, "bzmd15": 3, "lst17": 3, "lf20": 10}
+_TABLES = {"bmd09": 1, "bzmd15": 1, "lst17": 1, "lf20": 2}
+_CLAIMS = {"bmd09": 4, "bzmd15": 7, "lst17": 6, "lf20": 7}
+EVERY_ITEM = [f"{paper}_fig{i + 1}" for paper, n in _FIGURES.items() for i in range(n)] + [
+    f"{paper}_table{i + 1}" for paper, n in _TABLES.items() for i in range(n)
+]
+EVERY_CLAIM = [f"{paper}-{i + 1}" for paper, n in _CLAIMS.items() for i in range(n)]
+PAPERS_URLS = {paper.url for paper in PAPERS.values() if paper.url}
+
+
+class Page(HTMLParser):
+    """The elements of a page, with their attributes and the text in them; complains of tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self._open = [], []
+        self.feed(text)
+        self.close()
+        assert not self._open, f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), f"{tag} repeats an attribute"
+        element = {"tag": tag, "text": "", "in": [one["tag"] for one in self._open], **dict(attributes)}
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self._open:
+            element["text"] += data
+
+    def all(self, *tags, **attributes):
+        return [
+            one
+            for one in self.elements
+            if one["tag"] in tags and all(value in one.get(name, "").split() for name, value in attributes.items())
+        ]
+
+    def inside(self, start, tag):
+        """The elements of a tag from an element on, up to the next of the element's own kind."""
+        at = self.elements.index(start)
+        rest = self.elements[at + 1 :]
+        end = next((i for i, one in enumerate(rest) if one["tag"] == start["tag"]), len(rest))
+        return [one for one in rest[:end] if one["tag"] == tag]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    return make_report(folder, THINNED)
+
+
+@pytest.fixture(scope="module")
+def source(report):
+    page, _ = write_report(report, "0.1.0+gtest")
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(source):
+    return Page(source)
+
+
+@pytest.fixture(scope="module")
+def text(report, source):
+    return (report.folder / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def ids_of(report):
+    return [made.item.id for made in report.items] + [verdict.claim.id for verdict in report.verdicts]
+
+
+def test_the_same_report_gives_the_same_bytes_and_both_files(report, source):
+    before = source.encode()
+    written = write_report(report, "0.1.0+gtest")
+    assert written == [report.folder / "report" / "index.html", report.folder / "report" / "report.md"]
+    assert written[0].read_bytes() == before
+
+
+def test_every_id_occurs_once_and_every_inner_link_and_label_has_its_target(page):
+    ids = [one["id"] for one in page.elements if "id" in one]
+    assert len(ids) == len(set(ids))
+    targets = [one["href"][1:] for one in page.all("a") if one["href"].startswith("#")]
+    assert targets
+    assert set(targets) <= set(ids)
+    assert {one["aria-labelledby"] for one in page.elements if "aria-labelledby" in one} <= set(ids)
+
+
+def test_scorecard_links_every_item_and_claim_with_its_state_in_words_and_symbol(page, report):
+    table = page.all("table", **{"class": "scorecard"})[0]
+    badges = {one["href"][1:]: one for one in page.inside(table, "a") if "badge" in one.get("class", "")}
+    states = {made.item.id: made.state for made in report.items}
+    states |= {verdict.claim.id: verdict.outcome for verdict in report.verdicts}
+    assert list(badges) == list(dict.fromkeys(badges))
+    assert set(badges) == set(states)
+    for id_, state in states.items():
+        symbol, kind = STATES[state]
+        assert symbol in badges[id_]["text"]
+        assert badges[id_]["text"].endswith(state)
+        assert kind in badges[id_]["class"].split()
+    assert "2 rerun, 2 in part, 1 not run" in " ".join(page.all("main")[0]["text"].split())
+
+
+def test_no_two_states_of_a_kind_share_a_symbol():
+    for states in (OUTCOMES, html.ITEM_STATES):
+        assert len({STATES[state][0] for state in states}) == len(states)
+
+
+def test_figures_are_in_the_page_with_alternative_texts(page, report):
+    images = page.all("img")
+    assert len(images) == sum(made.item.kind == "figure" and made.state != "not run" for made in report.items)
+    for image in images:
+        assert image["src"].startswith("data:image/png;base64,")
+        assert len(image["alt"]) > 30
+    first = next(made for made in report.items if made.item.id == "bmd09_fig1")
+    assert any(first.item.title in image["alt"] and "r from 5 to 20" in image["alt"] for image in images)
+
+
+def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page, source, folder):
+    for one in page.elements:
+        assert not one.get("src", "data:").startswith(("http", "//", "file"))
+        assert not any(name.startswith("on") for name in one)  # no handlers in attributes
+    for one in page.all("link"):
+        assert one["href"] == "data:,"
+    outward = {one["href"] for one in page.all("a") if not one["href"].startswith("#")}
+    assert {href for href in outward if href.startswith("http")} == PAPERS_URLS
+    for href in outward - PAPERS_URLS:
+        assert (folder / "report" / href).resolve().is_file(), href
+    assert not re.search(r"@import|url\(", source)
+    policy = page.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
+    assert "default-src 'none'" in policy
+    assert not re.search(r"https?:|\*", policy)
+
+
+def test_headings_are_in_order_and_the_language_is_given(page):
+    levels = [int(one["tag"][1]) for one in page.elements if re.fullmatch("h[1-6]", one["tag"])]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert page.all("html")[0]["lang"].startswith("en")
+    assert page.all("a")[0]["href"] == "#content"
+
+
+def test_every_field_has_a_label_and_every_scrolled_box_a_name(page):
+    for field in page.all("select", "input"):
+        assert "label" in field["in"]
+    boxes = page.all("div", **{"class": "box"})
+    assert boxes
+    for box in boxes:
+        assert box["tabindex"] == "0"
+        assert box["aria-label"]
+    # Without the script nothing is shown that needs it.
+    assert "hidden" in page.all("form")[0]
+    assert not page.all("button")
+
+
+def test_texts_are_escaped(source, report):
+    assert "Leverage scores &#34;of words&#34; &lt;NIPS&gt;" in source
+    assert "<NIPS>" not in source
+    assert "<as in the paper>" not in source
+
+
+def test_a_claim_shows_its_evidence(page, report):
+    verdict = next(verdict for verdict in report.verdicts if verdict.outcome == "not reproduced")
+    shown = " ".join(next(one for one in page.all("article") if one["id"] == verdict.claim.id)["text"].split())
+    for expected in (
+        verdict.claim.sentence, verdict.claim.where, verdict.sentence, verdict.rows_digest, verdict.command,
+        "−0.25 [−0.35, −0.15] F", "0.004 against it", "120 of bzmd15_fig1", "One panel, laid out as nothing else.",
+        "SVD by <r> columns (flip_rank): ✗ not reproduced → ✓ reproduced It falls by 2 % then.",
+    ):  # fmt: skip
+        assert expected in shown, expected
+    assert "Parameters" not in shown
+
+
+def test_the_claims_table_has_a_line_a_claim_with_what_sorts_and_filters_it(page, report):
+    table = page.all("table", id="claims-table")[0]
+    lines = [one for one in page.inside(table, "tr") if "data-verdict" in one]
+    assert [(line["data-paper"], line["data-verdict"]) for line in lines] == [
+        (verdict.claim.paper, verdict.outcome) for verdict in report.verdicts
+    ]
+    options = [one["text"] for one in page.all("option")]
+    assert set(OUTCOMES) | set(PAPERS) <= set(options)
+
+
+def test_open_points_show_changes_and_the_verdicts_that_move(page):
+    shown = " ".join(next(one for one in page.all("article") if one.get("id") == "open-rank")["text"].split())
+    assert "-2.0% [-12.0%, +8.0%]" in shown
+    assert "+0.500 [+0.400, +0.600]" in shown
+    assert "bzmd15-1: ✗ not reproduced → ✓ reproduced" in shown
+    assert "Unchanged: bzmd15-2 (inconclusive)" in shown
+    assert "not run: no rows of flip_rank" in shown
+
+
+def test_a_run_that_is_not_full_says_so_at_the_top(page, report, folder, tmp_path):
+    banner = " ".join(page.all("div", **{"class": "banner"})[0]["text"].split())
+    for expected in ("Not the full run", "few of its numbers", "10 min", "2 of 3 studies", "20% to 40%", "sparsified"):
+        assert expected in banner
+    assert shortfalls({}) == shortfalls({**THINNED, "full": True}) == []
+    full = make_report(tmp_path)
+    page_path, markdown_path = write_report(full, "0.1.0")
+    assert not Page(page_path.read_text(encoding="utf-8")).all("div", **{"class": "banner"})
+    assert "Not the full run" not in markdown_path.read_text(encoding="utf-8")
+
+
+def test_an_empty_report_is_a_page_too(tmp_path, report):
+    empty = dataclasses.replace(
+        report, folder=tmp_path, items=[], verdicts=[], register=[], environments={}, code_versions={}, studies=[],
+        missing={}, plan={},
+    )  # fmt: skip
+    Page(write_report(empty, "0.1.0")[0].read_text(encoding="utf-8"))
+
+
+def test_every_table_figure_and_claim_of_the_catalogue_appears(tmp_path, report):
+    every = dataclasses.replace(
+        report,
+        folder=tmp_path,
+        items=[Made(item, "not run", (), pd.DataFrame(), None, ("no rows",), (), "kmdr") for item in items()],
+        verdicts=[Verdict(claim, "not run", "no rows") for claim in claims()],
+    )
+    page_path, markdown_path = write_report(every, "0.1.0")
+    page, text = Page(page_path.read_text(encoding="utf-8")), markdown_path.read_text(encoding="utf-8")
+    card = page.all("table", **{"class": "scorecard"})[0]
+    linked = {one["href"][1:] for one in page.inside(card, "a")}
+    for id_ in EVERY_ITEM + EVERY_CLAIM:
+        assert id_ in linked
+        assert [one["tag"] for one in page.elements if one.get("id") == id_] == ["article"]
+        assert f"](#{id_})" in text
+
+
+def colours(css, dark):
+    blocks = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
+    values = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[0]))
+    return values | (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[1])) if dark else {})
+
+
+def luminance(colour):
+    """Relative luminance of WCAG 2.2."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_contrasts_with_what_is_behind_it_in_both_themes(source, dark):
+    palette = colours(source, dark)
+    pairs = [(front, back) for front in ("ink", "muted", "link") for back in ("paper", "card")]
+    pairs += [(kind, f"{kind}-paper") for kind in {kind for _, kind in STATES.values()}]
+    assert {name for pair in pairs for name in pair} | {"line"} == set(palette)
+    for front, back in pairs:
+        light, dim = sorted((luminance(palette[front]), luminance(palette[back])), reverse=True)
+        assert (light + 0.05) / (dim + 0.05) >= 4.5, (front, back)
+
+
+def test_the_embedded_picture_is_small_and_looks_like_the_file(folder, report):
+    png = folder / "figures" / "bzmd15_fig1.png"
+    picture = embedded(png)
+    data = base64.b64decode(picture.source.partition(",")[2])
+    assert len(data) < png.stat().st_size
+    copy = folder / "copy.png"
+    copy.write_bytes(data)
+    with Image.open(png) as original, Image.open(copy) as small:
+        assert picture.width / picture.height == pytest.approx(original.width / original.height, rel=0.01)
+        assert picture.width <= original.width == small.width
+        difference = ImageChops.difference(original.convert("RGB"), small.convert("RGB"))
+        counts = difference.convert("L").histogram()
+    assert sum(counts[17:]) < 0.001 * sum(counts)
+
+
+def test_numbers_of_curves_have_a_column_a_method():
+    numbers = curves()
+    grid = figure_numbers(numbers)
+    assert grid.names == ["quantity", "dataset", "r", "RP", "SVD"]
+    assert len(grid.lines) == len(numbers) // 2
+    names = {"normalised objective F": "objective", "accuracy P": "accuracy"}
+    for quantity, dataset, r, *means in grid.lines:
+        chosen = numbers[
+            (numbers["quantity"] == names[quantity])
+            & (numbers["dataset"] == dataset.lower())
+            & (numbers["r"] == int(r))
+        ].set_index("label")["mean"]
+        assert [float(mean) for mean in means] == pytest.approx([chosen["RP"], chosen["SVD"]], abs=5e-5)
+
+
+def test_curves_of_one_name_keep_apart_by_their_method():
+    numbers = curves().assign(label="reported")
+    assert figure_numbers(numbers).names == ["quantity", "dataset", "r", "rp, reported", "svd, reported"]
+
+
+def test_other_numbers_are_shown_as_they_are_and_cut_where_they_are_many():
+    many = pd.DataFrame({"word": [f"w{i}" for i in range(5000)], "score": range(5000), "empty": [math.nan] * 5000})
+    grid = figure_numbers(many)
+    assert grid.names == ["word", "score"]
+    assert grid.left_out == 5000 - len(grid.lines)
+    assert 100 <= len(grid.lines) <= 1000
+    assert figure_numbers(pd.DataFrame()) is None
+
+
+def test_reported_numbers_stand_beside_the_means_that_they_speak_of(folder, monkeypatch):
+    made = made_figure(folder, "bzmd15_fig2", "rerun", "Compared")
+    theirs = pd.DataFrame(
+        [
+            ("bzmd15_fig2", "synth", "rp", 10.0, "objective", 0.2, 0.05, "Figure 2"),
+            ("bzmd15_fig2", "synth", "rp", 15.0, "objective", 0.3, 0.05, "Figure 2"),
+            ("bzmd15_fig3", "synth", "rp", 10.0, "objective", 0.9, 0.05, "Figure 3"),
+        ],
+        columns=["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"],
+    )
+    monkeypatch.setattr(html, "reported", lambda paper: theirs)
+    grid = compared(made)
+    rows = [dict(zip(grid.names, line, strict=True)) for line in grid.lines]
+    numbers = made.numbers
+    one = numbers.query("quantity == 'objective' and reducer == 'rp' and r == 10")["mean"].item()
+    assert float(rows[0]["ours"]) == pytest.approx(one)
+    assert float(rows[0]["difference"].replace("−", "-")) == pytest.approx(one - 0.2)
+    assert rows[1]["ours"] == rows[1]["difference"] == "–"  # no such r was run
+    assert len(rows) == 2
+    # What is drawn as reported is not ours, and of several curves of ours none is chosen.
+    doubled = pd.concat([numbers, numbers.assign(mean=numbers["mean"] + 1, drawn_as="reported")])
+    assert compared(dataclasses.replace(made, numbers=doubled)) == grid
+    assert compared(dataclasses.replace(made, numbers=doubled.assign(drawn_as="curve"))) is None
+    # A reported number without r is set beside the one mean that there is.
+    monkeypatch.setattr(html, "reported", lambda paper: theirs[:1].assign(r=math.nan))
+    assert compared(made) is None
+    assert compared(dataclasses.replace(made, numbers=numbers[numbers["r"] == 10])).lines[0][5] == rows[0]["ours"]
+    monkeypatch.setattr(html, "reported", lambda paper: theirs[:0])
+    assert compared(made) is None
+
+
+def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, folder):
+    for id_ in ids_of(report):
+        assert f"](#{id_})" in text
+        assert text.count(f'<a id="{id_}"></a>') == 1
+    for target in re.findall(r"\]\((?!http|#)([^)]+)\)", text):
+        assert (folder / "report" / target).resolve().is_file() or target.startswith("../environments/"), target
+    tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
+    assert len(tables) == 3  # the scorecard, one item, the studies
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+    assert "Not the full run" in text
+    assert "\n\n\n\n" not in text
+
+
+def test_the_examples_of_the_docstrings_hold():
+    failed, tried = doctest.testmod(html)
+    assert tried > 0
+    assert failed == 0
+
+
+def test_markdown_shows_signs_as_they_are():
+    assert markdown_escaped("a_b* <x> | [y]\nz") == r"a\_b\* \<x\> \| \[y\] z"

@@ -1,0 +1,156 @@
+"""What a run leaves out so that it fits, and the order in which it goes."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from kmdr.errors import UserError
+from kmdr.experiment import Experiment
+from kmdr.kmeans import Protocol
+from kmdr.plan import ALLOWANCE_SECONDS, Limits, choose, expected_seconds, in_order, parse_duration, wall_seconds
+from kmdr.task import Task
+
+
+def tasks(study="s", reducer="svd", repeats=5, timed=0, r_grid=(2, 5)):
+    return [
+        Task(study, "toy", "hash", "", reducer, "{}", 3, r_grid, repeat, 0, Protocol(1, 9), repeat < timed)
+        for repeat in range(repeats)
+    ]
+
+
+def row(of, r, prepare=0.0, reduce=0.0, cluster=0.0, score=0.0):
+    return {"dataset": of.dataset, "reducer": of.reducer, "params": of.params, "config_hash": of.config_hash,
+            "status": "ok", "r": str(r), "prepare_seconds": str(prepare), "reduce_seconds": str(reduce),
+            "cluster_seconds": str(cluster), "score_seconds": str(score)}  # fmt: skip
+
+
+def one_second(task):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("1h0m5s", 3605)]
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "ten minutes", "30m1h", "-5m", "1.5h", "30s", "0m"])
+def test_what_is_no_duration_or_too_short_is_refused_with_an_example(text):
+    with pytest.raises(UserError, match=r"budget = .*(write|give more),? e\.g\."):
+        parse_duration(text)
+
+
+def test_a_task_takes_its_preparation_once_and_each_of_its_trials():
+    (task,) = tasks(repeats=1, r_grid=(2, 5))
+    known = [row(task, 2, 10, 1, 2, 3), row(task, 5, 10, 10, 20, 30)]
+    assert expected_seconds(known)(task) == pytest.approx(10 + 6 + 60, abs=0.1)
+    assert expected_seconds(known)(task.restricted((5,))) == pytest.approx(10 + 60, abs=0.1)
+    assert expected_seconds(known)(task.restricted((2, 7))) == pytest.approx(10 + 6 + 33, abs=0.1), "a new r: the mean"
+
+
+def test_own_rows_count_before_the_reference_and_the_nearest_thing_known_before_others():
+    (task,) = tasks(repeats=1, r_grid=(2,))
+    own, reference = [row(task, 2, cluster=3)], [row(task, 2, cluster=50)]
+    assert expected_seconds(own, reference)(task) == pytest.approx(3, abs=0.1)
+    assert expected_seconds([], reference)(task) == pytest.approx(50, abs=0.1)
+    assert expected_seconds(own)(replace(task, seed=1)) == pytest.approx(3, abs=0.1), "same method, other protocol"
+    assert expected_seconds(own)(replace(task, reducer="lle")) == pytest.approx(3, abs=0.1), "same dataset"
+    assert expected_seconds(own)(replace(task, dataset="other", reducer="lle")) < 1
+    failed = [{**own[0], "status": "failed", "cluster_seconds": ""}]
+    assert expected_seconds(failed, reference)(task) == pytest.approx(50, abs=0.1)
+
+
+def test_without_limits_everything_that_is_left_is_run():
+    all_of_it = [*tasks("a", repeats=5), *tasks("b", repeats=30)]
+    plan = choose(all_of_it, all_of_it[3:], one_second, 2, Limits())
+    assert plan.tasks == all_of_it[3:]
+    assert plan.repeats == {"a": 5, "b": 30}
+    assert plan.left_out == {"a": [], "b": []}
+
+
+@pytest.mark.parametrize("room", [7, 20, 57, 100, 313])
+def test_the_largest_common_fraction_of_repetitions_that_fits_is_taken(room):
+    all_of_it = [*tasks("a", repeats=10, timed=3), *tasks("b", "lle", repeats=200), *tasks("c", "pca", repeats=1000)]
+    limits = Limits(budget=ALLOWANCE_SECONDS + room)
+
+    def planned(fraction):
+        return {"a": max(3, int(fraction * 10)), "b": max(2, int(fraction * 200)), "c": max(2, int(fraction * 1000))}
+
+    def cost(repeats):
+        serial = min(3, repeats["a"])
+        return serial + (repeats["a"] - serial + repeats["b"] + repeats["c"]) / 2
+
+    plan = choose(all_of_it, all_of_it, one_second, 2, limits)
+    assert sum(wall_seconds(task, one_second, 2) for task in plan.tasks) == cost(plan.repeats) <= room
+    brute_force = max((planned(i / 1000) for i in range(1001) if cost(planned(i / 1000)) <= room), key=cost)
+    assert plan.repeats == brute_force
+    assert not any(plan.left_out.values())
+    for study, repeats in plan.repeats.items():
+        mine = [task for task in plan.tasks if task.study == study]
+        assert {task.repeat for task in mine} == set(range(repeats))
+        assert {task.r_grid for task in mine} == {(2, 5)}, "the grid is never thinned by a budget"
+
+
+def test_what_is_done_costs_nothing_and_a_larger_budget_does_only_what_is_missing():
+    all_of_it = tasks(repeats=100)
+    small = choose(all_of_it, all_of_it, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 20))
+    assert small.repeats == {"s": 20}
+    left = [task for task in all_of_it if task not in small.tasks]
+    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30)).repeats == {"s": 50}
+    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30), spent=10).repeats == {"s": 40}
+    assert choose(all_of_it, left, one_second, 1, Limits()).tasks == left
+    nothing = choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30), spent=90)
+    assert (nothing.tasks, nothing.repeats) == ([], {"s": 20})
+
+
+def test_methods_whose_least_repetitions_do_not_fit_are_left_out_dearest_first_and_named():
+    cheap, dear, dearer = tasks("a", "svd"), tasks("a", "lle"), tasks("b", "none")
+    price = {"svd": 1.0, "lle": 10.0, "none": 100.0}
+    all_of_it = [*cheap, *dear, *dearer]
+
+    def seconds(task):
+        return price[task.reducer]
+
+    def choice(room):
+        return choose(all_of_it, all_of_it, seconds, 1, Limits(budget=ALLOWANCE_SECONDS + room))
+
+    assert choice(222).left_out == {"a": [], "b": []}
+    assert choice(221).left_out == {"a": [], "b": ["none on toy"]}
+    assert choice(221).repeats["a"] == 5, "what that frees goes to the others"
+    assert choice(21).left_out == {"a": ["lle on toy"], "b": ["none on toy"]}
+    assert choice(1).tasks == []
+
+
+def test_methods_with_a_task_beyond_the_limit_are_left_out():
+    all_of_it = [*tasks(reducer="svd"), *tasks(reducer="lle")]
+    plan = choose(all_of_it, all_of_it, lambda task: 3.0 * (task.reducer == "lle"), 2, Limits(task_seconds=2.0))
+    assert {task.reducer for task in plan.tasks} == {"svd"}
+    assert plan.left_out == {"s": ["lle on toy"]}
+
+
+@pytest.mark.parametrize("r_grid", [(7,), (15, 30, 60), (5, 10, 15, 20), tuple(range(5, 305, 5)), tuple(range(10, 60))])
+def test_a_thinned_grid_is_of_the_studys_own_values_from_first_to_last(r_grid):
+    whole = Experiment("s", "toy", {}, "svd", {}, None, r_grid, 30, 3, 0, Protocol(1, 9), "best")
+    thin = Limits(repeats=2, timing_repeats=1, grid=4).thin(whole)
+    assert set(thin.r_grid) <= set(r_grid)
+    assert len(thin.r_grid) == min(4, len(r_grid))
+    assert (thin.r_grid[0], thin.r_grid[-1]) == (r_grid[0], r_grid[-1])
+    if len(r_grid) > 4:
+        steps = [b - a for a, b in pairwise(map(r_grid.index, thin.r_grid))]
+        assert max(steps) - min(steps) <= 1, "evenly spaced"
+    assert (thin.repeats, thin.timing_repeats) == (2, 1)
+    assert Limits().thin(whole) == whole
+
+
+def test_wherever_a_run_stops_all_studies_have_about_the_same_share_of_their_repetitions():
+    repeats = {"a": 5, "b": 30, "c": 1000}
+    ordered = in_order([task for study, R in repeats.items() for task in tasks(study, repeats=R)], one_second)
+    assert len(ordered) == sum(repeats.values())
+    for stop in range(0, len(ordered), 37):
+        for study, R in repeats.items():
+            begun = sum(task.study == study for task in ordered[:stop])
+            share = stop / len(ordered)
+            assert math.floor(share * R) - 1 <= begun <= math.ceil(share * R) + 1

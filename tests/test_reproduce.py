@@ -1,0 +1,194 @@
+"""``scripts/reproduce.py`` as ``make`` starts it, on two studies made tiny: whole, killed, thinned, with a budget."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from kmdr import paths
+from kmdr.store import missing, read_rows, rows_file
+from kmdr.task import TIME_COLUMNS
+
+# Two of the studies, cut down to a generated dataset; nothing is known of how long anything takes.
+TINY = """
+import os, runpy, sys
+import kmdr.cli, kmdr.jobs, kmdr.plan
+def tiny(name, repeats, out):
+    return kmdr.cli.compose(
+        f"study={name}", "study.datasets=[{synth: {n: 100, d: 60}}]", "study.reducers=[leverage, random_sign, none]",
+        "r_grid=[2,3,5,8,13,21]", f"repeats={repeats}", "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2",
+        f"out={out}",
+    )
+kmdr.cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
+kmdr.jobs.reference_rows = lambda: []
+kmdr.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+TRIALS = {"bzmd15_fig1": 4 * (6 + 6 + 1), "bzmd15_fig2": 12 * (6 + 6 + 1)}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Return a function that starts reproduce.py on the tiny studies."""
+    folder = tmp_path_factory.mktemp("tiny")
+    script = folder / "tiny.py"
+    script.write_text(TINY)
+
+    def start(*arguments, **popen):
+        reproduce = paths.CONF.parent / "scripts" / "reproduce.py"
+        command = [sys.executable, str(script), str(reproduce), *map(str, arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "KMDR_CACHE": str(folder / "cache")}
+        return subprocess.Popen(command, env=environment, **(pipes | popen))
+
+    return start
+
+
+def finish(process, status=0):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == status, err
+    return out + err
+
+
+def table(folder):
+    """Return every column but the times, as text: what must be the same bit for bit."""
+    rows = read_rows(folder / "rows.csv")
+    return [{key: value for key, value in row.items() if key not in TIME_COLUMNS} for row in rows]
+
+
+def plan(folder):
+    return json.loads((folder / "plan.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole")
+    finish(tiny("full", "--out", out))
+    return out
+
+
+def test_a_full_run_has_every_trial_and_says_that_it_is_full(whole):
+    assert Counter(row["study"] for row in table(whole)) == TRIALS
+    assert plan(whole)["full"]
+    assert not plan(whole)["thinned_grid"]
+    assert plan(whole)["budget_seconds"] is None
+    assert plan(whole)["studies"]["bzmd15_fig2"] == {"repeats_full": 12, "repeats_planned": 12, "left_out": []}
+
+
+def test_a_second_run_has_nothing_to_do_and_touches_no_row(tiny, whole):
+    def state():
+        kept = [*whole.glob("tasks/**/*.csv"), whole / "rows.csv", whole / "runs.jsonl"]
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept}
+
+    before = state()
+    finish(tiny("full", "--out", whole))
+    assert state() == before
+
+
+def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_plan(tiny, whole, tmp_path):
+    moments = random.Random(1)
+    killed = 0
+    while killed < 4:
+        process = tiny(
+            "full", "--out", tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        done = len(list(tmp_path.glob("tasks/**/*.csv")))
+        while process.poll() is None and len(list(tmp_path.glob("tasks/**/*.csv"))) <= done:
+            time.sleep(0.005)
+        time.sleep(moments.uniform(0, 0.05))
+        if process.poll() is not None:
+            break
+        os.killpg(process.pid, signal.SIGKILL) if killed % 2 else process.kill()  # with its workers, or without
+        process.wait()
+        killed += 1
+    assert killed >= 1, "the run was over before it could be killed"
+    finish(tiny("full", "--out", tmp_path))
+    assert table(tmp_path) == table(whole)
+    assert plan(tmp_path) == plan(whole)
+    assert not list(tmp_path.glob("**/*.tmp"))
+
+
+def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(tiny, tmp_path):
+    finish(tiny("quick", "--out", tmp_path))
+    rows = table(tmp_path)
+    assert {int(row["r"]) for row in rows if row["reducer"] != "none"} == {2, 5, 8, 21}
+    assert {row["repeat"] for row in rows} == {"0", "1"}
+    assert {row["repeat"] for row in rows if row["concurrency"] == "1"} == {"0"}
+    assert plan(tmp_path)["thinned_grid"]
+    assert not plan(tmp_path)["full"]
+    assert plan(tmp_path)["studies"]["bzmd15_fig2"]["repeats_full"] == 12
+    assert plan(tmp_path)["studies"]["bzmd15_fig2"]["repeats_planned"] == 2
+
+
+def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, whole, tmp_path, monkeypatch):
+    # A repetition has 13 trials; were each to take 10 s, it would take 130 s alone and 65 s beside another. The room is
+    # 690 s: 2 of 4 and 6 of 12 repetitions take 650 s, the next, 7 of 12, would make it 715 s.
+    monkeypatch.setenv("TINY_TRIAL_SECONDS", "10")
+    finish(tiny("full", "--budget", "12m30s", "--out", tmp_path))
+    monkeypatch.delenv("TINY_TRIAL_SECONDS")
+    planned = plan(tmp_path)
+    assert planned["budget_seconds"] == 750
+    assert not planned["full"]
+    assert not planned["thinned_grid"]
+    repeats = {name: study["repeats_planned"] for name, study in planned["studies"].items()}
+    assert repeats == {"bzmd15_fig1": 2, "bzmd15_fig2": 6}
+    first = table(tmp_path)
+    assert {(row["study"], int(row["repeat"])) for row in first} == {
+        (n, i) for n, R in repeats.items() for i in range(R)
+    }
+    assert {int(row["r"]) for row in first if row["reducer"] == "leverage"} == {2, 3, 5, 8, 13, 21}
+
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("tasks/**/*.csv")}
+    finish(tiny("full", "--out", tmp_path))
+    assert table(tmp_path) == table(whole)
+    assert plan(tmp_path)["full"]
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_the_reference_is_compressed_and_reads_back(tiny, whole, tmp_path):
+    finish(tiny("reference", "--out", tmp_path))
+    compressed = tmp_path / "rows.csv.xz"
+    assert rows_file(tmp_path) == compressed
+    assert read_rows(compressed) == read_rows(tmp_path / "rows.csv")
+    content = compressed.read_bytes()
+    compressed.unlink()
+    finish(tiny("reference", "--out", tmp_path))
+    assert compressed.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["full", "--budget", "soon"], "budget = 'soon' is not a duration; write e.g. 90s"),
+        (["full", "--budget", "30s"], "budget = '30s' leaves nothing"),
+        (["quick", "--budget", "10m"], "a budget is for the full run, not for 'quick'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
+    said = finish(tiny(*arguments, "--out", tmp_path / "none"), status=2)
+    assert words in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "none").exists()
+
+
+def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
+    from kmdr.cli import compose
+    from kmdr.datasets import open_prepared, prepare
+    from kmdr.runner import Runner, run_tasks
+
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    (experiment,) = compose("dataset=synth", "dataset.n=30", "dataset.d=10", "r_grid=[2]", "repeats=3").experiments
+    folder = prepare("synth", experiment.options)
+    tasks = experiment.tasks(open_prepared(folder), folder)
+    runner = Runner("sequential", 1, 1)
+    assert run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, until=time.time() - 1) == ([], 3)
+    rows, late = run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, until=time.time() + 300)
+    assert (len(rows), late) == (3, 0)
+    assert missing(tasks, rows) == []

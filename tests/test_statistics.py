@@ -1,0 +1,157 @@
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kmdr.report.statistics import (
+    Component,
+    above,
+    below,
+    best_in_blocks,
+    best_of,
+    bootstrap,
+    conjunction,
+    equal,
+    holm,
+    ratio_above,
+    ratio_below,
+    share,
+)
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+@pytest.mark.parametrize("threshold", [0.0, 0.4])
+def test_above_and_below_are_scipys_t_tests(n, threshold, rng):
+    x = rng.normal(0.3, 1.0, n)
+    greater = stats.ttest_1samp(x, threshold, alternative="greater")
+    less = stats.ttest_1samp(x, threshold, alternative="less")
+    low, high = stats.ttest_1samp(x, threshold).confidence_interval(0.95)
+    up, down = above("u", x, threshold, "F"), below("d", x, threshold, "F")
+    assert up.p_for == pytest.approx(greater.pvalue, rel=1e-9)
+    assert up.p_against == pytest.approx(less.pvalue, rel=1e-9)
+    assert (down.p_for, down.p_against) == (up.p_against, up.p_for)
+    assert (up.effect, up.low, up.high) == pytest.approx((x.mean(), low, high), rel=1e-9)
+    assert (up.n, up.unit, up.label) == (n, "F", "u")
+
+
+def test_pairs_enter_as_differences(rng):
+    a, b = rng.normal(1.0, 1.0, (2, 12))
+    assert above("", a - b).p_for == pytest.approx(stats.ttest_rel(a, b, alternative="greater").pvalue, rel=1e-9)
+
+
+def test_one_value_decides_nothing_and_equal_values_decide():
+    one = above("", [0.7])
+    assert (one.effect, one.p_for, one.p_against) == (0.7, 1.0, 1.0)
+    assert np.isnan([one.low, one.high]).all()
+    assert above("", [0.7] * 3).p_for == 0.0
+    assert above("", [0.7] * 3, 0.8).p_against == 0.0
+
+
+@pytest.mark.parametrize("values", [[], [1.0, np.nan], [np.inf, 1.0]])
+def test_values_must_be_finite(values):
+    with pytest.raises(ValueError, match="finite"):
+        above("", values)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.02, 0.2])
+def test_equality_is_two_one_sided_tests(mean, rng):
+    x = rng.normal(mean, 0.03, 20)
+    margin = 0.05
+    over = stats.ttest_1samp(x, -margin, alternative="greater").pvalue
+    under = stats.ttest_1samp(x, margin, alternative="less").pvalue
+    got = equal("", x, margin)
+    assert got.p_for == pytest.approx(max(over, under), rel=1e-9)
+    sides = [
+        stats.ttest_1samp(x, -margin, alternative="less").pvalue,
+        stats.ttest_1samp(x, margin, alternative="greater").pvalue,
+    ]
+    assert got.p_against == pytest.approx(min(1.0, 2 * min(sides)), rel=1e-9)
+
+
+def test_few_noisy_data_do_not_pass_for_equality():
+    got = equal("", [-0.3, 0.3, 0.1], 0.05)
+    assert min(got.p_for, got.p_against) > 0.05
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 12), (3, 12), (12, 12), (40, 100)])
+@pytest.mark.parametrize("threshold", [0.04, 0.5])
+def test_share_is_scipys_binomial_test(successes, n, threshold):
+    more = stats.binomtest(successes, n, threshold, alternative="greater").pvalue
+    fewer = stats.binomtest(successes, n, threshold, alternative="less").pvalue
+    interval = stats.binomtest(successes, n).proportion_ci(0.95, method="exact")
+    got, other = share("", successes, n, threshold), share("", successes, n, threshold, at_most=True)
+    assert (got.p_for, got.p_against) == pytest.approx((more, fewer), rel=1e-9, abs=1e-15)
+    assert (other.p_for, other.p_against) == (got.p_against, got.p_for)
+    assert (got.effect, got.low, got.high) == pytest.approx((successes / n, interval.low, interval.high), rel=1e-9)
+
+
+def test_ratios_are_tested_by_their_logarithms(rng):
+    ratios = np.exp(rng.normal(-0.2, 0.3, 10))
+    expected = stats.ttest_1samp(np.log(ratios), np.log(1.1), alternative="less")
+    got = ratio_below("", ratios, 1.1)
+    assert got.p_for == pytest.approx(expected.pvalue, rel=1e-9)
+    assert got.effect == pytest.approx(stats.gmean(ratios), rel=1e-12)
+    low, high = stats.ttest_1samp(np.log(ratios), 0).confidence_interval()
+    assert (got.low, got.high) == pytest.approx((np.exp(low), np.exp(high)), rel=1e-9)
+    assert ratio_above("", ratios, 1.1).p_for == got.p_against
+    # a half and a double weigh the same
+    assert ratio_below("", [0.5, 2.0]).effect == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("m", [1, 3, 7])
+def test_best_of_is_the_mean_over_all_subsets(m, rng):
+    F = rng.permutation(7) / 10
+    P = rng.random(7)
+    kept = [min(subset, key=lambda i: F[i]) for subset in combinations(range(7), m)]
+    law = best_of(F, m)
+    assert law.mean(P) == pytest.approx(np.mean(P[kept]), rel=1e-12)
+    assert law.mean(F) == pytest.approx(np.mean(F[kept]), rel=1e-12)
+    value = float(np.median(P))
+    assert law.place(P, value) == pytest.approx((np.mean(P[kept] <= value), np.mean(P[kept] >= value)), rel=1e-12)
+    for level in (0.025, 0.5, 0.975):
+        expected = np.quantile(P[kept], level, method="inverted_cdf")
+        assert law.quantile(P, level) == expected
+
+
+def test_best_of_many_runs_does_not_overflow():
+    law = best_of(np.arange(2000.0), 30)
+    assert law.weights.sum() == pytest.approx(1.0)
+    assert law.weights[0] == pytest.approx(comb(1999, 29) / comb(2000, 30))
+
+
+def test_best_of_needs_enough_runs():
+    with pytest.raises(ValueError, match="best of 4 cannot be told from 3"):
+        best_of([1.0, 2.0, 3.0], 4)
+
+
+def test_blocks_are_successive_and_whole():
+    F = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 0.0]
+    assert best_in_blocks(F, 3).tolist() == [1, 4]
+    assert best_in_blocks(F[:2], 3).tolist() == [1]
+
+
+def test_holm_on_a_worked_example():
+    # Holm's procedure by hand: 4·.005, 3·.01, 2·.03, 1·.04, none below its predecessor
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.7, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_all_statements_must_hold():
+    def part(p_for, p_against):
+        return Component("", 0.0, 0.0, 0.0, p_for, p_against, 5, "")
+
+    assert conjunction([part(0.01, 0.99), part(0.03, 0.5)]) == (0.03, 1.0)
+    assert conjunction([part(0.01, 0.99), part(0.9, 0.01), part(0.9, 0.02)]) == (0.9, pytest.approx(0.03))
+
+
+def test_bootstrap_of_a_mean_is_close_to_students_interval(rng):
+    x = rng.normal(5.0, 1.0, 200)
+    low, high = bootstrap(x, lambda part: float(part.mean()), "test")
+    half = 1.96 * x.std(ddof=1) / np.sqrt(200)
+    # the ends are quantiles of 999 draws, with standard errors of a twelfth of the half-width
+    assert low == pytest.approx(x.mean() - half, abs=0.4 * half)
+    assert high == pytest.approx(x.mean() + half, abs=0.4 * half)
+    assert (low, high) == bootstrap(x, lambda part: float(part.mean()), "test")
