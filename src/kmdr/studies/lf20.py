@@ -1,5 +1,6 @@
 """lf20: Dimensionality reduction for k-means clustering (course report, in Chinese, 2020)."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
@@ -325,15 +326,10 @@ def near_reported(results: Results) -> dict[tuple[str, str], tuple[int, int]]:
     """
     curve = {(one.method, int(one.r)): one.value for one in numbers("lf20_fig8", quantity="accuracy")}
     counts = {}
-    for reducer, study in AS_SCORED.items():
-        for matching, name in (("best", ORL), ("report's", study)):
-            try:
-                rows = results.rows(name, datasets=["orl"], reducers=[reducer])
-            except NotRunError:
-                continue
-            told = rows["r"].map(lambda r, reducer=reducer: curve.get((reducer, int(r)), np.nan))
-            gaps = (rows["accuracy"] - told).groupby(rows["r"]).mean().dropna().abs()
-            counts[reducer, matching] = int((gaps <= NEAR).sum()), len(gaps)
+    for (reducer, params), rows in _with_matching(results).groupby(["reducer", "params"]):
+        told = rows["r"].map({r: value for (name, r), value in curve.items() if name == reducer})
+        gaps = (rows["accuracy"] - told).groupby(rows["r"]).mean().dropna().abs()
+        counts[str(reducer), json.loads(str(params))["matching"]] = int((gaps <= NEAR).sum()), len(gaps)
     return counts
 
 
