@@ -117,20 +117,27 @@ class Stamp:
 
 @cache
 def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str) -> None:
-    """Run a tiny trial once a process, so that no compilation or first import falls into a measured time.
+    """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
 
-    The matrix is of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
+    The matrices are of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
+    They are wide enough for sparse maps to be sparse; the second has most of its points in one place, where neighbours
+    are found by other kernels.
     """
-    tiny = generator(0, "warm-up").standard_normal((40, 16)).astype(dtype)
-    tiny.flags.writeable = False
-    A: Matrix = tiny
+    rng = generator(0, "warm-up")
+    plain = rng.standard_normal((48, 256)).astype(dtype)
     if sparse:
-        A = sp.csr_array(tiny)
-        for part in (A.data, A.indices, A.indptr):
+        plain *= rng.random(plain.shape) < 0.05
+    for tiny in (plain, np.r_[plain[:12], np.repeat(plain[:1], 36, axis=0)]):
+        A: Matrix = tiny
+        parts = [tiny]
+        if sparse:
+            A = sp.csr_array(tiny)
+            parts = [A.data, A.indices, A.indptr]
+        for part in parts:
             part.flags.writeable = False
-    data = Dataset("warm-up", A, np.arange(40) % 2, 2, "", "", "")
-    short = replace(protocol, n_init=1, max_iter=2)
-    _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, short, False), data, {})
+        data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
+        short = replace(protocol, n_init=1, max_iter=2)
+        _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, short, False), data, {})
 
 
 def _failure(error: Exception) -> dict[str, Any]:

@@ -216,15 +216,21 @@ def _products(tiles: list[_Tile], multiply: _Multiply, dtype: type) -> Iterator[
         yield G, rows.start, others.start
 
 
+def _read_only(part: Dense) -> Dense:
+    view = part.view()
+    view.flags.writeable = False
+    return view
+
+
 def _readable(A: Matrix) -> tuple[Matrix, object]:
-    """Return ``A`` in the order that the kernels read, and what of it they take."""
+    """Return ``A`` in the order that the kernels read, and what of it they take: read-only, one type to compile for."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
-        return A, A
+        return A, _read_only(A)
     if not A.has_canonical_format:
         A = A.copy()
         A.sum_duplicates()
-    return A, (A.data, A.indices, A.indptr)
+    return A, (_read_only(A.data), _read_only(A.indices), _read_only(A.indptr))
 
 
 def _centred(A: Matrix, dtype: type) -> tuple[Dense, Dense]:
