@@ -8,8 +8,11 @@ import pytest
 from kmdr import datasets, reducers
 from kmdr.datasets import UnavailableError
 from kmdr.metrics import accuracy
+from kmdr.report.readme import renewed
+from kmdr.studies.catalogue import PAPERS, claims, items
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_python_example_clusters_real_data():
@@ -32,3 +35,17 @@ def test_the_table_names_every_reducer_and_its_class():
     assert set(reducers.names()) <= named
     classes = {type(reducers.make(name)).__name__ for name in reducers.names()} - {"NoReduction"}
     assert classes <= named
+
+
+def test_the_scorecard_is_that_of_the_committed_report():
+    report = (ROOT / "results" / "reference" / "report" / "report.md").read_text(encoding="utf-8")
+    assert renewed(README, report) == README
+    card = README[README.index("<!-- scorecard") : README.index("<!-- end of scorecard")]
+    for one in [*PAPERS.values(), *items(), *claims()]:
+        anchor = f"report.md#{getattr(one, 'id', None) or one.name})"
+        assert anchor in card, f"{anchor} is not in the scorecard"
+
+
+def test_the_pictures_and_files_it_shows_are_there():
+    for target in re.findall(r"\]\(([^)#\s]+)", README):
+        assert target.startswith("http") or (ROOT / target).exists(), target

@@ -563,12 +563,12 @@ def test_merged_columns_that_cannot_come_up_are_refused(monkeypatch, rng):
 
 
 def test_leverage_without_rescaling_takes_the_same_columns_as_they_are(rng):
-    """Same draws; each column of C is a column of A, and what rescaling does is √(1/(r p_i)) with p from numpy's SVD."""
+    """Same draws; each column of C is one of A, and rescaling is by √(1/(r p_i)) with p from numpy's SVD."""
     A = data(rng)
     plain, rescaled = run("leverage", {"rescaled": False}, A, 7), run("leverage", {}, A, 7)
     scores = (np.linalg.svd(A)[2][:3] ** 2).sum(axis=0) / 3
     for column, other in zip(plain.T, rescaled.T, strict=True):
-        i = int(np.flatnonzero((A == column[:, None]).all(axis=0))[0])
+        i = int(np.flatnonzero((column[:, None] == A).all(axis=0))[0])
         np.testing.assert_allclose(other, A[:, i] / np.sqrt(7 * scores[i]), rtol=1e-10)
 
 

@@ -1,5 +1,6 @@
 """``scripts/reproduce.py`` as ``make`` starts it, on two studies made tiny: whole, killed, thinned, with a budget."""
 
+import csv
 import json
 import os
 import random
@@ -27,6 +28,8 @@ def tiny(name, repeats, out):
     )
 kmdr.cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
 kmdr.jobs.reference_rows = lambda: []
+if not os.environ.get("TINY_REPORT"):
+    kmdr.jobs.build = lambda out, *arguments, **options: out
 kmdr.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -41,11 +44,11 @@ def tiny(tmp_path_factory):
     script = folder / "tiny.py"
     script.write_text(TINY)
 
-    def start(*arguments, **popen):
+    def start(*arguments, report=False, **popen):
         reproduce = paths.CONF.parent / "scripts" / "reproduce.py"
         command = [sys.executable, str(script), str(reproduce), *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        environment = {**os.environ, "KMDR_CACHE": str(folder / "cache")}
+        environment = {**os.environ, "KMDR_CACHE": str(folder / "cache"), "TINY_REPORT": "1" * report}
         return subprocess.Popen(command, env=environment, **(pipes | popen))
 
     return start
@@ -63,6 +66,14 @@ def table(folder):
     return [{key: value for key, value in row.items() if key not in TIME_COLUMNS} for row in rows]
 
 
+def judged(folder):
+    """Return what the report says of the claims that no measured time enters, and the names of all that it made."""
+    timed = {row["claim"] for row in csv.DictReader((folder / "components.csv").open()) if "time" in row["unit"]}
+    verdicts = [row for row in csv.DictReader((folder / "verdicts.csv").open()) if row["claim"] not in timed]
+    made = {path.relative_to(folder) for kind in ("figures", "tables", "report") for path in folder.glob(f"{kind}/*")}
+    return verdicts, made
+
+
 def plan(folder):
     return json.loads((folder / "plan.json").read_text())
 
@@ -70,7 +81,7 @@ def plan(folder):
 @pytest.fixture(scope="module")
 def whole(tiny, tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
-    finish(tiny("full", "--out", out))
+    finish(tiny("full", "--out", out, report=True))
     return out
 
 
@@ -82,17 +93,17 @@ def test_a_full_run_has_every_trial_and_says_that_it_is_full(whole):
     assert plan(whole)["studies"]["bzmd15_fig2"] == {"repeats_full": 12, "repeats_planned": 12, "left_out": []}
 
 
-def test_a_second_run_has_nothing_to_do_and_touches_no_row(tiny, whole):
+def test_a_second_run_has_nothing_to_do_and_touches_nothing(tiny, whole):
     def state():
-        kept = [*whole.glob("tasks/**/*.csv"), whole / "rows.csv", whole / "runs.jsonl"]
+        kept = [*whole.glob("tasks/**/*.csv"), *whole.glob("report/*"), whole / "rows.csv", whole / "runs.jsonl"]
         return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept}
 
     before = state()
-    finish(tiny("full", "--out", whole))
+    finish(tiny("full", "--out", whole, report=True))
     assert state() == before
 
 
-def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_plan(tiny, whole, tmp_path):
+def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny, whole, tmp_path):
     moments = random.Random(1)
     killed = 0
     while killed < 4:
@@ -109,9 +120,15 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_plan(tiny, 
         process.wait()
         killed += 1
     assert killed >= 1, "the run was over before it could be killed"
-    finish(tiny("full", "--out", tmp_path))
+    report = tiny("full", "--out", tmp_path, report=True, start_new_session=True)  # killed while it writes the report
+    while report.poll() is None and not list(tmp_path.glob("figures/*")):
+        time.sleep(0.02)
+    os.killpg(report.pid, signal.SIGKILL)
+    report.wait()
+    finish(tiny("full", "--out", tmp_path, report=True))
     assert table(tmp_path) == table(whole)
     assert plan(tmp_path) == plan(whole)
+    assert judged(tmp_path) == judged(whole)
     assert not list(tmp_path.glob("**/*.tmp"))
 
 
@@ -181,6 +198,7 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     from kmdr.cli import compose
     from kmdr.datasets import open_prepared, prepare
+    from kmdr.progress import Progress
     from kmdr.runner import Runner, run_tasks
 
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
@@ -188,7 +206,10 @@ def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     folder = prepare("synth", experiment.options)
     tasks = experiment.tasks(open_prepared(folder), folder)
     runner = Runner("sequential", 1, 1)
-    assert run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, until=time.time() - 1) == ([], 3)
-    rows, late = run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, until=time.time() + 300)
+    assert run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() - 1) == (
+        [],
+        3,
+    )
+    rows, late = run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() + 300)
     assert (len(rows), late) == (3, 0)
     assert missing(tasks, rows) == []

@@ -12,9 +12,9 @@ import pytest
 
 from kmdr import datasets, paths
 from kmdr.cli import compose
+from kmdr.jobs import run_jobs
 from kmdr.provenance import environment
 from kmdr.store import read_rows
-from kmdr.jobs import run_jobs
 from kmdr.task import COLUMNS, Task
 from kmdr.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
 

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,6 +23,8 @@ from kmdr.datasets import registry, status
 from kmdr.errors import UserError, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
+from kmdr.plan import ALLOWANCE_SECONDS
+from kmdr.progress import Progress
 from kmdr.report.build import build
 from kmdr.report.figures import figures_for_folder
 from kmdr.studies.configs import studies, study_names
@@ -265,7 +267,9 @@ def _report(arguments: Sequence[str]) -> None:
     """``kmdr report DIR``."""
     if len(arguments) != 1:
         raise UserError("'kmdr report' takes one folder of results, e.g. 'kmdr report results/runs'")
-    print(build(Path(arguments[0]), studies(), again=True))
+    with closing(Progress(0, ALLOWANCE_SECONDS)) as progress:
+        page = build(Path(arguments[0]), studies(), again=True, tell=progress.making)
+    print(page)
 
 
 # A command gets the remaining arguments; None as exit status means 0.

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,8 @@ from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.errors import UserError
 from kmdr.experiment import Experiment
 from kmdr.files import write_atomically
-from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows
+from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
+from kmdr.progress import Progress
 from kmdr.report.build import build, draw_items
 from kmdr.runner import Runner, run_tasks
 from kmdr.store import Store
@@ -116,6 +118,49 @@ def _add_asked(out: Path, asked: Collection[tuple[str, str]]) -> None:
     _write_json(file, dict(sorted(known.items())))
 
 
+def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
+    """Run jobs that share a folder and a runner, and return how many of their trials failed."""
+    bounds, out, runner = limits or Limits(), jobs[0].out, jobs[0].runner
+    names = [job.study["name"] for job in jobs if job.study]
+    store = Store(out)  # refuses a folder that cannot be written to
+    tasks, missing = _tasks(jobs, bounds)
+    if not tasks:
+        raise UserError(" ".join(missing.values()))
+    for line in missing.values():
+        print(f"kmdr: {line}", file=sys.stderr)
+    _write_json(out / "missing.json", missing)
+
+    known = store.merge()
+    left = unfinished(tasks, known)
+    seconds = expected_seconds(known, reference_rows() if left and names else [])
+    plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
+    for study, labels in plan.left_out.items():
+        for label in labels:
+            print(f"kmdr: {study}: {label} is left out: it takes too long for this run", file=sys.stderr)
+    if limits:
+        _write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
+    until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
+    work = sum(wall_seconds(task, seconds, runner.n_jobs) for task in plan.tasks)
+    asked = {(task.study, task.config_hash) for task in tasks}
+    made: list[Path] = []
+    with closing(Progress(len(plan.tasks), work + (ALLOWANCE_SECONDS if limits else 0.0))) as progress:
+        rows, late = run_tasks(plan.tasks, runner, out, seconds, progress, until) if plan.tasks else (known, 0)
+        if limits and late:
+            _write_json(out / "plan.json", _described(plan, jobs, bounds, late))
+        _add_asked(out, asked)
+        if limits:
+            made = [build(out, configured(), tell=progress.making)]
+        elif names:
+            made = draw_items(out, names, configured())
+    failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
+    print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
+    if late:
+        print(f"kmdr: the budget was over before {late} tasks began; the same command does them", file=sys.stderr)
+    for path in made:
+        print(path)
+    return failed
+
+
 def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     """Run jobs as one: check everything, then run what is missing, then make what is made of the rows.
 
@@ -137,47 +182,11 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     UserError
         When a value is not valid, or none of the datasets can be had.
     """
-    status, start = 0, time.time()
-    bounds = limits or Limits()
+    failed, start = 0, time.time()
 
     def where(job: Job) -> tuple[str, str]:
         return str(job.out), repr(job.runner)
 
     for _, group in groupby(sorted(jobs, key=where), key=where):
-        together = list(group)
-        out, runner = together[0].out, together[0].runner
-        names = [job.study["name"] for job in together if job.study]
-        store = Store(out)  # refuses a folder that cannot be written to
-        tasks, missing = _tasks(together, bounds)
-        if not tasks:
-            raise UserError(" ".join(missing.values()))
-        for line in missing.values():
-            print(f"kmdr: {line}", file=sys.stderr)
-        _write_json(out / "missing.json", missing)
-
-        known = store.merge()
-        left = unfinished(tasks, known)
-        seconds = expected_seconds(known, reference_rows() if left and names else [])
-        plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
-        for study, labels in plan.left_out.items():
-            for label in labels:
-                print(f"kmdr: {study}: {label} is left out: it takes too long for this run", file=sys.stderr)
-        if limits:
-            _write_json(out / "plan.json", _described(plan, together, bounds, late=0))
-        until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
-        rows, late = run_tasks(plan.tasks, runner, out, seconds, until) if plan.tasks else (known, 0)
-        if limits and late:
-            _write_json(out / "plan.json", _described(plan, together, bounds, late))
-        asked = {(task.study, task.config_hash) for task in tasks}
-        _add_asked(out, asked)
-        failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-        print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
-        if late:
-            print(f"kmdr: the budget was over before {late} tasks began; the same command does them", file=sys.stderr)
-        if limits:
-            print(build(out, configured()))
-        elif names:
-            for path in draw_items(out, names, configured()):
-                print(path)
-        status = max(status, int(failed > 0))
-    return status
+        failed += _run_together(list(group), limits, start)
+    return int(failed > 0)

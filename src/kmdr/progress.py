@@ -31,7 +31,7 @@ class Progress:
         self._seen: set[tuple[str, str, str]] = set()
         self._failures = 0
         self._stage = ""
-        self._tasks, self._tasks_done = tasks, 0
+        self._tasks, self._tasks_done, self._tasks_told = tasks, 0, 0
         self._seconds, self._seconds_done = max(seconds, 1e-9), 0.0
         self._start = self._printed = monotonic()
         self._bar = tqdm(total=self._seconds, bar_format=_BAR, dynamic_ncols=True, disable=not self._terminal)
@@ -40,6 +40,11 @@ class Progress:
         """Name what is being done."""
         self._stage = f"{name}: "
         self._bar.set_description_str(self._words())
+
+    def making(self, name: str) -> None:
+        """Name a table, figure or other part of the report that is being made, and count a second for it."""
+        self._stage = f"making {name}: "
+        self._count(1.0)
 
     def advance(self, rows: Iterable[Row], seconds: float) -> None:
         """Count a task as done, with the seconds it was expected to take.
@@ -56,12 +61,15 @@ class Progress:
                 where = f"{row['dataset']} {row['reducer']} r={row['r']} repeat={row['repeat']}"
                 self._bar.write(f"failed: {where}: {row['error']}", file=sys.stderr)
         self._tasks_done += 1
+        self._count(seconds)
+
+    def _count(self, seconds: float) -> None:
         self._seconds_done = min(self._seconds, self._seconds_done + seconds)
         if self._terminal:
             self._bar.set_description_str(self._words(), refresh=False)
             self._bar.update(self._seconds_done - self._bar.n)
-        elif monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks:
-            self._printed = monotonic()
+        elif monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_told:
+            self._printed, self._tasks_told = monotonic(), self._tasks_done
             share = self._seconds_done / self._seconds
             print(f"{share:4.0%} {self._words()}", file=sys.stderr, flush=True)
 
@@ -69,10 +77,8 @@ class Progress:
         elapsed = monotonic() - self._start
         slowness = (elapsed + _PRIOR_SECONDS) / (self._seconds_done + _PRIOR_SECONDS)
         remaining = (self._seconds - self._seconds_done) * slowness
-        words = (
-            f"{self._stage}{self._tasks_done}/{self._tasks} tasks, "
-            f"{tqdm.format_interval(elapsed)}, {tqdm.format_interval(remaining)} left"
-        )
+        tasks = f"{self._tasks_done}/{self._tasks} tasks, " if self._tasks else ""
+        words = f"{self._stage}{tasks}{tqdm.format_interval(elapsed)}, {tqdm.format_interval(remaining)} left"
         return words + (f", {self._failures} failed" if self._failures else "")
 
     def close(self) -> None:

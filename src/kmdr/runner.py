@@ -239,7 +239,7 @@ def _run_stage(
 
 
 def run_tasks(
-    left: Sequence[Task], runner: Runner, folder: Path, seconds: Seconds, until: float = math.inf
+    left: Sequence[Task], runner: Runner, folder: Path, seconds: Seconds, progress: Progress, until: float = math.inf
 ) -> tuple[list[dict[str, str]], int]:
     """Run tasks, merge the table and return it.
 
@@ -254,6 +254,8 @@ def run_tasks(
         Of the results.
     seconds : callable
         What a task is expected to take, for their order and the time left.
+    progress : Progress
+        Told of each task that is done.
     until : float
         Seconds since the epoch after which no task begins.
 
@@ -274,7 +276,6 @@ def run_tasks(
     beside = in_order((task for task in left if not task.serial), seconds)
     alone = Runner("sequential", 1, runner.threads)
     timed, other = _Stage(), _Stage()
-    progress = Progress(len(left), sum(wall_seconds(task, seconds, runner.n_jobs) for task in left))
 
     def done(outcome: Outcome) -> None:
         progress.advance(outcome.rows, wall_seconds(outcome.task, seconds, runner.n_jobs))
@@ -291,7 +292,6 @@ def run_tasks(
             progress.stage(f"{runner.n_jobs} at a time")
             other = _run_stage(store, beside, runner, stamp(runner), until, done)
     finally:
-        progress.close()
         rows = store.merge()
     store.log(
         {

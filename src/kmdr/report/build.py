@@ -4,7 +4,6 @@ Only the folder and the reported numbers are read, so the same folder gives the 
 """
 
 import json
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from kmdr.errors import UserError
 from kmdr.files import write_atomically
@@ -273,7 +271,13 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     return written
 
 
-def build(folder: Path, configs: Sequence[Mapping[str, Any]], *, again: bool = False) -> Path:
+def build(
+    folder: Path,
+    configs: Sequence[Mapping[str, Any]],
+    *,
+    again: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Make facts, figures, tables, verdicts and the report of a folder; nothing where all that is there already.
 
     Parameters
@@ -283,6 +287,8 @@ def build(folder: Path, configs: Sequence[Mapping[str, Any]], *, again: bool = F
         Every study.
     again : bool
         Whether to make it again even if nothing that it is made from has changed.
+    tell : callable
+        Gets the name of each thing before it is made, for a progress bar.
 
     Returns
     -------
@@ -301,12 +307,11 @@ def build(folder: Path, configs: Sequence[Mapping[str, Any]], *, again: bool = F
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
     if not again and page.is_file() and stamp.is_file() and stamp.read_text().strip() == _made_from(folder):
         return page
-    with tqdm(total=0, unit="thing", disable=not sys.stderr.isatty(), bar_format="report: {desc}{postfix}") as bar:
-        write_facts(folder, tell=lambda name: bar.set_description_str(f"computing {name}"))
-        report = report_of(folder, configs, lambda name: bar.set_description_str(f"making {name}"))
-        write_verdicts(report)
-        bar.set_description_str("writing the page")
-        write_report(report, code_version())
+    write_facts(folder, tell=tell)
+    report = report_of(folder, configs, tell)
+    write_verdicts(report)
+    tell("the page")
+    write_report(report, code_version())
     write_atomically(stamp, f"{_made_from(folder)}\n".encode())
     return page
 

@@ -6,7 +6,6 @@ script all its content is there, only sorting, filtering and copying are not. Th
 
 import base64
 import inspect
-import io
 import json
 import math
 import re
@@ -29,8 +28,6 @@ from kmdr.studies.register import describe
 from kmdr.studies.results import reported
 from kmdr.studies.verdicts import LEVEL, Verdict, outcome
 
-# Flat colours and thin lines: more colours are hardly seen and make the page larger.
-_COLOURS = 128
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
 
@@ -191,13 +188,10 @@ def markdown_escaped(text: str) -> str:
 
 
 def embedded(png: Path) -> Picture:
-    """Return a PNG as a ``data:`` address, its colours reduced to a palette."""
+    """Return a PNG as a ``data:`` address, with its size on the page."""
+    source = "data:image/png;base64," + base64.b64encode(png.read_bytes()).decode("ascii")
     with Image.open(png) as image:
-        small = image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
-    buffer = io.BytesIO()
-    small.save(buffer, "PNG")
-    source = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
-    return Picture(source, round(small.width / _DOTS_PER_PIXEL), round(small.height / _DOTS_PER_PIXEL))
+        return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
 
 
 def _grid(frame: pd.DataFrame) -> Grid:

@@ -20,6 +20,7 @@ from kmdr.studies.verdicts import Diagnosis, uncorrected
 
 # Changes up to these count as none, in F relatively and in P absolutely.
 F_MARGIN, P_MARGIN = 0.01, 0.02
+_UNCHANGED = "no trial changed"
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Flip:
         The studies whose trials it repeats.
     claims : tuple of str
         Ids of the claims that may depend on the choice.
-    datasets : mapping
-        Which dataset of the base a dataset of another name stands for.
+    datasets, reducers : mapping
+        Which dataset or reducer of the base one of another name stands for.
     """
 
     study: str
@@ -46,6 +47,7 @@ class Flip:
     base: tuple[str, ...]
     claims: tuple[str, ...]
     datasets: Mapping[str, str] = field(default_factory=dict)
+    reducers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_study(cls, study: Mapping[str, Any]) -> "Flip | None":
@@ -55,7 +57,7 @@ class Flip:
             return None
         return cls(
             study["name"], study["title"], flip["entry"], tuple(flip["base"]), tuple(flip["claims"]),
-            dict(flip.get("datasets") or {}),
+            dict(flip.get("datasets") or {}), dict(flip.get("reducers") or {}),
         )  # fmt: skip
 
 
@@ -72,7 +74,9 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
         When either has no rows.
     """
     other = results.rows(flip.study)
-    other = other.assign(dataset=other["dataset"].replace(dict(flip.datasets)))
+    other = other.assign(
+        dataset=other["dataset"].replace(dict(flip.datasets)), reducer=other["reducer"].replace(dict(flip.reducers))
+    )
     base = results.rows(flip.base, datasets=sorted(set(other["dataset"])))
     single = base.groupby(["dataset", "reducer"])["r"].transform("nunique") == 1
     base = base[(base["r"].isin(set(other["r"])) | single) & (base["repeat"] <= other["repeat"].max())]
@@ -130,7 +134,7 @@ def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> 
     change = change.loc[:, (change != 0).any()]
     by_repeat = change.mean(axis=1).groupby("repeat").mean().dropna()
     if by_repeat.empty:
-        return equal("no trial changed", np.zeros(2), F_MARGIN, "")
+        return equal(_UNCHANGED, np.zeros(2), F_MARGIN, "")
     label, margin, unit = (
         ("relative change of F", F_MARGIN, "F") if quantity == "objective" else ("change of P", P_MARGIN, "P")
     )
@@ -293,9 +297,11 @@ def describe(component: Component | None) -> str:
     """Return effect and interval in words of one table cell."""
     if component is None:
         return "not run"
+    if component.label == _UNCHANGED:
+        return "unchanged"
     shown = "{:+.1%}" if component.unit == "F" else "{:+.3f}"
     low, high = shown.format(component.low), shown.format(component.high)
-    return f"{shown.format(component.effect)} [{low}, {high}]"
+    return f"{shown.format(component.effect)} [{low}, {high}]".replace("-", "−")
 
 
 def flips(studies: Sequence[Mapping[str, Any]]) -> list[Flip]:

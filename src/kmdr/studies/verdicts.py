@@ -1,5 +1,6 @@
 """Verdicts: what the rows say of each claim, corrected for the number of claims of its paper."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -104,7 +105,7 @@ def _tested(claim: Claim, results: Results, gaps: Mapping[str, Sequence[str]]) -
     return Verdict(
         claim,
         outcome(p_for, p_against),
-        finding.sentence,
+        _minus(finding.sentence),
         tuple(finding.components),
         p_for,
         p_against,
@@ -154,10 +155,15 @@ def judge(
     return verdicts
 
 
+def _minus(text: str) -> str:
+    """Return a text with minus signs before numbers, where formatting has put hyphens."""
+    return re.sub(r"(?<![\w.−-])-(?=\d)", "−", text)
+
+
 def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
     """Return outcome, finding and explanation of one claim on some rows, without correction."""
     try:
         finding = claim.test(results.fresh())
     except NotRunError as reason:
         return "not run", None, str(reason)
-    return outcome(*conjunction(finding.components)), finding, finding.sentence
+    return outcome(*conjunction(finding.components)), finding, _minus(finding.sentence)

@@ -1,0 +1,59 @@
+"""Tables as CSV, Markdown and LaTeX: numbers as formatted, nothing lost, nothing that breaks the format."""
+
+import csv
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kmdr.report.tables import cells, latex, markdown, save_table
+from kmdr.studies.catalogue import Table
+
+REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference" / "tables"
+
+
+@pytest.fixture
+def table():
+    frame = pd.DataFrame(
+        {"method": ["SVD | exact", "a_b & 50 %"], "ours": [0.123456789, math.nan], "time": ["O(n·d/ε²)", "⌈k⌉"]}
+    )
+    return Table(frame, {"ours": ".3f"}, "A note.")
+
+
+def test_numbers_are_formatted_and_missing_ones_left_empty(table):
+    names, lines = cells(table)
+    assert names == ["method", "ours", "time"]
+    assert [line[1] for line in lines] == ["0.123", ""]
+
+
+def test_markdown_has_a_line_a_row_and_as_many_cells_as_columns(table):
+    lines = [line for line in markdown(table).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + len(table.frame)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {4}
+    assert lines[1] == "| --- | ---: | --- |"
+    assert markdown(table).rstrip().endswith("A note.")
+
+
+def test_latex_escapes_what_it_would_read_as_its_own(table):
+    body = latex(table).split(r"\midrule")[1]
+    assert r"a\_b \& 50 \%" in body
+    assert r"$\varepsilon$$^2$" in body
+    assert latex(table).count(r"\\") == 1 + len(table.frame)
+
+
+def test_the_csv_is_unrounded(table, tmp_path):
+    paths = save_table(table, tmp_path / "deep" / "x")
+    assert [path.suffix for path in paths] == [".csv", ".md", ".tex"]
+    with paths[0].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[0]["ours"]) == 0.123456789
+    assert rows[1]["ours"] == ""
+
+
+@pytest.mark.parametrize("file", sorted(REFERENCE.glob("*.tex")), ids=lambda file: file.stem)
+def test_the_committed_tables_need_no_unicode_fonts_in_latex(file):
+    body = "".join(line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("%"))
+    assert body.isascii(), sorted({c for c in body if not c.isascii()})
+    assert body.count("{") == body.count("}")
