@@ -4,6 +4,7 @@ Only the folder and the reported numbers are read, so the same folder gives the 
 """
 
 import json
+import lzma
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -324,5 +325,8 @@ def _made_from(folder: Path) -> str:
     inputs += sorted(REPORTED.glob("*.csv"))
     for file in inputs:
         if file.is_file():
-            digest.update(file.name.encode() + sha256(file.read_bytes()).digest())
+            content = file.read_bytes()
+            if file.suffix == ".xz":  # the same rows, compressed or not, give the same report
+                content = lzma.decompress(content)
+            digest.update(file.name.removesuffix(".xz").encode() + sha256(content).digest())
     return digest.hexdigest()
