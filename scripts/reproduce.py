@@ -14,7 +14,7 @@ from kmdr.store import compress
 MODES = {
     "full": ("results/runs", Limits()),
     "reference": ("results/reference", Limits()),
-    "quick": ("results/quick", Limits(repeats=2, timing_repeats=1, grid=4, task_seconds=2.0)),
+    "quick": ("results/quick", Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.8)),
 }
 
 

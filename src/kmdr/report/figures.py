@@ -311,6 +311,8 @@ def save(fig: Figure, stem: Path) -> list[Path]:
     """
     contents: dict[str, bytes] = {}
     with print_style():
+        fig.draw_without_rendering()  # lays the panels out, once for both formats
+        fig.set_layout_engine("none")
         for kind in ("pdf", "png"):
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])

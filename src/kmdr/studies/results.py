@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ class Results:
         self._facts = facts
         self.missing = dict(missing or {})
         self.used: set[int] = set()  # positions of the rows that were handed out
+        self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
+        self._wide: dict[object, tuple[pd.DataFrame, set[int]]] = {}
 
     @classmethod
     def of_folder(cls, folder: Path) -> "Results":
@@ -75,15 +77,13 @@ class Results:
 
     def fresh(self) -> "Results":
         """Return the same results with nothing handed out yet."""
-        return Results(self.all_rows, self._facts, self.missing)
+        other = copy(self)
+        other.used = set()
+        return other
 
     def replaced(self, rows: pd.DataFrame) -> "Results":
         """Return the same facts with other rows."""
         return Results(rows, self._facts, self.missing)
-
-    @cached_property
-    def _by_study(self) -> Mapping[str, pd.DataFrame]:
-        return {str(name): group for name, group in ok_rows(self.all_rows).groupby("study")}
 
     def rows(
         self,
@@ -187,7 +187,19 @@ class Results:
         NotRunError
             When there are none.
         """
-        rows = quantity_rows(self.rows(studies, datasets=datasets, reducers=reducers), quantity)
+        key = (repr(studies), quantity, repr(datasets), repr(reducers))
+        if key not in self._wide:
+            mine = self.fresh()
+            self._wide[key] = (
+                mine._as_wide(mine.rows(studies, datasets=datasets, reducers=reducers), quantity),
+                mine.used,
+            )
+        table, used = self._wide[key]
+        self.used |= used
+        return table.copy()
+
+    def _as_wide(self, rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+        rows = quantity_rows(rows, quantity)
         if is_time(quantity):
             rows = rows[rows["concurrency"] == 1]
         if rows.empty:
