@@ -56,7 +56,7 @@ def main() -> int:
             where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
             print(f"{verdict.outcome}: {where}, repetition {row['repeat']}: {verdict.detail}")
     for version in sorted({verdict.row["code_version"] for verdict in verdicts}):
-        print(f"rows of {version}, checked with {code_version()}", version_note(version), sep="; ")
+        print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
     print(f"{len(verdicts)} rows drawn with seed {arguments.seed}")
     compared = len(verdicts) - totals["skipped"]
     if not compared:
