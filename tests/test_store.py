@@ -4,13 +4,15 @@ import csv
 import lzma
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from kmdr.errors import UserError
-from kmdr.files import write_atomically
+from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.kmeans import Protocol
 from kmdr.store import Store, compress, missing, read_rows, rows_file
 from kmdr.task import COLUMNS, Task
@@ -222,3 +224,14 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="not a folder that can be written to"):
         Store(tmp_path / "file")
+
+
+def test_what_killed_writers_left_is_swept_and_what_others_write_is_not(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    theirs, gone = tmp_path / f".a.png.{os.getppid()}.tmp", tmp_path / f".a.png.{ended.pid}.tmp"
+    other = tmp_path / ".notes.tmp"
+    for path in (theirs, gone, other, tmp_path / "a.png"):
+        path.write_bytes(b"x")
+    sweep_abandoned(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {theirs.name, other.name, "a.png"}

@@ -22,3 +22,21 @@ def sweep_asides(path: Path) -> None:
     """Remove what killed writers of a file left beside it; for a caller that is its only writer at the time."""
     for aside in path.parent.glob(f".{path.name}.*.tmp"):
         aside.unlink(missing_ok=True)
+
+
+def sweep_abandoned(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder; those of processes that still run are left alone."""
+    for aside in folder.glob(".*.tmp"):
+        pid = aside.name.removesuffix(".tmp").rpartition(".")[2]
+        if pid.isdecimal() and not _runs(int(pid)):
+            aside.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kmdr.errors import UserError
-from kmdr.files import write_atomically
+from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.paths import REPORTED
 from kmdr.provenance import code_version
 from kmdr.report.figures import drawn_numbers, paper_grid, save
@@ -308,6 +308,8 @@ def build(
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
     if not again and page.is_file() and stamp.is_file() and stamp.read_text().strip() == _made_from(folder):
         return page
+    for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
+        sweep_abandoned(place)
     write_facts(folder, tell=tell)
     report = report_of(folder, configs, tell)
     write_verdicts(report)
