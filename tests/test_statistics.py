@@ -11,13 +11,13 @@ from kmdr.report.statistics import (
     below,
     best_in_blocks,
     best_of,
-    bootstrap,
     conjunction,
     equal,
     holm,
     ratio_above,
     ratio_below,
     share,
+    slopes,
 )
 
 
@@ -147,11 +147,7 @@ def test_all_statements_must_hold():
     assert conjunction([part(0.01, 0.99), part(0.9, 0.01), part(0.9, 0.02)]) == (0.9, pytest.approx(0.03))
 
 
-def test_bootstrap_of_a_mean_is_close_to_students_interval(rng):
-    x = rng.normal(5.0, 1.0, 200)
-    low, high = bootstrap(x, lambda part: float(part.mean()), "test")
-    half = 1.96 * x.std(ddof=1) / np.sqrt(200)
-    # the ends are quantiles of 999 draws, with standard errors of a twelfth of the half-width
-    assert low == pytest.approx(x.mean() - half, abs=0.4 * half)
-    assert high == pytest.approx(x.mean() + half, abs=0.4 * half)
-    assert (low, high) == bootstrap(x, lambda part: float(part.mean()), "test")
+def test_slopes_are_numpys_fits(rng):
+    x, lines = rng.normal(size=7), rng.normal(size=(4, 7))
+    expected = [np.polyfit(x, line, 1)[0] for line in lines]
+    np.testing.assert_allclose(slopes(lines, x), expected, rtol=1e-10)

@@ -1,7 +1,9 @@
 """Files that appear complete or not at all."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -16,6 +18,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a JSON file says; nothing where there is no such file."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return content
 
 
 def sweep_asides(path: Path) -> None:

@@ -16,7 +16,7 @@ from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.errors import UserError
 from kmdr.experiment import Experiment
-from kmdr.files import write_atomically
+from kmdr.files import read_json, write_atomically
 from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
 from kmdr.progress import Progress
 from kmdr.report.build import build, draw_items
@@ -112,7 +112,7 @@ def _write_json(path: Path, content: Any) -> None:
 def _add_asked(out: Path, asked: Collection[tuple[str, str]]) -> None:
     """Note which configurations a study was last run with: a folder may hold others, which are not to be mixed in."""
     file = out / ASKED
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    known = read_json(file)
     for study in {name for name, _ in asked}:
         known[study] = sorted(config for name, config in asked if name == study)
     _write_json(file, dict(sorted(known.items())))

@@ -3,7 +3,6 @@
 Only the folder and the reported numbers are read, so the same folder gives the same report, with or without the data.
 """
 
-import json
 import lzma
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kmdr.errors import UserError
-from kmdr.files import sweep_abandoned, write_atomically
+from kmdr.files import read_json, sweep_abandoned, write_atomically
 from kmdr.paths import REPORTED
 from kmdr.provenance import code_version
 from kmdr.report.figures import drawn_numbers, paper_grid, save
 from kmdr.report.tables import save_table
 from kmdr.store import rows_file
-from kmdr.studies.catalogue import PAPERS, Item, Paper, Table, items, write_facts
+from kmdr.studies.catalogue import PAPERS, Item, Paper, Table, items, rerun_command, write_facts
 from kmdr.studies.register import OPEN_POINTS, Change, OpenPoint, change, flips
 from kmdr.studies.results import ASKED, NotRunError, Results
 from kmdr.studies.verdicts import Diagnosis, Verdict, judge
@@ -101,7 +100,7 @@ class Report:
 def _make(item: Item, results: Results, gaps: Mapping[str, Sequence[str]], folder: Path) -> Made:
     mine = results.fresh()
     missing = mine.gaps(item, gaps)
-    command = " && ".join([*(f"kmdr study={name}" for name in item.studies), "kmdr report results/runs"])
+    command = rerun_command(item)
     try:
         made = item.make(mine)
     except NotRunError as reason:
@@ -142,9 +141,7 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
 
 def _environments(folder: Path, rows: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
     files = {str(name): folder / "environments" / f"{name}.json" for name in rows["env_hash"].unique()}
-    return {
-        name: json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {} for name, file in files.items()
-    }
+    return {name: read_json(file) for name, file in files.items()}
 
 
 def report_of(
@@ -188,7 +185,6 @@ def report_of(
         except NotRunError as reason:
             answer = f"not run: {reason}"
         register.append((point, changes.get(point.id, []), answer))
-    plan = folder / "plan.json"
     return Report(
         folder,
         list(PAPERS.values()),
@@ -199,7 +195,7 @@ def report_of(
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
         _studies(results, configs),
         results.missing,
-        json.loads(plan.read_text(encoding="utf-8")) if plan.is_file() else {},
+        read_json(folder / "plan.json"),
     )
 
 

@@ -1,18 +1,28 @@
-"""Blank figures in the print style, for panels that `kmdr.report.figures.paper_grid` does not lay out."""
+"""Blank figures in the print style, and what stands around panels that `figures.paper_grid` does not lay out."""
 
 import textwrap
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from numpy.typing import NDArray
 
 from kmdr.report.style import COLUMN_WIDTH, TEXT_WIDTH
 
 _CHARS_PER_INCH = 20  # of the notes, at 7 pt
 _LINE = 0.13  # inches: a line of a note or of the legend
+
+
+def blank(rows: int, columns: int, width: float, height: float) -> tuple[Figure, NDArray[np.object_]]:
+    """Return a figure in inches with rows × columns panels that make room for their titles, labels and legends."""
+    fig = Figure(figsize=(width, height))
+    fig.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02))
+    FigureCanvasAgg(fig)
+    return fig, fig.subplots(rows, columns, squeeze=False)
 
 
 def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tuple[Figure, list[Axes]]:
@@ -26,10 +36,8 @@ def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tupl
     width : float, optional
         In inches; by default one column for one panel, the text width for more.
     """
-    fig = Figure(figsize=(width or (COLUMN_WIDTH if panels == 1 else TEXT_WIDTH), height))
-    fig.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02))
-    FigureCanvasAgg(fig)
-    return fig, list(fig.subplots(1, panels, squeeze=False)[0])
+    fig, axes = blank(1, panels, width or (COLUMN_WIDTH if panels == 1 else TEXT_WIDTH), height)
+    return fig, list(axes[0])
 
 
 def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> Figure:

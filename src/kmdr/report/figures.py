@@ -12,14 +12,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from PIL import Image
 
 from kmdr.files import write_atomically
+from kmdr.report.canvas import blank
 from kmdr.report.style import (
     COLUMN_WIDTH,
     METADATA,
@@ -238,10 +237,7 @@ def paper_grid(
     columns = len(datasets)
     width = COLUMN_WIDTH if columns == 1 else TEXT_WIDTH
     with print_style():
-        fig = Figure(figsize=(width, 1.0))
-        fig.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02))
-        FigureCanvasAgg(fig)
-        axes = fig.subplots(len(quantities), columns, squeeze=False)
+        fig, axes = blank(len(quantities), columns, width, 1.0)
         for i, quantity in enumerate(quantities):
             for j, dataset in enumerate(datasets):
                 plot_panel(

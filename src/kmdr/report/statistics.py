@@ -6,14 +6,12 @@ two one-sided tests against a margin, so that few data never pass for equality.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, gammaln, stdtr, stdtrit
-
-from kmdr.seeding import generator
 
 Floats = NDArray[np.float64]
 
@@ -188,25 +186,22 @@ def _log_choose(n: NDArray[np.int64], m: int) -> Floats:
     return np.asarray(gammaln(n + 1.0) - gammaln(m + 1.0) - gammaln(n - m + 1.0))
 
 
-def bootstrap(
-    values: NDArray[np.float64], statistic: Callable[[NDArray[np.float64]], float], name: str, draws: int = 999
-) -> tuple[float, float]:
-    """Return the 95 % percentile interval of a statistic of independent lines of ``values``.
+def slopes(lines: ArrayLike, x: ArrayLike) -> Floats:
+    """Return the least-squares slope of each line on x.
 
     Parameters
     ----------
-    values : (n, …) ndarray
-        One line a repetition.
-    statistic : callable
-        Of such an array.
-    name : str
-        Address of the random draws, so that the same data give the same interval.
-    draws : int
+    lines : (n, m) array_like
+    x : (m,) array_like
+        Not all equal.
+
+    Returns
+    -------
+    (n,) ndarray
     """
-    rng = generator(0, "bootstrap", name)
-    found = [statistic(values[rng.integers(len(values), size=len(values))]) for _ in range(draws)]
-    low, high = np.quantile(found, (0.025, 0.975))
-    return float(low), float(high)
+    sizes = np.asarray(x, dtype=float)
+    centred = sizes - sizes.mean()
+    return np.asarray(np.asarray(lines, dtype=float) @ centred / (centred @ centred))
 
 
 def holm(p: Sequence[float]) -> list[float]:

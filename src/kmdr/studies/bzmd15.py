@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kmdr.datasets import Dataset
 from kmdr.linalg import squared_frobenius, top_right_singular_vectors
 from kmdr.report.figures import dataset_label, paper_grid
-from kmdr.report.statistics import Component, above, below, equal, ratio_below, share
+from kmdr.report.statistics import Component, above, below, equal, ratio_below, share, slopes
 from kmdr.report.style import KNOWN
 from kmdr.report.summary import Interval, mean_interval, quantity_rows, timed_rows
 from kmdr.studies.catalogue import Finding, Table, claim, fact, figure, table
@@ -144,11 +144,9 @@ def _varying(results: Results, studies: Sequence[str]) -> set[tuple[str, str]]:
 
 
 def _slopes(values: pd.DataFrame) -> Floats:
-    """Return the least-squares slope of each line on the logarithm of the column names."""
+    """Return the slope of each complete line on the logarithm of the column names."""
     complete = values.dropna()
-    x = np.log(complete.columns.to_numpy(dtype=np.float64))
-    x = x - x.mean()
-    return np.asarray(complete.to_numpy(dtype=np.float64) @ x / (x @ x), dtype=np.float64).ravel()
+    return slopes(complete, np.log(complete.columns.to_numpy(dtype=np.float64)))
 
 
 def _needed(found: Sequence[Component | str], what: str) -> None:
@@ -513,8 +511,8 @@ def _exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
             sizes = logs.groupby(fixed)[along].nunique()
             mine = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
         lines = mine.pivot_table(index="repeat", columns=along, values="value")
-        slopes = _slopes(lines) if lines.shape[1] > 1 else np.zeros(0)
-        found[along] = mean_interval(slopes) if slopes.size else None
+        powers = _slopes(lines) if lines.shape[1] > 1 else np.zeros(0)
+        found[along] = mean_interval(powers) if powers.size else None
     return found
 
 

@@ -10,12 +10,12 @@ import importlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kmdr.datasets import Dataset, UnavailableError, UnverifiedError, open_prepared, prepare
+from kmdr.datasets import Dataset, availability, load
 from kmdr.errors import unknown
 from kmdr.files import write_atomically
 from kmdr.provenance import code_version
@@ -199,33 +199,39 @@ class Fact:
     make: Callable[[Sequence[Dataset], Results], pd.DataFrame]
 
 
+Make = TypeVar("Make", bound=Callable[[Results], Figure | Table])
 _items: dict[str, Item] = {}
 _claims: dict[str, Claim] = {}
 _facts: dict[str, Fact] = {}
+
+
+def _adds_item(
+    kind: Literal["figure", "table"],
+    id_: str,
+    title: str,
+    studies: Sequence[str],
+    facts: Sequence[str],
+    datasets: Sequence[str],
+) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        _items[id_] = Item(id_, kind, title, tuple(studies), tuple(facts), tuple(datasets), make)
+        return make
+
+    return add
 
 
 def figure(
     id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
 ) -> Callable[[Callable[[Results], Figure]], Callable[[Results], Figure]]:
     """Register the function that draws a figure of a paper."""
-
-    def add(make: Callable[[Results], Figure]) -> Callable[[Results], Figure]:
-        _items[id_] = Item(id_, "figure", title, tuple(studies), tuple(facts), tuple(datasets), make)
-        return make
-
-    return add
+    return _adds_item("figure", id_, title, studies, facts, datasets)
 
 
 def table(
     id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
 ) -> Callable[[Callable[[Results], Table]], Callable[[Results], Table]]:
     """Register the function that makes a table of a paper."""
-
-    def add(make: Callable[[Results], Table]) -> Callable[[Results], Table]:
-        _items[id_] = Item(id_, "table", title, tuple(studies), tuple(facts), tuple(datasets), make)
-        return make
-
-    return add
+    return _adds_item("table", id_, title, studies, facts, datasets)
 
 
 def claim(
@@ -303,10 +309,15 @@ def item(id_: str) -> Item:
     return _items[id_]
 
 
+def rerun_command(reader: Item | Claim) -> str:
+    """Return what runs the studies of an item or a claim again and makes the report of them."""
+    return " && ".join([*(f"kmdr study={name}" for name in reader.studies), "kmdr report results/runs"])
+
+
 def write_facts(
     folder: Path, wanted: Collection[str] | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Compute the facts whose data can be had and that are not in a folder yet, or were made from other data or rows.
+    """Compute the facts whose data are prepared and that are not in a folder yet, or were made from other data or rows.
 
     Parameters
     ----------
@@ -325,13 +336,14 @@ def write_facts(
     for one in facts():
         if wanted is not None and one.name not in needed:
             continue
+        if any(availability(name).state != "prepared" for name in one.datasets):
+            continue  # a report gets no data: what could be had was prepared when the rows were run
         try:
-            folders = [prepare(name) for name in one.datasets]
             rows = results.rows(one.studies) if one.studies else results.all_rows.iloc[:0]
-        except (UnavailableError, UnverifiedError, NotRunError):
+        except NotRunError:
             continue
         values = rows[["study", "dataset", "reducer", "params", "r", "repeat", "objective"]].astype(str)
-        data = [open_prepared(path) for path in folders]
+        data = [load(name) for name in one.datasets]
         made_from = short_hash([code_version(), [one.data_sha256 for one in data], values.to_numpy().tolist()])
         file, stamp = folder / "facts" / f"{one.name}.csv", folder / "facts" / f"{one.name}.from"
         if file.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == made_from:

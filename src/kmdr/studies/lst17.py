@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from kmdr.report.figures import dataset_label, drawn_numbers, methods_of, paper_grid, record
-from kmdr.report.statistics import Component, above, below, equal, ratio_above, ratio_below
+from kmdr.report.statistics import Component, above, below, equal, ratio_above, ratio_below, slopes
 from kmdr.report.style import KNOWN, Method, Style, method_styles
 from kmdr.report.summary import mean_interval, quantity_rows, ratio_to_best
 from kmdr.studies.catalogue import Finding, Table, claim, figure, table
@@ -217,8 +217,7 @@ def table1(results: Results) -> Table:
             for frame in (seconds, ratios)
         ]
         reduces = row.reducer != "none"
-        slopes = _slopes(times, row.reducer) if reduces else np.empty(0)
-        power, power_low, power_high = _interval(slopes)
+        power, power_low, power_high = _interval(_slopes(times, row.reducer) if reduces else np.empty(0))
         ratio, ratio_low, ratio_high = _interval(here[1].to_numpy())
         lines.append(
             {
@@ -287,10 +286,10 @@ def _table(results: Results, quantity: str, dataset: str) -> pd.DataFrame:
 
 def _slopes(values: pd.DataFrame, name: str) -> Floats:
     """Return the least-squares slope of a quantity on log₁₀ r within each repetition that has every r."""
-    lines = values[name].dropna().unstack("repeat").dropna(axis=1)
-    if lines.shape[0] < 2 or lines.shape[1] == 0:
+    lines = values[name].dropna().unstack("r").dropna()
+    if lines.shape[1] < 2 or lines.shape[0] == 0:
         return np.empty(0)
-    return np.asarray(np.polyfit(np.log10(lines.index.to_numpy(dtype=float)), lines.to_numpy(dtype=float), 1)[0])
+    return slopes(lines, np.log10(lines.columns.to_numpy(dtype=float)))
 
 
 def _label(what: str, name: str, test: Test, bound: float, dataset: str) -> str:
@@ -299,11 +298,11 @@ def _label(what: str, name: str, test: Test, bound: float, dataset: str) -> str:
 
 def _grows(dataset: str, what: str, test: Test, values: pd.DataFrame, name: str, bound: float, unit: str) -> list[Part]:
     """Return the part that tests a method's slope on log₁₀ r, one a repetition; none where r did not vary."""
-    slopes = _slopes(values, name)
-    if slopes.size == 0:
+    powers = _slopes(values, name)
+    if powers.size == 0:
         return []
     label = _label(what, name, test, bound, dataset)
-    return [Part(dataset, what, NAMES[name], test(label, slopes, bound, unit=unit))]
+    return [Part(dataset, what, NAMES[name], test(label, powers, bound, unit=unit))]
 
 
 def _differs(dataset: str, what: str, test: Test, values: pd.DataFrame, name: str, other: str, told: str) -> list[Part]:

@@ -119,10 +119,9 @@ class Change:
 def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> Component | None:
     """Return the mean change of F (relative) or P over the flipped methods, a value a repetition."""
     old, new = (side.wide(flip.base, quantity) for side in (before, after))
-    touched = after.all_rows[after.all_rows["study"].isin(flip.base)]
-    methods = [name for name in new.columns if name in set(touched["reducer"]) and name in old.columns]
+    methods = [name for name in new.columns if name in old.columns]
     # A method whose C has one width in the base and several in the flip pairs by the r of the flip.
-    old = old[methods].groupby(["dataset", "r", "repeat"]).mean()
+    old = old[methods]
     if set(old.index) != set(new.index):
         old = old.reindex(new.index)
         for dataset in new.index.get_level_values("dataset").unique():

@@ -1,13 +1,13 @@
 """A folder of results as items and claims see it: rows, facts, and what is missing."""
 
-import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from kmdr.files import read_json
 from kmdr.paths import REPORTED
 from kmdr.report.summary import is_time, ok_rows, quantity_rows, read_rows
 from kmdr.store import rows_file
@@ -32,11 +32,6 @@ def reported(paper: str) -> pd.DataFrame:
         Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``.
     """
     return pd.read_csv(REPORTED / f"{paper}.csv", keep_default_na=False, na_values={"r": [""]})
-
-
-def _json(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return content
 
 
 class Results:
@@ -69,11 +64,11 @@ class Results:
         UserError
             When it has no rows.
         """
-        rows, asked = read_rows(rows_file(folder)), _json(folder / ASKED)
+        rows, asked = read_rows(rows_file(folder)), read_json(folder / ASKED)
         known = {(study, config) for study, configs in asked.items() for config in configs}
         keys = zip(rows["study"], rows["config_hash"], strict=True)
         rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
-        return cls(rows.reset_index(drop=True), folder / "facts", _json(folder / "missing.json"))
+        return cls(rows.reset_index(drop=True), folder / "facts", read_json(folder / "missing.json"))
 
     def fresh(self) -> "Results":
         """Return the same results with nothing handed out yet."""
@@ -91,7 +86,6 @@ class Results:
         *,
         datasets: Sequence[str] | None = None,
         reducers: Sequence[str] | None = None,
-        first: int | None = None,
     ) -> pd.DataFrame:
         """Return the ok rows of some studies.
 
@@ -100,8 +94,6 @@ class Results:
         studies : str or sequence of str
         datasets, reducers : sequence of str, optional
             Only these.
-        first : int, optional
-            Only the first repetitions, as many as this.
 
         Raises
         ------
@@ -115,8 +107,6 @@ class Results:
             rows = rows[rows["dataset"].isin(list(datasets))]
         if reducers is not None:
             rows = rows[rows["reducer"].isin(list(reducers))]
-        if first is not None:
-            rows = rows[rows["repeat"] < first]
         if rows.empty:
             why = [self.missing[name] for name in datasets or () if name in self.missing]
             raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
@@ -190,33 +180,33 @@ class Results:
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
         if key not in self._wide:
             mine = self.fresh()
-            self._wide[key] = (
-                mine._as_wide(mine.rows(studies, datasets=datasets, reducers=reducers), quantity),
-                mine.used,
-            )
+            rows = mine.rows(studies, datasets=datasets, reducers=reducers)
+            self._wide[key] = _as_wide(rows, quantity), mine.used
         table, used = self._wide[key]
         self.used |= used
         return table.copy()
 
-    def _as_wide(self, rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-        rows = quantity_rows(rows, quantity)
-        if is_time(quantity):
-            rows = rows[rows["concurrency"] == 1]
-        if rows.empty:
-            raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
-        parts = []
-        for dataset, group in rows.groupby("dataset", sort=True):
-            table = group.pivot_table(index=["r", "repeat"], columns="reducer", values="value", aggfunc="mean")
-            sizes = group.groupby("reducer")["r"].nunique()
-            several = sizes.index[sizes > 1]
-            if len(several):
-                grid = table.loc[table[several].notna().any(axis=1)]
-                for name in sizes.index[sizes == 1]:
-                    once = group[group["reducer"] == name].groupby("repeat")["value"].mean()
-                    grid = grid.assign(**{str(name): once.reindex(grid.index.get_level_values("repeat")).to_numpy()})
-                table = grid
-            else:  # a single r each: pair them all
-                table = table.groupby("repeat").first()
-                table = pd.concat({int(group["r"].min()): table}, names=["r"])
-            parts.append(pd.concat({str(dataset): table}, names=["dataset"]))
-        return pd.concat(parts)
+
+def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return one quantity of some rows as `Results.wide` lays it out."""
+    rows = quantity_rows(rows, quantity)
+    if is_time(quantity):
+        rows = rows[rows["concurrency"] == 1]
+    if rows.empty:
+        raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
+    parts = []
+    for dataset, group in rows.groupby("dataset", sort=True):
+        table = group.pivot_table(index=["r", "repeat"], columns="reducer", values="value", aggfunc="mean")
+        sizes = group.groupby("reducer")["r"].nunique()
+        several = sizes.index[sizes > 1]
+        if len(several):
+            grid = table.loc[table[several].notna().any(axis=1)]
+            for name in sizes.index[sizes == 1]:
+                once = group[group["reducer"] == name].groupby("repeat")["value"].mean()
+                grid = grid.assign(**{str(name): once.reindex(grid.index.get_level_values("repeat")).to_numpy()})
+            table = grid
+        else:  # a single r each: pair them all
+            table = table.groupby("repeat").first()
+            table = pd.concat({int(group["r"].min()): table}, names=["r"])
+        parts.append(pd.concat({str(dataset): table}, names=["dataset"]))
+    return pd.concat(parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kmdr.report.statistics import Component, conjunction, holm
-from kmdr.studies.catalogue import Claim, Finding, claims
+from kmdr.studies.catalogue import Claim, Finding, claims, rerun_command
 from kmdr.studies.results import NotRunError, Results
 from kmdr.task import short_hash
 
@@ -94,7 +94,7 @@ def _tested(claim: Claim, results: Results, gaps: Mapping[str, Sequence[str]]) -
     """Test one claim, uncorrected."""
     mine = results.fresh()
     missing = mine.gaps(claim, gaps)
-    command = " && ".join([*(f"kmdr study={name}" for name in claim.studies), "kmdr report results/runs"])
+    command = rerun_command(claim)
     try:
         finding = claim.test(mine)
     except NotRunError as reason:
