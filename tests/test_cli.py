@@ -168,10 +168,10 @@ def test_list_shows_what_there_is(monkeypatch, capsys):
 
 
 def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatch, capsys):
-    def nowhere(name, options):
+    def nowhere(name, options, verify):
         if name == "usps":
             raise datasets.UnavailableError("dataset usps could not be had; put usps_all.mat somewhere")
-        return real(name, options)
+        return real(name, options, verify)
 
     real = datasets.prepare
     monkeypatch.setattr("kmdr.jobs.datasets.prepare", nowhere)

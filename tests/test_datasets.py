@@ -450,14 +450,15 @@ def test_two_processes_at_once_both_succeed(tmp_path):
 import time
 from pathlib import Path
 from kmdr import datasets
-write = datasets._put
+from kmdr.datasets import prepared
+write = prepared._put
 def wait(*args):
     # Both have seen that nothing is prepared and have written their copy.
     Path({str(tmp_path)!r}, str(time.time_ns()) + ".here").touch()
     while len(list(Path({str(tmp_path)!r}).glob("*.here"))) < 2:
         time.sleep(0.01)
     write(*args)
-datasets._put = wait
+prepared._put = wait
 print(datasets.load("synth", {SMALL!r}).data_sha256)
 """
     both = [run(code), run(code)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import reducers
-from kmdr.datasets import Dataset
+from kmdr.datasets import Dataset, checked_verify
 from kmdr.errors import UserError, unknown, whole_number
 from kmdr.kmeans import Protocol, starter
 from kmdr.metrics import MATCHINGS, check_matching
@@ -46,7 +46,7 @@ def _matching(value: Any, protocol: Protocol) -> str:
 
 SETTINGS = (
     "dataset", "reducer", "kmeans", "runner", "study", "k", "matching", "r_grid", "repeats", "timing_repeats", "seed",
-    "out",
+    "verify", "out",
 )  # fmt: skip
 
 
@@ -73,6 +73,8 @@ class Experiment:
     protocol : Protocol
     matching : str
         Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
+    verify : str
+        When prepared data are verified, one of `kmdr.datasets.VERIFY`; no part of any row.
     """
 
     study: str
@@ -87,6 +89,7 @@ class Experiment:
     seed: int
     protocol: Protocol
     matching: str
+    verify: str = "once"
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Experiment":
@@ -119,6 +122,7 @@ class Experiment:
             seed=whole_number("seed", config["seed"], 0),
             protocol=protocol,
             matching=_matching(config["matching"], protocol),
+            verify=checked_verify(config["verify"]),
         )
 
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
@@ -160,6 +164,7 @@ class Experiment:
                 protocol=self.protocol,
                 serial=repeat < self.timing_repeats,
                 matching=self.matching,
+                verify=self.verify,
             )
             for repeat in range(self.repeats)
         ]

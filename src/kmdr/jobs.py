@@ -70,12 +70,12 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
             key = (experiment.dataset, repr(sorted(experiment.options.items())))
             if key not in folders:
                 try:
-                    folders[key] = datasets.prepare(experiment.dataset, experiment.options)
+                    folders[key] = datasets.prepare(experiment.dataset, experiment.options, experiment.verify)
                 except (UnavailableError, UnverifiedError) as error:
                     folders[key] = error
             folder = folders[key]
             if isinstance(folder, Path):
-                tasks += limits.thin(experiment).tasks(datasets.open_prepared(folder), folder)
+                tasks += limits.thin(experiment).tasks(datasets.open_prepared(folder, experiment.verify), folder)
     # Stored and shown: paths inside the project are told from there, so that they say nothing of the machine.
     here = f"{Path.cwd()}{os.sep}"
     missing = {

@@ -104,9 +104,9 @@ class Outcome:
 
 
 @cache
-def _data(folder: str) -> Dataset:
+def _data(folder: str, verify: str) -> Dataset:
     """Map a prepared dataset once a process."""
-    return open_prepared(Path(folder))
+    return open_prepared(Path(folder), verify)
 
 
 @cache
@@ -143,7 +143,7 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) ->
         if not task.serial:
             _pin_once(stamp.threads)
         with nullcontext() if task.serial else store.clock(alone=False):
-            rows = run(task, _data(task.folder), stamp)
+            rows = run(task, _data(task.folder, task.verify), stamp)
         store.add(task, rows)
         return Outcome(task, rows, seconds=seconds_inside(rows))
 

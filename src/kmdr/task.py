@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr import reducers
-from kmdr.datasets import Dataset
+from kmdr.datasets import Dataset, changed
 from kmdr.kmeans import Protocol, starter
 from kmdr.linalg import Matrix, squared_frobenius
 from kmdr.metrics import agreement, objective
@@ -65,6 +65,8 @@ class Task:
         Whether its times must be taken with no other worker running.
     matching : str
         Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
+    verify : str
+        When prepared data are verified; not part of the identity.
     """
 
     study: str
@@ -80,6 +82,7 @@ class Task:
     protocol: Protocol
     serial: bool
     matching: str = "best"
+    verify: str = "once"
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -202,7 +205,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     -------
     list of dict
         One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value. A trial that
-        raised has ``status`` "failed" and its message; an error in the shared work fails every r.
+        raised has ``status`` "failed" and its message; an error in the shared work fails every r, and so does a file
+        of the data that changed before the end.
     """
     A = data.A
     n, d = A.shape
@@ -224,7 +228,10 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         **asdict(stamp),
     }
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(A), A.dtype.name)
-    return _trials(task, data, shared)
+    rows = [] if changed(data) else _trials(task, data, shared)
+    if why := changed(data):
+        rows = [{**shared, "r": r, "status": "failed", "error": why} for r in task.r_grid]
+    return rows
 
 
 def seconds_inside(rows: list[Row]) -> float:

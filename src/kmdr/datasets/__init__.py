@@ -6,26 +6,21 @@ says without any network access where a dataset would come from.
 
 import hashlib
 import json
-import os
 import re
-import tempfile
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from shutil import rmtree
 from threading import Event, Semaphore
-from typing import IO, Any
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import formats
+from kmdr.datasets import formats, prepared
 from kmdr.datasets.acquire import (
-    TEMPORARY,
     UnavailableError,
     file_names,
     find,
@@ -34,20 +29,23 @@ from kmdr.datasets.acquire import (
     obtain,
     raw_folder,
     sha256_of,
-    sweep,
 )
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import LOADERS
+from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.registry import Entry, entry, names
 from kmdr.errors import UserError, unknown
 from kmdr.paths import cache_folder
 
 __all__ = [
     "Availability",
+    "DamagedError",
     "Dataset",
     "UnavailableError",
     "UnverifiedError",
     "availability",
+    "changed",
+    "checked_verify",
     "content_sha256",
     "fetch_all",
     "load",
@@ -57,13 +55,13 @@ __all__ = [
 ]
 
 # Part of what a prepared folder must match; to be raised when a loader's output or the files of the folder change.
-_LAYOUT = 2
+_LAYOUT = 3
 _CSR = ("data", "indices", "indptr")
 _FETCHED_AT_ONCE = 4
 # A file of the user's up to this size is known by its hash, a larger one by its size and time of change.
 _HASHED_BYTES = 2**26
 # Options of a user's file that its reader does not take.
-_OURS = ("k", "title")
+_OURS = ("k", "title", "copy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +86,8 @@ class Dataset:
         Where the files came from.
     feature_names : tuple of str or None
         What the columns are, where that is known.
+    stamps : tuple of (str, tuple)
+        Path and `stamp` of each file that is mapped.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Dataset:
     stand_in: str
     source: str
     feature_names: tuple[str, ...] | None = None
+    stamps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ class Availability:
     where: str
 
 
-def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
-    """Acquire, load, check and write a dataset, once.
+def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:
+    """Acquire, load, check and write a dataset, once; and again, with a line on standard error, when it is damaged.
 
     Parameters
     ----------
@@ -131,12 +132,13 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
         Name in the registry.
     options : mapping, optional
         Options that differ from the registry's defaults.
+    verify : {"once", "always", "never"}
+        When to make sure that prepared files are what was written: once a boot of the machine, now, or not at all.
 
     Returns
     -------
     Path
-        Folder for `open_prepared`. A folder that is there and fits the registry is returned at once; its matrix is
-        not read.
+        Folder for `open_prepared`. A folder that is there, fits the registry and is intact is returned at once.
 
     Raises
     ------
@@ -152,8 +154,22 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
     _refuse_absent(e, chosen)
     title = _title(e, chosen)
     folder, fingerprint = _prepared(e, chosen)
-    if _is_current(folder, fingerprint):
-        return folder
+    try:
+        if prepared.is_current(folder, fingerprint, verify):
+            return folder
+    except DamagedError as error:
+        try:
+            _prepare(e, chosen, title, folder, fingerprint)
+        except UnavailableError as why:
+            said = f"{error.path} is damaged and cannot be prepared again: {why}"
+            raise UnavailableError(said, failed_check=True, tried=why.tried) from error
+        print(f"kmdr: dataset {title!r}: {error.path} was damaged; prepared again", file=sys.stderr)
+    else:
+        _prepare(e, chosen, title, folder, fingerprint)
+    return folder
+
+
+def _prepare(e: Entry, chosen: Mapping[str, Any], title: str, folder: Path, fingerprint: str) -> None:
     found = obtain(e)
     A, labels, feature_names = _loaded(e, [f.source.format for f in found], [f.path for f in found], chosen)
     k = _clusters(e, chosen, A, labels)
@@ -173,28 +189,32 @@ def prepare(name: str, options: Mapping[str, Any] | None = None) -> Path:
         "d": d,
         "nnz": int(A.nnz) if _is_sparse(A) else n * d,
         "options": chosen,
-        "registry": fingerprint,
     }
-    if _is_mapped(A):
-        meta["mapped"] = {"path": str(A.filename), "stamp": _stamp(Path(A.filename))}
+    in_place = _is_mapped(A) and not chosen.get("copy")
+    if in_place:
+        path = Path(A.filename)
+        looks = stamp(path)
+        meta["mapped"] = {"path": str(path), "stamp": looks, "bytes": looks[0], "blocks": prepared.digests(path)}
     if feature_names is not None:
         meta["feature_names"] = "features.json"
     try:
-        _write(folder, fingerprint, dict(_arrays(A, labels)), meta, feature_names)
+        prepared.write(folder, fingerprint, dict(_arrays(A, labels, in_place)), meta, feature_names)
     except OSError as error:
         raise UserError(
             f"cannot write {folder} ({error.strerror}); let KMDR_CACHE name a folder with room that can be written"
         ) from error
-    return folder
 
 
-def open_prepared(folder: Path) -> Dataset:
+def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     """Map the dataset of a folder that `prepare` returned.
 
     Parameters
     ----------
     folder : Path
         The folder.
+    verify : {"once", "always", "never"}
+        As for `prepare`. With ``"never"`` the structure of a sparse matrix is checked instead, because compiled code
+        takes it for granted.
 
     Returns
     -------
@@ -204,17 +224,17 @@ def open_prepared(folder: Path) -> Dataset:
     Raises
     ------
     UserError
-        The folder does not hold a prepared dataset, or a file of the user's that it refers to has changed.
+        The folder does not hold a prepared dataset, a file of it is damaged (`DamagedError`), or a file of the user's
+        that it refers to has changed.
     """
     try:
-        meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        arrays = {name: _map(folder / name) for name in meta["files"] if name.endswith(".npy")}
-        if mapped := meta.get("mapped"):
-            if _stamp(Path(mapped["path"])) != mapped["stamp"]:
-                raise UserError(
-                    f"{mapped['path']} has changed since it was prepared; run again, which prepares it anew"
-                )
-            arrays["A.npy"] = _map(Path(mapped["path"]))
+        meta = prepared.read_meta(folder)
+        mapped = meta.get("mapped")
+        if mapped and list(stamp(Path(mapped["path"]))) != mapped["stamp"]:
+            raise UserError(f"{mapped['path']} has changed since it was prepared; run again, which prepares it anew")
+        stamps = prepared.stamps(folder, meta)
+        prepared.check(folder, meta, verify)
+        arrays = prepared.arrays(folder, meta)
         listed = meta.get("feature_names")
         feature_names = tuple(json.loads((folder / listed).read_text("utf-8"))) if listed else None
     except (OSError, ValueError, KeyError) as e:
@@ -224,6 +244,8 @@ def open_prepared(folder: Path) -> Dataset:
     else:
         parts = tuple(arrays[f"{part}.npy"] for part in _CSR)
         A = scipy.sparse.csr_array(parts, shape=(meta["n"], meta["d"]), copy=False)
+        if verify == "never" and not formats.is_canonical(A):
+            raise DamagedError(folder)
         # It was brought to this form when it was written; left to find out, scipy would read it all.
         A.has_canonical_format = True
     return Dataset(
@@ -235,7 +257,16 @@ def open_prepared(folder: Path) -> Dataset:
         stand_in=meta["stand_in"],
         source=meta["source"],
         feature_names=feature_names,
+        stamps=stamps,
     )
+
+
+def changed(data: Dataset) -> str:
+    """Return a sentence that names a file of a mapped dataset which has changed since it was opened, or nothing."""
+    for path, before in data.stamps:
+        if stamp(Path(path)) != before:
+            return f"{path} changed while it was used; leave it alone during a run, then run again"
+    return ""
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
@@ -260,7 +291,7 @@ def availability(name: str) -> Availability:
     if absent or (e.by_path and not _paths(chosen)):
         return Availability(name, e.title, e.shape, "by hand", " and ".join(absent) or "a file named by dataset.path=…")
     folder, fingerprint = _prepared(e, chosen)
-    if _is_current(folder, fingerprint):
+    if _seems_current(folder, fingerprint):
         state, where = "prepared", str(folder)
     elif e.by_path:
         state, where = "local", "; ".join(_paths(chosen))
@@ -274,6 +305,13 @@ def availability(name: str) -> Availability:
     else:
         state, where = "by hand", " or ".join(file_names(e.sources))
     return Availability(name, e.title, e.shape, state, where)
+
+
+def _seems_current(folder: Path, fingerprint: str) -> bool:
+    try:
+        return prepared.is_current(folder, fingerprint, "never")
+    except DamagedError:
+        return False
 
 
 def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
@@ -523,18 +561,9 @@ def _prepared(e: Entry, chosen: Mapping[str, Any]) -> tuple[Path, str]:
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
 
 
-def _stamp(path: Path) -> list[int]:
-    """Size and time of change of a file; no error where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return []
-    return [status.st_size, status.st_mtime_ns]
-
-
 def _identity(path: Path) -> Any:
-    stamp = _stamp(path)
-    return sha256_of(path) if stamp and stamp[0] <= _HASHED_BYTES else stamp
+    looks = stamp(path)
+    return sha256_of(path) if looks and looks[0] <= _HASHED_BYTES else looks
 
 
 def _json_hash(value: Any) -> str:
@@ -542,89 +571,10 @@ def _json_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _is_current(folder: Path, fingerprint: str) -> bool:
-    try:
-        meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        mapped = meta.get("mapped")
-        return (
-            meta["registry"] == fingerprint
-            and all((folder / name).stat().st_size == size for name, size in meta["files"].items())
-            and (mapped is None or _stamp(Path(mapped["path"])) == mapped["stamp"])
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _arrays(A: Any, labels: NDArray[Any] | None) -> Iterator[tuple[str, NDArray[Any]]]:
+def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tuple[str, NDArray[Any]]]:
     if _is_sparse(A):
         yield from ((f"{part}.npy", getattr(A, part)) for part in _CSR)
-    elif not _is_mapped(A):
+    elif not in_place:
         yield "A.npy", A
     if labels is not None:
         yield "labels.npy", labels
-
-
-def _write(
-    folder: Path,
-    fingerprint: str,
-    arrays: Mapping[str, NDArray[Any]],
-    meta: dict[str, Any],
-    feature_names: tuple[str, ...] | None,
-) -> None:
-    """Write a prepared folder under another name, then rename it: it is there in full or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    sweep(folder.parent)
-    aside = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder.parent))
-    try:
-        files = {}
-        for name, array in arrays.items():
-            with (aside / name).open("wb") as file:
-                _save(file, array, formats.kept_type(array) if name == "A.npy" else array.dtype)
-                os.fsync(file.fileno())
-            files[name] = (aside / name).stat().st_size
-        if feature_names is not None:
-            listed = aside / meta["feature_names"]
-            listed.write_text(json.dumps(feature_names, ensure_ascii=False), "utf-8")
-            files[listed.name] = listed.stat().st_size
-        with (aside / "meta.json").open("w", encoding="utf-8") as text:
-            json.dump({**meta, "files": files}, text, indent=1)
-            text.flush()
-            os.fsync(text.fileno())
-        aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
-        _put(aside, folder, fingerprint)
-    finally:
-        rmtree(aside, ignore_errors=True)
-
-
-def _save(file: IO[bytes], array: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Write a ``.npy`` file block by block."""
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
-    np.lib.format.write_array_header_1_0(file, header)
-    for _, block in formats.blocks(array, dtype):
-        file.write(block.data.cast("B"))
-
-
-def _put(aside: Path, folder: Path, fingerprint: str) -> None:
-    for _ in range(100):
-        try:
-            aside.rename(folder)
-        except OSError:
-            if _is_current(folder, fingerprint):
-                return  # another process was first, with the same content
-            if not folder.exists():
-                continue
-            # An outdated folder cannot be replaced in one step. A process that has it mapped keeps its pages.
-            outdated = folder.parent / f"{TEMPORARY}{uuid4().hex}"
-            with suppress(OSError):
-                folder.rename(outdated)
-            rmtree(outdated, ignore_errors=True)
-        else:
-            return
-    raise UserError(f"cannot write {folder}; remove it and try again")
-
-
-def _map(path: Path) -> NDArray[Any]:
-    # An array of no bytes cannot be mapped.
-    empty = 0 in np.load(path, allow_pickle=False).shape if path.stat().st_size < 256 else False
-    array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
-    return np.asarray(array)  # without the subclass, which some compiled code refuses

@@ -176,6 +176,15 @@ def canonical(A: Any) -> Any:
     return scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
 
 
+def is_canonical(A: Any) -> bool:
+    """Whether the parts of a CSR array fit each other, ascend in each row without a repetition, and are finite."""
+    try:
+        A.check_format(full_check=True)
+    except ValueError:
+        return False
+    return bool(A.has_canonical_format and np.isfinite(A.data).all())
+
+
 def _csr(A: Any) -> Any:
     try:
         if A.format in ("csr", "csc", "bsr"):
