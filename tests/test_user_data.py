@@ -244,13 +244,14 @@ def test_two_processes_at_once_both_succeed(tmp_path):
 import time
 from pathlib import Path
 from kmdr import datasets
-write = datasets._put
+from kmdr.datasets import prepared
+write = prepared._put
 def wait(*args):
     Path({str(tmp_path)!r}, str(time.time_ns()) + ".here").touch()
     while len(list(Path({str(tmp_path)!r}).glob("*.here"))) < 2:
         time.sleep(0.01)
     write(*args)
-datasets._put = wait
+prepared._put = wait
 print(datasets.load("file", {{"path": {path!r}, "k": 2}}).data_sha256)
 """
     both = [in_child(code), in_child(code)]

@@ -77,16 +77,18 @@ def read_meta(folder: Path) -> dict[str, Any]:
     Raises
     ------
     DamagedError
-        There is none, or it is not what was written.
+        It is not what was written.
+    OSError
+        There is none that can be read.
     """
     path = folder / "meta.json"
+    text = path.read_bytes()
     try:
-        text = path.read_text("ascii")
         meta: dict[str, Any] = json.loads(text)
         # A folder of an earlier layout has no seal, and what it holds is not current.
-        intact = "seal" not in meta or (meta["seal"] == _seal(meta) and text == json.dumps(meta, indent=1))
+        intact = "seal" not in meta or (meta["seal"] == _seal(meta) and text == json.dumps(meta, indent=1).encode())
         intact &= isinstance(meta, dict)
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as e:
+    except (ValueError, TypeError, AttributeError, RecursionError) as e:
         raise DamagedError(path) from e
     if not intact:
         raise DamagedError(path)
@@ -103,7 +105,10 @@ def is_current(folder: Path, fingerprint: str, verify: str) -> bool:
     """
     if not folder.exists():
         return False
-    meta = read_meta(folder)
+    try:
+        meta = read_meta(folder)
+    except OSError as e:
+        raise DamagedError(folder / "meta.json") from e
     mapped = meta.get("mapped")
     if meta.get("registry") != fingerprint or (mapped and list(stamp(Path(mapped["path"]))) != mapped["stamp"]):
         return False
