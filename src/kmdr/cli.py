@@ -218,6 +218,7 @@ def _from_command_line() -> list[Job]:
         else:
             jobs.append(job)
 
+    sys.argv = ["refresh=true" if argument == "--refresh" else argument for argument in sys.argv]
     _register_datasets()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
     with _explained(sys.argv[1:]):

@@ -35,6 +35,18 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
     return UserError(f"no {what} is named {str(value)!r}; {hint}valid: {', '.join(names)}")
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """Return ``value`` when it is true or false.
+
+    Raises
+    ------
+    UserError
+    """
+    if not isinstance(value, bool):
+        raise UserError(f"{name} = {value!r} is not a choice; give true or false")
+    return value
+
+
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return ``value`` when it is a whole number of at least ``least``.
 

@@ -46,7 +46,7 @@ def _matching(value: Any, protocol: Protocol) -> str:
 
 SETTINGS = (
     "dataset", "reducer", "kmeans", "runner", "study", "k", "matching", "r_grid", "repeats", "timing_repeats", "seed",
-    "verify", "out",
+    "refresh", "verify", "out",
 )  # fmt: skip
 
 

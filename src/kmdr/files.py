@@ -1,50 +1,196 @@
-"""Files that appear complete or not at all."""
+"""Files that appear complete or not at all, that are read only where they lie, and what is said when that fails."""
 
+import errno
+import fcntl
+import hashlib
 import json
 import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+from kmdr.errors import UserError
+
+# An aside where there are no locks, so that nobody can tell whether its writer lives, is left alone for a day.
+_ABANDONED_SECONDS = 86400.0
+_ASIDE = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable or name another folder"),
+    **dict.fromkeys(_NO_LOCKS, "name a folder on a file system that has locks"),
+    errno.EFBIG: "allow larger files (ulimit -f)",
+    errno.EIO: "the disk is failing: name a folder on another",
+}
+
+
+class StorageError(UserError, OSError):
+    """The system did not let a file be written."""
+
+
+class DamagedError(UserError):
+    """A file is not as it was written."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one sentence what the system has against writing a file or a folder.
+
+    Raises
+    ------
+    StorageError
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, UserError):
+            raise
+        remedy = _REMEDIES.get(error.errno or 0, "see to it")
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror or error}); {remedy}; what is finished is kept, and the same "
+            "command does the rest"
+        ) from error
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _sync(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the file system knows how."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, *_NO_LOCKS):
+            raise
+    finally:
+        os.close(number)
+
+
+def _make(folder: Path) -> None:
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _open_aside(path: Path) -> tuple[Path, BinaryIO]:
+    """Open a new file beside another, and hold a lock on it so that nobody sweeps it."""
+    while True:
+        aside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+        number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        if os.fstat(number).st_nlink:
+            return aside, os.fdopen(number, "wb")
+        os.close(number)  # swept before it was locked
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file aside, flush it to disk and rename it, so that its name never shows a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write a file aside, flush it to disk and rename it, so that its name never shows a part of it.
 
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return what a JSON file says; nothing where there is no such file."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return content
-
-
-def sweep_asides(path: Path) -> None:
-    """Remove what killed writers of a file left beside it; for a caller that is its only writer at the time."""
-    for aside in path.parent.glob(f".{path.name}.*.tmp"):
-        aside.unlink(missing_ok=True)
+    Raises
+    ------
+    StorageError
+        The file is then as it was.
+    """
+    with writing(path):
+        _make(path.parent)
+        aside, file = _open_aside(path)
+        try:
+            with file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                aside.replace(path)
+            _sync(path.parent)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
 
 
 def sweep_abandoned(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder; those of processes that still run are left alone."""
-    for aside in folder.glob(".*.tmp"):
-        pid = aside.name.removesuffix(".tmp").rpartition(".")[2]
-        if pid.isdecimal() and not _runs(int(pid)):
-            aside.unlink(missing_ok=True)
+    """Remove what writers that were killed left in a folder and below; what others are writing is left alone."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if _ASIDE.fullmatch(name):
+                _sweep(Path(place, name))
 
 
-def _runs(pid: int) -> bool:
+def _sweep(aside: Path) -> None:
+    with suppress(OSError):
+        number = os.open(aside, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError as error:
+            age = time.time() - os.fstat(number).st_mtime
+            free = error.errno in _NO_LOCKS and age > _ABANDONED_SECONDS
+        try:
+            if free:
+                aside.unlink()
+        finally:
+            os.close(number)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_plain(path: Path) -> bytes:
+    """Return the content of a regular file; a link is not followed, and a pipe or a device not waited for.
+
+    Raises
+    ------
+    DamagedError
+        When it is something else, or cannot be read.
+    """
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(number, "rb") as file:
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                return file.read()
+            reason = "not a regular file"
+    except OSError as error:
+        reason = "a link" if error.errno == errno.ELOOP else error.strerror or str(error)
+    raise DamagedError(f"{path} cannot be read ({reason}); expected a file that a run wrote")
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object and, as its last entry, the SHA-256 of all others."""
+    sealed = {**content, "sha256": _seal(content)}
+    write_atomically(path, (json.dumps(sealed, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a JSON object says; nothing where there is no such file.
+
+    Raises
+    ------
+    DamagedError
+        When it is no JSON object, or not what `write_json` wrote. A file without a seal, as older versions wrote it,
+        is taken as it is; one with a seal under a spoilt name is not.
+    """
+    if not path.is_symlink() and not path.exists():
+        return {}
+    try:
+        content = json.loads(read_plain(path))
+    except (ValueError, RecursionError):
+        content = None
+    if isinstance(content, dict):
+        seal = content.pop("sha256", None)
+        spoilt = seal is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
+        if not spoilt and seal in (None, _seal(content)):
+            return content
+    raise DamagedError(f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again")

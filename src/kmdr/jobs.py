@@ -1,6 +1,5 @@
 """Jobs: what one command asks for, run as one; then what is made of the rows."""
 
-import json
 import math
 import os
 import sys
@@ -14,14 +13,14 @@ from typing import Any
 
 from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
-from kmdr.errors import UserError
+from kmdr.errors import UserError, yes_or_no
 from kmdr.experiment import Experiment
-from kmdr.files import read_json, write_atomically
+from kmdr.files import write_json
 from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
 from kmdr.progress import Progress
 from kmdr.report.build import build, draw_items
 from kmdr.runner import Runner, run_tasks
-from kmdr.store import Store
+from kmdr.store import Store, mixed_code
 from kmdr.store import missing as unfinished
 from kmdr.studies.configs import studies as configured
 from kmdr.studies.results import ASKED
@@ -39,12 +38,15 @@ class Job:
     experiments : tuple of Experiment
     runner : Runner
     out : Path
+    refresh : bool
+        Whether rows that were made by other code than today's are made again.
     """
 
     study: Mapping[str, Any] | None
     experiments: tuple[Experiment, ...]
     runner: Runner
     out: Path
+    refresh: bool = False
 
     @classmethod
     def from_configs(cls, configs: Sequence[Mapping[str, Any]]) -> "Job":
@@ -58,7 +60,8 @@ class Job:
             raise UserError("the study has no datasets or no reducers; name at least one of each")
         first = configs[0]
         experiments = tuple(Experiment.from_config(config) for config in configs)
-        return cls(first["study"], experiments, Runner.from_config(first["runner"]), Path(str(first["out"])))
+        refresh = yes_or_no("refresh", first["refresh"])
+        return cls(first["study"], experiments, Runner.from_config(first["runner"]), Path(str(first["out"])), refresh)
 
 
 def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, str]]:
@@ -105,49 +108,78 @@ def _described(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> di
     }
 
 
-def _write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+def _with_asked(
+    known: Mapping[str, list[str]], asked: Collection[tuple[str, str]], names: Collection[str]
+) -> dict[str, list[str]]:
+    """Return which configurations each study was last run with, and say where these replace others of a named one."""
+    latest = {study: sorted(config for name, config in asked if name == study) for study, _ in asked}
+    for study in sorted(set(names)):
+        others = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
+        if others:
+            print(
+                f"kmdr: figures and the report now read {study} as it was run now; rows of {len(others)} other "
+                "configurations of it stay in the table; use another out folder to have both",
+                file=sys.stderr,
+            )
+    return dict(sorted({**known, **latest}.items()))
 
 
-def _add_asked(out: Path, asked: Collection[tuple[str, str]]) -> None:
-    """Note which configurations a study was last run with: a folder may hold others, which are not to be mixed in."""
-    file = out / ASKED
-    known = read_json(file)
-    for study in {name for name, _ in asked}:
-        known[study] = sorted(config for name, config in asked if name == study)
-    _write_json(file, dict(sorted(known.items())))
+def _lost(
+    tasks: Sequence[Task], left_out: Collection[tuple[str, str, int]], rows: Sequence[Mapping[str, str]], refresh: bool
+) -> int:
+    """Return how many planned tasks have rows that are neither in the table nor told of there as failed."""
+    told = ({**row, "status": "ok"} for row in rows)
+    return sum((t.study, t.config_hash, t.repeat) not in left_out for t in unfinished(tasks, told, refresh))
+
+
+def _tell_of_mixed_code(rows: Sequence[Mapping[str, str]], asked: Collection[tuple[str, str]]) -> None:
+    mixed = mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked)
+    for (study, reducer), count in mixed.items():
+        print(
+            f"kmdr: {study}: the rows of {reducer} were made by {count} versions of the code that computes them; "
+            "the same command with --refresh makes the older ones again",
+            file=sys.stderr,
+        )
 
 
 def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
-    """Run jobs that share a folder and a runner, and return how many of their trials failed."""
-    bounds, out, runner = limits or Limits(), jobs[0].out, jobs[0].runner
+    """Run jobs that share a folder and a runner, and return how many of their trials failed or were lost."""
+    store = Store(jobs[0].out)  # refuses a folder that cannot be written to
+    with store.in_use():
+        return _run_in(store, jobs, limits, start)
+
+
+def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
+    bounds, out, runner, refresh = limits or Limits(), store.folder, jobs[0].runner, jobs[0].refresh
     names = [job.study["name"] for job in jobs if job.study]
-    store = Store(out)  # refuses a folder that cannot be written to
     tasks, missing = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
     for line in missing.values():
         print(f"kmdr: {line}", file=sys.stderr)
-    _write_json(out / "missing.json", missing)
+    write_json(out / "missing.json", missing)
 
     known = store.merge()
-    left = unfinished(tasks, known)
+    left = unfinished(tasks, known, refresh)
     seconds = expected_seconds(known, reference_rows() if left and names else [])
     plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
             print(f"kmdr: {study}: {label} is left out: it takes too long for this run", file=sys.stderr)
     if limits:
-        _write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
+        write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
     work = sum(wall_seconds(task, seconds, runner.n_jobs) for task in plan.tasks)
     asked = {(task.study, task.config_hash) for task in tasks}
+    left_out = {(t.study, t.config_hash, t.repeat) for t in left} - {
+        (t.study, t.config_hash, t.repeat) for t in plan.tasks
+    }
     made: list[Path] = []
     with closing(Progress(len(plan.tasks), work + (ALLOWANCE_SECONDS if limits else 0.0))) as progress:
         rows, late = run_tasks(plan.tasks, runner, out, seconds, progress, until) if plan.tasks else (known, 0)
         if limits and late:
-            _write_json(out / "plan.json", _described(plan, jobs, bounds, late))
-        _add_asked(out, asked)
+            write_json(out / "plan.json", _described(plan, jobs, bounds, late))
+        store.change(ASKED, lambda known: _with_asked(known, asked, names))
         if limits:
             made = [build(out, configured(), tell=progress.making)]
         elif names:
@@ -156,9 +188,17 @@ def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> i
     print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
     if late:
         print(f"kmdr: the budget was over before {late} tasks began; the same command does them", file=sys.stderr)
+    _tell_of_mixed_code(rows, asked)
+    lost = _lost(tasks, left_out, rows, refresh) - late
+    if lost > 0:
+        print(
+            f"kmdr: {lost} planned tasks have no rows in {out / 'rows.csv'}: files were removed or damaged meanwhile; "
+            "the same command does them",
+            file=sys.stderr,
+        )
     for path in made:
         print(path)
-    return failed
+    return failed + max(lost, 0)
 
 
 def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
@@ -175,7 +215,8 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 1 when a trial failed, else 0; a dataset that cannot be had is told of and shown as a gap.
+        Exit status: 0 when every planned row is there, 1 when a trial failed or its row was lost; a dataset that cannot
+        be had is told of and shown as a gap.
 
     Raises
     ------
@@ -184,8 +225,8 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     """
     failed, start = 0, time.time()
 
-    def where(job: Job) -> tuple[str, str]:
-        return str(job.out), repr(job.runner)
+    def where(job: Job) -> tuple[str, str, bool]:
+        return str(job.out), repr(job.runner), job.refresh
 
     for _, group in groupby(sorted(jobs, key=where), key=where):
         failed += _run_together(list(group), limits, start)

@@ -1,7 +1,12 @@
-"""What made a row: the code's version and the environment it ran in."""
+"""What made a row: the code that computes it, the code's version and the environment it ran in."""
 
+import ast
+import hashlib
+import importlib.util
+import pkgutil
 import platform
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -22,11 +27,95 @@ _PACKAGES = (
 _CODE = ("src", "conf", "datasets/registry.toml")
 
 
+# What trials import and what computes none of their numbers: lists of what there is, errors, clocks and this module.
+_NO_NUMBERS = frozenset({"kmdr", "kmdr.datasets", "kmdr.errors", "kmdr.provenance", "kmdr.reducers", "kmdr.timing"})
+_PROSE = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _shape(node: Any) -> Any:
+    """Return what a syntax tree says, without docstrings and places; the same in all versions of Python."""
+    if isinstance(node, list):
+        return [_shape(item) for item in node]
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, _PROSE) and ast.get_docstring(node, clean=False) is not None:
+        fields["body"] = node.body[1:]
+    said = [(name, _shape(value)) for name, value in fields.items() if value not in (None, []) and name != "ctx"]
+    return [type(node).__name__, *said]
+
+
+@cache
+def _parsed(module: str) -> ast.Module:
+    """Return the syntax tree of a module of the package, whether it lies in a folder or in an archive."""
+    spec: Any = importlib.util.find_spec(module)
+    return ast.parse(spec.loader.get_source(module) or "")
+
+
+def _imported(module: str) -> Iterator[str]:
+    """Yield the modules of the package that a module imports, anywhere in it."""
+    for node in ast.walk(_parsed(module)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            if name.partition(".")[0] == "kmdr" and _is_module(name):
+                yield name
+
+
+@cache
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
+
+
+@cache
+def _content_hash(module: str) -> str:
+    return hashlib.sha256(repr(_shape(_parsed(module))).encode()).hexdigest()
+
+
+def _hash_of(modules: set[str]) -> str:
+    lines = "".join(f"{module} {_content_hash(module)}\n" for module in sorted(modules))
+    return hashlib.sha256(lines.encode()).hexdigest()[:12]
+
+
+@cache
+def code_hash(*modules: str) -> str:
+    """Return a hash of some modules of the package and of all that they import of it.
+
+    It is one of what the code says: comments, docstrings, the layout of lines and the version of Python change nothing.
+
+    Parameters
+    ----------
+    *modules : str
+        Their full names.
+
+    Returns
+    -------
+    str
+        12 hexadecimal digits.
+    """
+    reached: set[str] = set()
+    ahead = list(modules)
+    while ahead:
+        module = ahead.pop()
+        if module not in reached | _NO_NUMBERS:
+            reached.add(module)
+            ahead += _imported(module)
+    return _hash_of(reached)
+
+
 @cache
 def code_version() -> str:
     """Return the package's version; in a checkout also the last commit to code, and ``.dirty`` if it changed since.
 
-    Only what can change a number counts as code: the package, the configurations and the dataset registry.
+    Only what can change a number counts as code: the package, the configurations and the dataset registry. Where git
+    is not there or refuses to tell, a hash of all of the package stands for the commit.
     """
     if not IN_CHECKOUT:
         return kmdr.__version__
@@ -40,7 +129,8 @@ def code_version() -> str:
         commit = git("log", "-1", "--format=%h", "--abbrev=10", "--", *_CODE)
         dirty = git("status", "--porcelain", "--", *_CODE)
     except (OSError, subprocess.CalledProcessError):
-        return kmdr.__version__
+        modules = {module.name for module in pkgutil.walk_packages(kmdr.__path__, "kmdr.")} - {"kmdr.__main__"}
+        return f"{kmdr.__version__}+h{_hash_of(modules)}"
     return f"{kmdr.__version__}+g{commit}" + (".dirty" if dirty else "")
 
 

@@ -5,32 +5,42 @@
     OUT/tasks/<study>/<dataset>/<reducer>-<config hash>/<repetition>-<hash of the grid>.csv
     OUT/configs/<config hash>.json    OUT/environments/<environment hash>.json
     OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
-    OUT/tasks/.merged                 which state of the task files the table was made of
+    OUT/tasks/.merged                 which state of the task files the table was made of, and the table's SHA-256
     OUT/runs.jsonl                    a line a run: when, how long, how much of it outside the trials
-    OUT/.lock                         byte 0: the clock; the others: one a task
+    OUT/.lock                         a byte each: clock, merging, changing, in use; the others: one a task
 
 Locks are byte ranges of one file, so they end with the process that holds them, however it ends.
+
+The last line of a task file, ``# sha256 …``, is the checksum of all before it. A comment line leaves the file one that
+``pandas.read_csv(comment="#")`` reads, and, unlike a checksum in its name or beside it, is written and replaced with it
+in one step. Files of older versions end without one: the values in them are checked one by one instead.
 """
 
 import csv
 import fcntl
+import hashlib
 import io
 import json
 import lzma
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kmdr.errors import UserError
-from kmdr.files import sweep_asides, write_atomically
-from kmdr.task import COLUMNS, Row, Task, short_hash
+from kmdr.files import DamagedError, read_json, read_plain, sweep_abandoned, write_atomically, write_json, writing
+from kmdr.task import COLUMNS, Row, Task, code_of, short_hash
 
-_CLOCK = 0
-_MERGE = 1
-_TASKS = 2
+_CLOCK, _MERGE, _CHANGE, _USE = range(4)
+_TASKS = 4
+_SEAL = b"# sha256 "
+_SEALED_SINCE = "code_hash"  # the column that came with the checksum
+
+
+# -- rows as text ----------------------------------------------------------------------------------------------------
 
 
 def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -41,53 +51,250 @@ def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
+def _sealed(content: bytes) -> bytes:
+    return content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
+
+
+def _from_csv(content: bytes, path: Path) -> list[dict[str, str]]:
+    try:
+        lines = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+        header = next(lines, [])
+        rows = [dict(zip(header, line, strict=True)) for line in lines]
+    except (ValueError, csv.Error) as error:
+        raise DamagedError(f"{path} is damaged: it is not a table of rows ({error})") from error
+    if not header:
+        raise DamagedError(f"{path} is damaged: it is empty")
+    if len(set(header)) < len(header) or not set(header) <= set(COLUMNS):
+        strange = ", ".join(sorted({name for name in header if name not in COLUMNS or header.count(name) > 1}))
+        raise UserError(
+            f"{path} has not the columns of this version of kmdr ({strange}); move it away or use another out folder"
+        )
+    return rows if tuple(header) == COLUMNS else [{name: row.get(name, "") for name in COLUMNS} for row in rows]
+
+
+def _is_number(low: float, high: float) -> Callable[[str], bool]:
+    """Return whether a text is empty or a number in [low, high]."""
+    pattern = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII)
+    return lambda text: not text or (bool(pattern.fullmatch(text)) and low <= float(text) <= high)
+
+
+def _is_like(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda text: bool(compiled.fullmatch(text))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_ROUNDING = 1e-9
+_LARGEST = sys.float_info.max
+# What the values of a column are like, and how that is called.
+_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
+    **dict.fromkeys(("study", "dataset", "reducer"), (_is_like(r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]+"), "a name")),
+    "params": (_is_object, "a JSON object"),
+    **dict.fromkeys(
+        ("n", "d", "k", "r", "concurrency", "threads"), (_is_like("[1-9][0-9]{0,17}"), "a positive integer")
+    ),
+    **dict.fromkeys(("nnz", "repeat", "seed"), (_is_like("0|[1-9][0-9]*"), "an integer of at least 0")),
+    **dict.fromkeys(("n_iter", "n_init_failed"), (_is_like("(0|[1-9][0-9]{0,17})?"), "an integer of at least 0")),
+    **dict.fromkeys(("objective", "accuracy", "nmi"), (_is_number(0, 1 + _ROUNDING), "a number from 0 to 1")),
+    "ari": (_is_number(-1, 1 + _ROUNDING), "a number from -1 to 1"),
+    "objective_ratio": (_is_number(1, _LARGEST), "a number of at least 1"),
+    **dict.fromkeys((name for name in COLUMNS if name.endswith("_seconds")), (_is_number(0, _LARGEST), "a duration")),
+    "status": (_is_like("ok|failed"), "ok or failed"),
+    **dict.fromkeys(("config_hash", "env_hash"), (_is_like("[0-9a-f]{12}"), "a hash of 12 digits")),
+    "code_hash": (_is_like("([0-9a-f]{12})?"), "a hash of 12 digits"),
+    "data_sha256": (_is_like("[0-9a-f]{64}"), "a hash of 64 digits"),
+}
+
+
+def check_values(columns: Mapping[str, Sequence[str]], path: Path) -> None:
+    """Check that the values of a table can be those of trials.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence of str
+        Some of `COLUMNS`, as text.
+    path : Path
+        Of the table.
+
+    Raises
+    ------
+    DamagedError
+        With the first value that is not what its column holds.
+    """
+    for name, values in columns.items():
+        valid, kind = _VALUES.get(name, (lambda text: "\0" not in text, "text"))
+        for value in sorted(set(values)):
+            if not valid(value):
+                raise DamagedError(f"{path} is damaged: {name} has {value[:40]!r}, which is not {kind}")
+    if "status" in columns and "objective" in columns:
+        for status, objective in zip(columns["status"], columns["objective"], strict=True):
+            if (status == "ok") != bool(objective):
+                raise DamagedError(f"{path} is damaged: a trial that is {status} has objective {objective!r}")
+
+
+def table_content(path: Path) -> bytes:
+    """Return the bytes of a table, decompressed where it is a ``.xz``, which carries a checksum of its own.
+
+    Raises
+    ------
+    DamagedError
+    """
+    content = read_plain(path)
+    if path.suffix != ".xz":
+        return content
+    try:
+        return lzma.decompress(content)
+    except lzma.LZMAError as error:
+        raise DamagedError(f"{path} is damaged ({error}); get it again from where it comes from") from error
+
+
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of one CSV file, compressed by xz or not, as text.
+    """Return the rows of a table, compressed by xz or not, as text; columns that came later are empty in older ones.
 
     Raises
     ------
     UserError
-        When its header is not that of this version.
+        When it has a column that this version does not know, or a value that is not what its column holds.
     """
-    compressed = path.suffix == ".xz"
-    with (lzma.open if compressed else open)(path, "rt", encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise UserError(
-                f"{path} has not the columns of this version of kmdr; move it away or use another out folder"
-            )
-        return list(reader)
+    rows = _from_csv(table_content(path), path)
+    _check(rows, path)
+    return rows
+
+
+def _check(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    check_values({name: [row[name] for row in rows] for name in COLUMNS}, path)
+
+
+def read_task(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a task file.
+
+    Raises
+    ------
+    DamagedError
+        When its checksum is not that of its content, it has none though its columns say that it had, or a value is not
+        what its column holds.
+    UserError
+        When it has a column that this version does not know.
+    """
+    content = read_plain(path)
+    start = content.rfind(b"\n", 0, -1) + 1
+    if content.startswith(_SEAL, start):
+        if _sealed(content[:start]) != content:
+            raise DamagedError(f"{path} is damaged: it is not what its checksum says")
+        return _from_csv(content[:start], path)
+    if _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
+        raise DamagedError(f"{path} is damaged: its checksum is missing")
+    rows = _from_csv(content, path)
+    _check(rows, path)
+    return rows
+
+
+# -- the table of a folder -------------------------------------------------------------------------------------------
 
 
 def rows_file(folder: Path) -> Path:
     """Return the table of a folder of results: ``rows.csv`` or ``rows.csv.xz``, the newer where there are both.
 
     Committed results have the compressed one; a run on top of them makes the other. Where there is neither it is the
-    path of ``rows.csv``.
+    path of ``rows.csv``. A ``rows.csv`` that is not as the last merge of the task files left it is made again.
     """
     plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
     if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
         return compressed
+    digest = _merged(folder)[1]
+    if digest and _digest(plain) != digest:
+        Store(folder).merge()
     return plain
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(read_plain(path)).hexdigest()
+    except DamagedError:
+        return ""
+
+
+def _merged(folder: Path) -> tuple[str, str]:
+    """Return of which state of the task files ``rows.csv`` was made, and its SHA-256; empty where that is not known."""
+    try:
+        text = read_plain(folder / "tasks" / ".merged").decode("ascii")
+    except (DamagedError, ValueError):
+        return "", ""
+    noted = re.fullmatch(r"([0-9a-f]{12}) ([0-9a-f]{64})\n", text)
+    return (noted[1], noted[2]) if noted else ("", "")
+
+
+def task_files(folder: Path) -> Iterator[Path]:
+    """Yield the task files of a folder; links to other folders are not followed."""
+
+    def below(place: str, depth: int) -> Iterator[str]:
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if depth == 0:
+                    if entry.name.endswith(".csv") and not entry.name.startswith("."):
+                        yield entry.path
+                elif entry.is_dir(follow_symlinks=False):
+                    yield from below(entry.path, depth - 1)
+
+    if (folder / "tasks").is_dir():
+        yield from map(Path, below(str(folder / "tasks"), 3))
 
 
 def compress(folder: Path) -> Path:
     """Write ``rows.csv.xz`` from a folder's ``rows.csv``, unless it holds the same already; return its path.
 
-    The bytes are a function of the table, so that committing the same rows again changes nothing.
+    The bytes are a function of the table, so that committing the same rows again changes nothing. They carry the
+    table's SHA-256, which is checked whenever they are read.
     """
-    content = (folder / "rows.csv").read_bytes()
+    content = read_plain(folder / "rows.csv")
     path = folder / "rows.csv.xz"
     try:
-        same = lzma.decompress(path.read_bytes()) == content
-    except (OSError, lzma.LZMAError):
+        same = table_content(path) == content
+    except DamagedError:
         same = False
     if not same:
-        write_atomically(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+        packed = lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
+        write_atomically(path, packed)
     return path
 
 
-def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]]) -> list[Task]:
+def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
+    """Return the content of ``<kind>/<key>.json``, whose key is its hash: a row's configuration or environment.
+
+    Raises
+    ------
+    DamagedError
+        When the key is not a hash, or the file is not there or not what the key says.
+    """
+    path = folder / kind / f"{key}.json"
+    if not re.fullmatch("[0-9a-f]{12}", key):
+        raise DamagedError(
+            f"{key[:40]!r} in {kind} of {folder} is not a hash of 12 digits; the row that has it is damaged"
+        )
+    try:
+        content = json.loads(read_plain(path))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or short_hash(content) != key:
+        raise DamagedError(f"{path} is damaged: its content is not what its name, a hash of it, says")
+    return content
+
+
+# -- what is left to do ----------------------------------------------------------------------------------------------
+
+
+def _is_stale(row: Mapping[str, str]) -> bool:
+    """Whether a row was made by other code than today's."""
+    return row["code_hash"] != code_of(row["reducer"], row["dataset"])
+
+
+def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: bool = False) -> list[Task]:
     """Return what of some tasks has no finished row yet: each task for those r, without those that have none left.
 
     A failed row is not finished, so the same command tries it again. Where serial times are asked for, only rows
@@ -98,10 +305,12 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]]) -> list[Ta
     tasks : iterable of Task
     rows : iterable of mapping
         The merged table.
+    refresh : bool
+        Whether rows that were made by other code than today's are not finished either.
     """
     done: dict[tuple[str, str, str], dict[int, bool]] = {}
     for row in rows:
-        if row["status"] == "ok":
+        if row["status"] == "ok" and not (refresh and _is_stale(row)):
             trial = done.setdefault((row["study"], row["config_hash"], row["repeat"]), {})
             trial[int(row["r"])] = row["concurrency"] == "1"
     left = []
@@ -111,6 +320,29 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]]) -> list[Ta
         if rest:
             left.append(task.restricted(rest))
     return left
+
+
+def mixed_code(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], int]:
+    """Return which (study, reducer) has rows on one dataset that were made by several versions of their code.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Of a table; rows of older versions, which have no ``code_hash``, count as those of one code.
+
+    Returns
+    -------
+    dict of (str, str) to int
+        How many versions, for those that have more than one, sorted.
+    """
+    codes: dict[tuple[str, str, str], set[str]] = {}
+    for row in rows:
+        codes.setdefault((row["study"], row["reducer"], row["dataset"]), set()).add(row["code_hash"])
+    counts: dict[tuple[str, str], int] = {}
+    for (study, reducer, _), hashes in sorted(codes.items()):
+        if len(hashes) > 1:
+            counts[study, reducer] = max(counts.get((study, reducer), 0), len(hashes))
+    return counts
 
 
 class Store:
@@ -131,7 +363,8 @@ class Store:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            self._lock = os.open(folder / ".lock", flags, 0o666)
         except OSError as error:
             raise UserError(
                 f"out = {str(folder)!r} is not a folder that can be written to ({error.strerror}); name another"
@@ -141,15 +374,34 @@ class Store:
 
     @contextmanager
     def _locked(self, offset: int, mode: int) -> Iterator[bool]:
-        try:
-            fcntl.lockf(self._lock, mode, 1, offset)
-        except BlockingIOError:
+        with writing(self.folder / ".lock"):
+            try:
+                fcntl.lockf(self._lock, mode, 1, offset)
+                held = True
+            except BlockingIOError:
+                held = False
+        if not held:
             yield False
             return
         try:
             yield True
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN, 1, offset)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Hold the folder for the time of a run: what cleans up removes none that is held.
+
+        Raises
+        ------
+        UserError
+            When it was removed since it was opened.
+        """
+        with self._locked(_USE, fcntl.LOCK_SH):
+            path = self.folder / ".lock"
+            if not path.exists() or path.stat().st_ino != os.fstat(self._lock).st_ino:
+                raise UserError(f"{self.folder} was removed at this moment; run the same command again")
+            yield
 
     @contextmanager
     def clock(self, alone: bool) -> Iterator[None]:
@@ -167,7 +419,8 @@ class Store:
     @contextmanager
     def claim(self, task: Task, wait: bool) -> Iterator[bool]:
         """Claim a task; yields False when another process works on it and ``wait`` is not set."""
-        offset = _TASKS + int(short_hash(str(self.path(task))), 16)
+        # By the path within the folder, which may be mounted elsewhere on another machine.
+        offset = _TASKS + int(short_hash(str(self.path(task).relative_to(self.folder))), 16)
         with self._locked(offset, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)) as mine:
             yield mine
 
@@ -175,51 +428,79 @@ class Store:
 
     def path(self, task: Task) -> Path:
         """Return the file of a task."""
-        where = self.folder / "tasks" / task.study / task.dataset / f"{task.reducer}-{task.config_hash}"
+        where = self.folder / "tasks" / _component(task.study) / _component(task.dataset)
+        where /= f"{_component(task.reducer)}-{task.config_hash}"
         return where / f"{task.repeat:04d}-{short_hash([task.r_grid, task.serial])}.csv"
 
     def finished(self, task: Task) -> bool:
-        """Whether a task, exactly as it is asked for, is done: what another run may have done since the last merge."""
+        """Whether a task, exactly as it is asked for, is done by the code of today: what another run may have done."""
         path = self.path(task)
-        return path.exists() and all(row["status"] == "ok" for row in read_rows(path))
+        if not path.exists():
+            return False
+        try:
+            rows = read_task(path)
+        except DamagedError:
+            return False
+        done = {int(row["r"]) for row in rows if row["status"] == "ok" and not _is_stale(row)}
+        return done == set(task.r_grid)
 
     def add(self, task: Task, rows: list[Row]) -> None:
         """Write the rows of a task that this process has claimed."""
-        sweep_asides(self.path(task))
-        write_atomically(self.path(task), _to_csv(rows))
+        write_atomically(self.path(task), _sealed(_to_csv(rows)))
 
     def describe(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
         """Write ``<kind>/<key>.json`` unless it is there: the key is a hash of the content."""
         path = self.folder / kind / f"{key}.json"
-        if not path.exists():
-            text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
-            write_atomically(path, (text + "\n").encode())
+        text = (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        if _content(path) != text:
+            write_atomically(path, text)
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append a line to ``runs.jsonl``."""
-        with (self.folder / "runs.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        path = self.folder / "runs.jsonl"
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            write_atomically(path, _content(path) + (json.dumps(entry, ensure_ascii=False) + "\n").encode())
+
+    def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+        """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            write_json(self.folder / name, change(read_json(self.folder / name)))
 
     # -- the table -----------------------------------------------------------------------------------------------
 
     def merge(self) -> list[dict[str, str]]:
         """Bring ``rows.csv``, the tidy table of every task's rows, up to date and return it.
 
-        Of several rows of one trial the finished, then the serial one is kept. ``objective_ratio`` is F over the
-        smallest F seen here for that matrix and k. The order is that of study, dataset, reducer, configuration, r and
-        repetition. The task files are read only when they, or the table, are not as the last merge left them.
+        Of several rows of one trial the finished, then that of today's code, then the serial one is kept.
+        ``objective_ratio`` is F over the smallest F seen here for that matrix and k. The order is that of study,
+        dataset, reducer, configuration, r and repetition. The task files are read only when they, or the table, are not
+        as the last merge left them. A damaged one is told of and left out, so that its rows count as missing.
         """
         table, note = self.folder / "rows.csv", self.folder / "tasks" / ".merged"
         with self._locked(_MERGE, fcntl.LOCK_EX):
-            files = sorted(self.folder.glob("tasks/*/*/*/*.csv"))
+            sweep_abandoned(self.folder)
+            files = list(task_files(self.folder))
             if not files:
                 return []
-            state = short_hash([_stamp(file) for file in files])  # before reading: a later change will show
-            if table.exists() and _content(note) == _note(state, table):
-                return read_rows(table)
+            state = self._state(files)  # before reading: a later change will show
+            known, digest = _merged(self.folder)
+            content = _content(table)
+            if known == state and hashlib.sha256(content).hexdigest() == digest:
+                return _from_csv(content, table)
             best: dict[tuple[Any, ...], dict[str, str]] = {}
+            damaged = False
             for file in files:
-                for row in read_rows(file):
+                try:
+                    rows = read_task(file)
+                except DamagedError as error:
+                    print(
+                        f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
+                        f"'kmdr check {self.folder} --repair' removes the file",
+                        file=sys.stderr,
+                    )
+                    damaged = True
+                    continue
+                for row in rows:
                     key = (
                         row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]),
                         int(row["repeat"]),
@@ -228,29 +509,37 @@ class Store:
                         best[key] = row
             rows = [best[key] for key in sorted(best)]
             _add_ratios(rows)
-            content = _to_csv(rows)
-            sweep_asides(table)
-            if _content(table) != content:
-                write_atomically(table, content)
-            write_atomically(note, _note(state, table))
+            merged = _to_csv(rows)
+            if merged != content:
+                write_atomically(table, merged)
+            if not damaged:  # else it is to be told of each time
+                write_atomically(note, f"{state} {hashlib.sha256(merged).hexdigest()}\n".encode())
         return rows
+
+    def _state(self, files: Iterable[Path]) -> str:
+        """Return a hash of the files as they are, and of the code that decides between two rows of one trial."""
+        stamps, code = [], set()
+        for file in files:
+            status = file.lstat()
+            stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
+            code.add((file.parts[-2].rpartition("-")[0], file.parts[-3]))
+        return short_hash([stamps, [[*pair, code_of(*pair)] for pair in sorted(code)]])
+
+
+def _component(name: str) -> str:
+    """Return a name as one part of a path: what would be more than that is written in hexadecimal."""
+    return re.sub(r"[/%\0]|^\.", lambda character: f"%{ord(character[0]):02X}", name)
 
 
 def _content(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
+    try:
+        return read_plain(path)
+    except DamagedError:
+        return b""
 
 
-def _stamp(path: Path) -> tuple[str, int, int, int]:
-    status = path.stat()
-    return str(path), status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _note(state: str, table: Path) -> bytes:
-    return f"{state} {short_hash(_stamp(table))}\n".encode()
-
-
-def _rank(row: Mapping[str, str]) -> tuple[bool, int]:
-    return row["status"] != "ok", int(row["concurrency"])
+def _rank(row: Mapping[str, str]) -> tuple[bool, bool, int]:
+    return row["status"] != "ok", _is_stale(row), int(row["concurrency"])
 
 
 def _add_ratios(rows: list[dict[str, str]]) -> None:

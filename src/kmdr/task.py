@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr import reducers
+from kmdr import datasets, reducers
 from kmdr.datasets import Dataset, changed
 from kmdr.kmeans import Protocol, starter
 from kmdr.linalg import Matrix, squared_frobenius
 from kmdr.metrics import agreement, objective
+from kmdr.provenance import code_hash
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 
@@ -23,7 +24,7 @@ COLUMNS = (
     "objective", "objective_ratio", "accuracy", "nmi", "ari",
     "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
     "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
-    "config_hash", "data_sha256", "code_version", "env_hash",
+    "config_hash", "data_sha256", "code_version", "code_hash", "env_hash",
 )  # fmt: skip
 TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 
@@ -116,6 +117,17 @@ class Stamp:
     threads: int
     code_version: str
     env_hash: str
+
+
+@cache
+def code_of(reducer: str, dataset: str) -> str:
+    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now."""
+    if reducer not in reducers.names():
+        return ""
+    modules = [reducers.module_of(reducer)]
+    if dataset in datasets.names():
+        modules += datasets.generated_by(dataset)
+    return code_hash(__name__, *modules)
 
 
 @cache
@@ -225,6 +237,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         "stand_in": data.stand_in,
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
+        "code_hash": code_of(task.reducer, task.dataset),
         **asdict(stamp),
     }
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(A), A.dtype.name)

@@ -48,6 +48,7 @@ __all__ = [
     "checked_verify",
     "content_sha256",
     "fetch_all",
+    "generated_by",
     "load",
     "names",
     "open_prepared",
@@ -121,6 +122,12 @@ class Availability:
     shape: str
     state: str
     where: str
+
+
+def generated_by(name: str) -> list[str]:
+    """Return the module that generates a dataset, by its name; none where it comes from files."""
+    e = entry(name)
+    return [] if e.sources or e.by_path else [LOADERS[e.format].__module__]
 
 
 def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:

@@ -48,6 +48,11 @@ def summary(name: str) -> str:
     return (_all()[name].__doc__ or "").strip().splitlines()[0]
 
 
+def module_of(name: str) -> str:
+    """Return the name of the module that a reducer is written in."""
+    return _all()[name].__module__
+
+
 def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
     """Return the reducer of that name.
 
@@ -100,6 +105,7 @@ __all__ = [
     "TopLeverageScores",
     "Variance",
     "make",
+    "module_of",
     "names",
     "summary",
 ]
