@@ -470,10 +470,15 @@ def _paths(chosen: Mapping[str, Any]) -> list[str]:
 
 def _located(e: Entry, path: str) -> str:
     """Path of a file: as named, or of that name in the cache or in a folder of ``KMDR_DATA``."""
-    here = Path(path).expanduser()
-    if not here.exists() and here.name == path:
-        here = next(local_files(e.name, {path}), here)
-    return str(here.resolve())
+    try:
+        here = Path(path).expanduser()
+        if not here.exists() and here.name == path:
+            here = next(local_files(e.name, {path}), here)
+        here = here.resolve()
+        formats.refuse_irregular(here)
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a byte 0, a name that is too long
+        raise UserError(f"{path!r} cannot be the path of a file ({error}); name another with dataset.path=…") from error
+    return str(here)
 
 
 def _files(chosen: Mapping[str, Any]) -> list[str]:
@@ -503,9 +508,11 @@ def _title(e: Entry, chosen: Mapping[str, Any]) -> str:
     """Return what rows and figures call a dataset; a file never gets the name of a registered dataset."""
     if "title" not in chosen:
         return e.name
-    title = chosen["title"] or re.sub(r"[^\w+.-]+", "_", Path(_paths(chosen)[0]).name.partition(".")[0])
-    if not re.fullmatch(r"[\w+.-]{1,60}", title):
-        raise UserError(f"option title is {title!r}; use up to 60 letters, digits and any of + . - _")
+    # It becomes the name of a folder, so it neither begins with a dot nor has a slash.
+    stem = re.sub(r"[^\w+.-]+", "_", Path(_paths(chosen)[0]).name.partition(".")[0]).lstrip("+-")
+    title = chosen["title"] or stem[:60] or "data"
+    if not re.fullmatch(r"\w[\w+.-]{0,59}", title):
+        raise UserError(f"option title is {title!r}; use up to 60 letters, digits, _ and, but for the first, + . -")
     if title not in names():
         return title
     if chosen["title"]:
@@ -570,7 +577,10 @@ def _prepared(e: Entry, chosen: Mapping[str, Any]) -> tuple[Path, str]:
 
 def _identity(path: Path) -> Any:
     looks = stamp(path)
-    return sha256_of(path) if looks and looks[0] <= _HASHED_BYTES else looks
+    try:
+        return sha256_of(path) if looks and looks[0] <= _HASHED_BYTES else looks
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); name a file that can") from error
 
 
 def _json_hash(value: Any) -> str:

@@ -220,7 +220,8 @@ def local_files(name: str, wanted: set[str]) -> Iterator[Path]:
     for folder in user_folders():
         for base, folders, files in os.walk(folder):
             folders.sort()
-            yield from (Path(base, file) for file in sorted(wanted & set(files)))
+            here = (Path(base, file) for file in sorted(wanted & set(files)))
+            yield from (path for path in here if path.is_file())  # no pipe or device, which may never end
 
 
 def user_folders() -> list[Path]:

@@ -9,7 +9,12 @@ import csv
 import gzip
 import importlib.util
 import lzma
+import math
+import stat
+import struct
+import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +48,13 @@ _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _BLOCK_BYTES = 2**24
 _READ_BYTES, _LINE_BYTES = 2**22, 2**26
+# What a file claims to hold or unpacks to may be so many times its size, where that is more than option ``max_gb``.
+_PLAUSIBLE = 20
+_MAX_GB = 0.5
+_HEAD_BYTES, _MAX_COLUMNS = 2**24, 200_000
+_NUMBERS = {"double", "single", "logical", "sparse", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))}
+_MAT_COMPRESSED, _PIECE_BYTES = 15, 2**14
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 _LARGEST_INDEX = 2**31 - 2
 
 
@@ -53,6 +65,7 @@ def read(
     label: str = "",
     format: str = "",  # noqa: A002  the user's name for it
     d: int = 0,
+    max_gb: float = _MAX_GB,
 ) -> Loaded:
     """Read a file of the user's.
 
@@ -69,6 +82,9 @@ def read(
         extension says.
     d : int
         Features of svmlight files; by default as many as occur.
+    max_gb : float
+        Most gigabytes (10^9 bytes) that the matrix of a compressed file, or one of a claimed shape, may take in memory
+        where that is over 20 times the size of the file. A mapped ``.npy`` file may have any size.
 
     Returns
     -------
@@ -92,15 +108,50 @@ def read(
         raise UserError(f"{len(paths)} files were given; only svmlight files may be several, so join them into one")
     if label and kind not in _TABLES:
         raise UserError(f"option label is {label!r}, but {paths[0].name} is no table with columns; use option labels")
+    for one in paths:
+        refuse_irregular(one)
+    limit = _limit(paths, max_gb)
     if kind in _TABLES:
-        A, given, features = _TABLES[kind](paths[0], label)
+        A, given, features = _TABLES[kind](paths[0], label, limit)
     elif kind == "svmlight":
-        A, given, features = *svmlight(*paths, d=d), None
+        A, given, features = *svmlight(*paths, d=d, limit=limit), None
     else:
-        A, given, features = _MATRICES[kind](paths[0])
+        A, given, features = _MATRICES[kind](paths[0], limit)
     if labels:
         given = None if labels == WITHOUT else _label_file(Path(labels))
     return A, None if given is None else codes(given, paths[0].name), features
+
+
+def refuse_irregular(path: Path) -> None:
+    """Refuse a folder, a pipe, a device or a socket, which may never end or never begin; a file may be absent."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise UserError(f"{path} cannot be read ({e.strerror}); name a file that can") from e
+    if kind != stat.S_IFREG:
+        raise UserError(f"{path} is {_KINDS.get(kind, 'a device')}; name a regular file")
+
+
+def _limit(paths: Sequence[Path], max_gb: float) -> float:
+    """Bytes that the matrix of some files may take in memory."""
+    if not max_gb > 0:
+        raise UserError(f"option max_gb is {max_gb}; give a number over 0")
+    return max(max_gb * 1e9, _PLAUSIBLE * sum(path.stat().st_size for path in paths if path.exists()))
+
+
+def _afford(path: Path, what: str, needed: float, limit: float) -> None:
+    if needed > limit:
+        raise UserError(
+            f"{path.name} {what}: {needed / 1e9:.3g} GB, where {limit / 1e9:.3g} GB are allowed for a file of its "
+            "size; where that is right, allow more with dataset.max_gb=…"
+        )
+
+
+def _afford_shape(path: Path, shape: Sequence[int], limit: float) -> None:
+    """Refuse a sparse matrix by its shape alone: every method needs at least a number a row and a number a column."""
+    _afford(path, f"claims the shape {' x '.join(map(str, shape))}", 8.0 * sum(map(int, shape)), limit)
 
 
 def codes(labels: Any, where: str) -> NDArray[np.int64]:
@@ -286,19 +337,41 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         raise UserError(f"{path.name} is not a readable {kind} file: {' '.join(str(e).split())}") from e
 
 
-def _npz(path: Path) -> tuple[Any, Any, tuple[str, ...] | None]:
-    with _reading(path, "npz"), np.load(path, allow_pickle=False) as file:
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise UserError(f"{path.name} is not a readable npz file: it holds one array; name it .npy")
-        labels = next((file[name] for name in _CLASSES if name in file.files), None)
-        features = next((tuple(map(str, file[name])) for name in _NAMES if name in file.files), None)
-        if "format" in file.files and "shape" in file.files:
-            return _csr(scipy.sparse.load_npz(path)), labels, features
-        if set(file.files) >= _CSR:
+def _npz(path: Path, limit: float) -> tuple[Any, Any, tuple[str, ...] | None]:
+    with _reading(path, "npz"):
+        _refuse_claims(path, limit)
+        with np.load(path, allow_pickle=False) as file:
+            labels = next((file[name] for name in _CLASSES if name in file.files), None)
+            features = next((tuple(map(str, file[name])) for name in _NAMES if name in file.files), None)
             shape = tuple(map(int, file["shape"])) if "shape" in file.files else None
-            parts = (file["data"], file["indices"], file["indptr"])
-            return scipy.sparse.csr_array(parts, shape=shape), labels, features
-        return file[_pick(path, file.files)], labels, features
+            if shape is not None:
+                _afford_shape(path, shape, limit)
+            if "format" in file.files and shape is not None:
+                return _csr(scipy.sparse.load_npz(path)), labels, features
+            if set(file.files) >= _CSR:
+                parts = (file["data"], file["indices"], file["indptr"])
+                return scipy.sparse.csr_array(parts, shape=shape), labels, features
+            return file[_pick(path, file.files)], labels, features
+
+
+def _refuse_claims(path: Path, limit: float) -> None:
+    """Refuse an npz file that names an array twice, or whose arrays would not fit, before any of them is unpacked."""
+    if not zipfile.is_zipfile(path):
+        raise UserError(f"{path.name} is not a readable npz file: it holds one array or none; name an array .npy")
+    needed = 0
+    with zipfile.ZipFile(path) as archive:
+        held = Counter(name.removesuffix(".npy") for name in archive.namelist())
+        for name, count in held.items():
+            if count > 1:
+                raise UserError(f"{path.name} holds {count} arrays named {name!r}; keep one of them")
+        for info in archive.infolist():
+            claimed = 0
+            with archive.open(info) as member:
+                if info.filename.endswith(".npy") and np.lib.format.read_magic(member) < (2, 0):
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+                    claimed = math.prod(shape) * dtype.itemsize
+            needed += max(claimed, info.file_size)
+    _afford(path, "unpacks to too much", needed, limit)
 
 
 def _pick(path: Path, names: Sequence[str]) -> str:
@@ -311,7 +384,8 @@ def _pick(path: Path, names: Sequence[str]) -> str:
     return found[0]
 
 
-def _npy(path: Path) -> tuple[Any, None, None]:
+def _npy(path: Path, limit: float) -> tuple[Any, None, None]:
+    del limit  # it is mapped
     with _reading(path, "npy"):
         with path.open("rb") as file:
             np.lib.format.read_magic(file)  # anything else np.load would take for a pickle
@@ -322,11 +396,20 @@ def _npy(path: Path) -> tuple[Any, None, None]:
         return np.load(path, mmap_mode="r", allow_pickle=False), None, None
 
 
-def _mat(path: Path) -> tuple[Any, Any, None]:
+def _mat(path: Path, limit: float) -> tuple[Any, Any, None]:
     with _reading(path, "MAT"):
         try:
-            held = [name for name, _, _ in scipy.io.whosmat(path)]
-            points = _pick(path, held)
+            held = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(path)}
+            points = _pick(path, list(held))
+            shape, kind = held[points]
+            if kind not in _NUMBERS:
+                raise UserError(f"{points} of {path.name} is of MATLAB's class {kind}; give a matrix of numbers")
+            if kind == "sparse":
+                _afford_shape(path, shape, limit)
+            else:
+                claim = f"claims {points} of {' x '.join(map(str, shape))}"
+                _afford(path, claim, 8.0 * math.prod(map(int, shape)), limit)
+            _afford(path, "unpacks to too much, at least", _mat_bytes(path, limit), limit)
             classes = next((name for name in _CLASSES if name in held), None)
             found = scipy.io.loadmat(path, variable_names=[points, classes] if classes else [points])
         except NotImplementedError as e:
@@ -335,23 +418,70 @@ def _mat(path: Path) -> tuple[Any, Any, None]:
         return A, None if classes is None else found[classes], None
 
 
-def _csv(path: Path, label: str, separator: str = ",") -> Any:
+def _mat_bytes(path: Path, limit: float) -> int:
+    """Bytes to which the variables of a MAT file unpack, counted until they are beyond the limit."""
+    total = 0
+    with path.open("rb") as file:
+        head = file.read(128)
+        if 0 in head[:4]:
+            return 0  # of version 4, which knows no compression
+        order = "<" if head[126:] == b"IM" else ">"
+        while len(tag := file.read(8)) == 8:
+            kind, left = struct.unpack(f"{order}2I", tag)
+            if kind != _MAT_COMPRESSED:
+                file.seek(left, 1)
+                continue
+            unpacking = zlib.decompressobj()
+            while left and total <= limit and (packed := file.read(min(left, _PIECE_BYTES))):
+                left -= len(packed)
+                total += len(unpacking.decompress(packed))
+    return total
+
+
+def _csv(path: Path, label: str, limit: float, separator: str = ",") -> Any:
     with _reading(path, "CSV"):
-        compressed = _COMPRESSED.get(path.suffix.lower())
-        with compressed(path, "rb") if compressed else path.open("rb") as file:
-            first = file.readline(_LINE_BYTES).decode("utf-8-sig")
-        head = next(csv.reader([first], delimiter=separator), [])
+        head, second = _first_lines(path, separator, limit)
         # A first line of numbers is a point, not names. Its columns are then called 0, 1, …
         named = not all(map(_is_number, head))
+        if len(second) > len(head):
+            # pandas would take the first column for the names of the rows.
+            raise UserError(
+                f"the first line of {path.name} has {len(head)} columns and the second has {len(second)}; "
+                "let the first name every column, and no line end with a separator"
+            )
         frame = pd.read_csv(path, sep=separator, header=0 if named else None, **_EXACT)
     return _table(path, frame, label)
 
 
-def _tsv(path: Path, label: str) -> Any:
-    return _csv(path, label, "\t")
+def _first_lines(path: Path, separator: str, limit: float) -> tuple[list[str], list[str]]:
+    """Cells of the first two lines of a table, once the whole is known to fit; read in blocks."""
+    compressed = _COMPRESSED.get(path.suffix.lower())
+    with compressed(path, "rb") if compressed else path.open("rb") as file:
+        lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
+        columns = lines[0].count(separator.encode()) + 1
+        if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
+            raise UserError(
+                f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, where "
+                f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save so wide a matrix as .npy or .npz"
+            )
+        block, rows = b"".join(lines), 0
+        while block:
+            if b"\0" in block:
+                raise UserError(f"{path.name} is not a readable CSV file: it has bytes of 0; save it as UTF-8 text")
+            rows += block.count(b"\n")
+            _afford(path, f"unpacks to at least {rows} lines of {columns} columns", 8.0 * rows * columns, limit)
+            block = file.read(_READ_BYTES)
+    texts = [lines[0].decode("utf-8-sig"), lines[1].decode("utf-8")]
+    head, second = (next(csv.reader([text], delimiter=separator), []) for text in texts)
+    return head, second
 
 
-def _parquet(path: Path, label: str) -> Any:
+def _tsv(path: Path, label: str, limit: float) -> Any:
+    return _csv(path, label, limit, "\t")
+
+
+def _parquet(path: Path, label: str, limit: float) -> Any:
+    del limit  # what unpacks is pyarrow's matter
     if importlib.util.find_spec("pyarrow") is None:
         raise UserError(f"{path.name} needs pyarrow to be read; install it with: pip install 'kmdr[parquet]'")
     with _reading(path, "Parquet"):
@@ -365,14 +495,14 @@ def _table(path: Path, frame: pd.DataFrame, label: str) -> Any:
         raise unknown(f"column of {path.name}", label, list(frame.columns))
     chosen = label or "label"
     labels = frame.pop(chosen).to_numpy() if chosen in frame.columns else None
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name]) or pd.api.types.is_complex_dtype(frame[name]):
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
             raise UserError(
                 f"column {name!r} of {path.name} does not hold numbers only; "
                 "drop it, or name it with option label if it is the classes"
             )
-    dtype = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
-    return frame.to_numpy(dtype, na_value=np.nan), labels, tuple(frame.columns)
+    kept = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
+    return frame.to_numpy(kept, na_value=np.nan), labels, tuple(frame.columns)
 
 
 def _is_number(text: str) -> bool:
@@ -392,15 +522,19 @@ def _label_file(path: Path) -> Any:
     return array.astype(np.float64) if all(map(_is_number, array)) else array
 
 
-_MATRICES: Mapping[str, Callable[[Path], tuple[Any, Any, Any]]] = {"npz": _npz, "npy": _npy, "mat": _mat}
-_TABLES: Mapping[str, Callable[[Path, str], tuple[Any, Any, Any]]] = {"csv": _csv, "tsv": _tsv, "parquet": _parquet}
+_MATRICES: Mapping[str, Callable[[Path, float], tuple[Any, Any, Any]]] = {"npz": _npz, "npy": _npy, "mat": _mat}
+_TABLES: Mapping[str, Callable[[Path, str, float], tuple[Any, Any, Any]]] = {
+    "csv": _csv,
+    "tsv": _tsv,
+    "parquet": _parquet,
+}
 _READERS = (*_MATRICES, "svmlight", *_TABLES)
 
 
 # --- svmlight -------------------------------------------------------------------------------------------------------
 
 
-def svmlight(*paths: Path, d: int = 0) -> tuple[Any, NDArray[np.int64]]:
+def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, NDArray[np.int64]]:
     """Text of one ``label index:value …`` a line, as LIBSVM distributes it; also compressed by bz2, gz or xz.
 
     Read in blocks of a few MiB: beyond the matrix itself, memory grows by no more than its largest part.
@@ -412,6 +546,8 @@ def svmlight(*paths: Path, d: int = 0) -> tuple[Any, NDArray[np.int64]]:
         from 1.
     d : int
         Features; by default as many as occur.
+    limit : float
+        Most bytes that the matrix may take in memory.
 
     Returns
     -------
@@ -427,12 +563,15 @@ def svmlight(*paths: Path, d: int = 0) -> tuple[Any, NDArray[np.int64]]:
         of order or beyond d.
     """
     parts: list[tuple[NDArray[Any], ...]] = []
+    held = 0
     for path in paths:
         line = 1
         for text in whole_lines(path):
             part, lines = _parsed(path, np.frombuffer(text, np.uint8), line)
             parts.append(part)
             line += lines
+            held += sum(array.nbytes for array in part)
+            _afford(path, f"unpacks to at least {line - 1} lines", held, limit)
     # One part after the other is joined and its blocks let go, which bounds the memory.
     classes, counts, indices, values = ([part[i] for part in parts] for i in range(4))
     del parts
@@ -442,6 +581,7 @@ def svmlight(*paths: Path, d: int = 0) -> tuple[Any, NDArray[np.int64]]:
     widest = int(joined.max(initial=-1)) + 1
     if d and widest > d:
         raise UserError(f"{paths[0].name} has feature {widest - 1 + first}, but there are only {d}")
+    _afford_shape(paths[0], (sum(map(len, classes)), d or widest), limit)
     data = _joined(values, np.float64)
     indptr = np.concatenate([[0], np.cumsum(_joined(counts, np.int64))])
     if indptr[-1] <= np.iinfo(np.int32).max:

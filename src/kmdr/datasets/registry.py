@@ -137,6 +137,8 @@ def _keys(where: str, table: Mapping[str, Any], needs: set[str], may: set[str]) 
 
 def _entry(name: str, table: Mapping[str, Any]) -> Entry:
     _keys(f"[{name}]", table, _ENTRY_NEEDS, _ENTRY_MAY)
+    if not re.fullmatch(r"\w[\w+.-]*", name):  # it becomes the name of a folder
+        raise UserError(f"the dataset registry names a dataset {name!r}; use letters, digits, _ + . -")
     sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
     plain = {key: value for key, value in table.items() if key not in {"papers", "sources", "options", "fixed"}}
     return Entry(
