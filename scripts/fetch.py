@@ -2,7 +2,7 @@
 
 import sys
 
-from kmdr.cli import main
+from kmdr.__main__ import main
 
 sys.argv[1:1] = ["data", "get"]
 main()

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from kmdr.cli import compose_studies
+from kmdr.entry import exit_status
 from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
 from kmdr.plan import Limits, parse_duration
@@ -27,22 +28,15 @@ def main() -> int:
     arguments = parser.parse_args()
     out, limits = MODES[arguments.mode]
     out = arguments.out or out
-    try:
-        if arguments.budget:
-            if arguments.mode != "full":
-                raise UserError(f"a budget is for the full run, not for {arguments.mode!r}; leave one of the two out")
-            limits = Limits(budget=parse_duration(arguments.budget))
-        status = run_jobs(compose_studies(out), limits)
-        if arguments.mode == "reference":
-            print(compress(Path(out)))
-    except UserError as error:
-        print(f"kmdr: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("kmdr: interrupted; finished tasks are kept, and the same command does the rest", file=sys.stderr)
-        return 130
+    if arguments.budget:
+        if arguments.mode != "full":
+            raise UserError(f"a budget is for the full run, not for {arguments.mode!r}; leave one of the two out")
+        limits = Limits(budget=parse_duration(arguments.budget))
+    status = run_jobs(compose_studies(out), limits)
+    if arguments.mode == "reference":
+        print(compress(Path(out)))
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

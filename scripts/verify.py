@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from kmdr.cli import compose
+from kmdr.entry import exit_status
 from kmdr.errors import UserError
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
@@ -34,17 +35,13 @@ def _check(reference: Path, size: int, seed: int) -> list[Verdict]:
 
 
 def main() -> int:
-    """Return 0 when some rows were compared and none is different, 1 otherwise, 2 for a mistake in what was asked."""
+    """Return 0 when some rows were compared and none is different, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=40)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--reference", type=Path, default=Path("results/reference"))
     arguments = parser.parse_args()
-    try:
-        verdicts = _check(arguments.reference, arguments.rows, arguments.seed)
-    except UserError as error:
-        print(f"kmdr: {error}", file=sys.stderr)
-        return 2
+    verdicts = _check(arguments.reference, arguments.rows, arguments.seed)
     studies = sorted({verdict.row["study"] for verdict in verdicts})
     counts = Counter((verdict.row["study"], verdict.outcome) for verdict in verdicts)
     lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
@@ -65,4 +62,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kmdr import __version__, datasets, reducers
 from kmdr.datasets import registry, status
+from kmdr.entry import exit_status
 from kmdr.errors import UserError, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
@@ -279,30 +280,24 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    """Entry point of ``kmdr`` and ``python -m kmdr``: a command of `COMMANDS`, or Hydra overrides to run.
-
-    Exit status: 0 when all went well; 1 when a trial failed or a file was not what it should be; 2 for a mistake in
-    what was asked; 130 when interrupted.
-    """
+def command_line() -> int | None:
+    """Do what ``sys.argv`` says, a command of `COMMANDS` or Hydra overrides to run, and return the exit status."""
     arguments = sys.argv[1:]
-    code = 0
-    try:
-        if arguments == ["--version"]:
-            print(f"kmdr {__version__}")
-        elif arguments and arguments[0] in COMMANDS:
-            code = COMMANDS[arguments[0]](arguments[1:]) or 0
-        elif arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):
-            raise unknown("command", arguments[0], COMMANDS)
-        else:
-            jobs = _from_command_line()
-            code = run_jobs(jobs) if jobs else 0
-    except UserError as error:
-        print(f"kmdr: {error}", file=sys.stderr)
-        code = 2
-    except KeyboardInterrupt:
-        print("kmdr: interrupted; finished tasks are kept, and the same command does the rest", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:  # e.g. `kmdr list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    if arguments == ["--version"]:
+        print(f"kmdr {__version__}")
+        return 0
+    if arguments and arguments[0] in COMMANDS:
+        return COMMANDS[arguments[0]](arguments[1:])
+    if arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):
+        raise unknown("command", arguments[0], COMMANDS)
+    jobs = _from_command_line()
+    return run_jobs(jobs) if jobs else 0
+
+
+def main() -> None:
+    """Entry point, in a process that has all its modules.
+
+    Exit status: 0 when all went well; 1 when a trial failed, a file was not what it should be, or something went wrong
+    that nobody foresaw; 2 for a mistake in what was asked; 130, 143 or 129 when interrupted by INT, TERM or HUP.
+    """
+    sys.exit(exit_status(command_line))

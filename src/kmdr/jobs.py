@@ -13,6 +13,7 @@ from typing import Any
 
 from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
+from kmdr.entry import CrashError
 from kmdr.errors import UserError, yes_or_no
 from kmdr.experiment import Experiment
 from kmdr.files import write_json
@@ -25,6 +26,7 @@ from kmdr.store import missing as unfinished
 from kmdr.studies.configs import studies as configured
 from kmdr.studies.results import ASKED
 from kmdr.task import Task
+from kmdr.text import tell
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     if not tasks:
         raise UserError(" ".join(missing.values()))
     for line in missing.values():
-        print(f"kmdr: {line}", file=sys.stderr)
+        tell(f"kmdr: {line}")
     write_json(out / "missing.json", missing)
 
     known = store.merge()
@@ -165,7 +167,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
-            print(f"kmdr: {study}: {label} is left out: it takes too long for this run", file=sys.stderr)
+            tell(f"kmdr: {study}: {label} is left out: it takes too long for this run")
     if limits:
         write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
@@ -185,19 +187,18 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         elif names:
             made = draw_items(out, names, configured())
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-    print(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
+    tell(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""), sys.stdout)
     if late:
-        print(f"kmdr: the budget was over before {late} tasks began; the same command does them", file=sys.stderr)
+        tell(f"kmdr: the budget was over before {late} tasks began; the same command does them")
     _tell_of_mixed_code(rows, asked)
     lost = _lost(tasks, left_out, rows, refresh) - late
     if lost > 0:
-        print(
+        tell(
             f"kmdr: {lost} planned tasks have no rows in {out / 'rows.csv'}: files were removed or damaged meanwhile; "
             "the same command does them",
-            file=sys.stderr,
         )
     for path in made:
-        print(path)
+        tell(str(path), sys.stdout)
     return failed + max(lost, 0)
 
 
@@ -229,5 +230,11 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
         return str(job.out), repr(job.runner), job.refresh
 
     for _, group in groupby(sorted(jobs, key=where), key=where):
-        failed += _run_together(list(group), limits, start)
+        together = list(group)
+        try:
+            failed += _run_together(together, limits, start)
+        except UserError:
+            raise
+        except Exception as error:
+            raise CrashError(together[0].out) from error
     return int(failed > 0)

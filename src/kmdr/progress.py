@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from time import monotonic
 
 from tqdm import tqdm
 
 from kmdr.task import Row
+from kmdr.text import tell
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 # A log file gets a line now and then instead of a bar that redraws itself.
@@ -39,7 +41,8 @@ class Progress:
     def stage(self, name: str) -> None:
         """Name what is being done."""
         self._stage = f"{name}: "
-        self._bar.set_description_str(self._words())
+        with suppress(OSError):
+            self._bar.set_description_str(self._words())
 
     def making(self, name: str) -> None:
         """Name a table, figure or other part of the report that is being made, and count a second for it."""
@@ -59,19 +62,20 @@ class Progress:
             if kind not in self._seen:
                 self._seen.add(kind)
                 where = f"{row['dataset']} {row['reducer']} r={row['r']} repeat={row['repeat']}"
-                self._bar.write(f"failed: {where}: {row['error']}", file=sys.stderr)
+                self.tell(f"failed: {where}: {row['error']}")
         self._tasks_done += 1
         self._count(seconds)
 
     def _count(self, seconds: float) -> None:
         self._seconds_done = min(self._seconds, self._seconds_done + seconds)
         if self._terminal:
-            self._bar.set_description_str(self._words(), refresh=False)
-            self._bar.update(self._seconds_done - self._bar.n)
+            with suppress(OSError):  # a terminal that is gone is no reason to stop
+                self._bar.set_description_str(self._words(), refresh=False)
+                self._bar.update(self._seconds_done - self._bar.n)
         elif monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_told:
             self._printed, self._tasks_told = monotonic(), self._tasks_done
             share = self._seconds_done / self._seconds
-            print(f"{share:4.0%} {self._words()}", file=sys.stderr, flush=True)
+            tell(f"{share:4.0%} {self._words()}")
 
     def _words(self) -> str:
         elapsed = monotonic() - self._start
@@ -81,6 +85,12 @@ class Progress:
         words = f"{self._stage}{tasks}{tqdm.format_interval(elapsed)}, {tqdm.format_interval(remaining)} left"
         return words + (f", {self._failures} failed" if self._failures else "")
 
+    def tell(self, line: str) -> None:
+        """Print a line above the bar."""
+        with tqdm.external_write_mode():
+            tell(line)
+
     def close(self) -> None:
         """Leave the bar as it is and end the line."""
-        self._bar.close()
+        with suppress(OSError):
+            self._bar.close()

@@ -1,4 +1,4 @@
-"""Tasks to joblib to the store.
+"""Tasks to workers to the store.
 
 A run has two stages. The serial stage takes the tasks whose times are wanted, one after another in this process, with
 the folder's clock held alone; the parallel stage takes the rest. Both produce the same numbers, so quality figures use
@@ -7,8 +7,6 @@ the rows of both.
 
 import importlib.util
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,17 +18,19 @@ from typing import Any
 import joblib
 
 from kmdr.datasets import Dataset, open_prepared
+from kmdr.entry import undisturbed
 from kmdr.errors import UserError, whole_number
 from kmdr.plan import Seconds, in_order, wall_seconds
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import Store
-from kmdr.task import Row, Stamp, Task, run, seconds_inside, short_hash
+from kmdr.task import Row, Stamp, Task, failed, run, seconds_inside, short_hash
 from kmdr.threads import pin, pinned
 from kmdr.timing import Stopwatch
+from kmdr.workers import Lost, Workers
 
-_WATCH_SECONDS = 0.5
-
+# Workers and threads a core at the most, where they are of this machine.
+_MOST_A_CORE = 32
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
 
@@ -153,29 +153,60 @@ def _store(folder: Path) -> Store:
     return Store(folder)
 
 
-def _end_with(parent: int) -> None:
-    """End this worker soon after its parent is gone: left alone it would idle for minutes beside the next run."""
+def give_up(task: Task, folder: Path, stamp: Stamp, reason: str) -> Outcome:
+    """Store failed rows of a task that no worker survives, unless another process did better.
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_WATCH_SECONDS)
-        os._exit(1)
+    Parameters
+    ----------
+    task : Task
+    folder : Path
+        Of the store.
+    stamp : Stamp
+    reason : str
+        What the rows say.
 
-    threading.Thread(target=watch, daemon=True).start()
+    Returns
+    -------
+    Outcome
+    """
+    store = _store(folder)
+    with store.claim(task, wait=True):
+        if store.finished(task):
+            return Outcome(task, [])
+        rows = failed(task, _data(task.folder, "never"), stamp, reason)
+        store.add(task, rows)
+        return Outcome(task, rows)
+
+
+# What `execute` is called with.
+Call = tuple[Task, Path, Stamp, bool, float]
+
+
+def _named(call: tuple[Any, ...]) -> str:
+    task = call[0]
+    return f"{task.dataset} {task.reducer} repeat={task.repeat}"
 
 
 @contextmanager
-def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]]]:
-    """Yield a function that runs delayed calls and gives their outcomes as they finish."""
+def _backend(runner: Runner, tell: Callable[[str], None]) -> Iterator[Callable[[Sequence[Call]], Iterator[Outcome]]]:
+    """Yield a function that runs calls of `execute` and gives their outcomes as they finish."""
     if runner.n_jobs == 1 and runner.backend in ("loky", "sequential"):
-
-        def one_by_one(calls: list[Any]) -> Iterator[Outcome]:
-            for function, args, kwargs in calls:
-                yield function(*args, **kwargs)
-
         with pinned(runner.threads):
-            yield one_by_one
+            yield lambda calls: (execute(*call) for call in calls)
         return
+    if runner.backend == "loky":
+
+        def by_workers(calls: Sequence[Call]) -> Iterator[Outcome]:
+            for (task, folder, stamp, *_), answer in workers.run(calls, _named):
+                yield give_up(task, folder, stamp, answer.reason) if isinstance(answer, Lost) else answer
+
+        with Workers(execute, runner.n_jobs, runner.threads, tell) as workers:
+            yield by_workers
+        return
+
+    def by_joblib(calls: Sequence[Call]) -> Iterator[Outcome]:
+        return iter(joblib.Parallel(n_jobs=runner.n_jobs)(joblib.delayed(execute)(*call) for call in calls))
+
     if runner.backend == "dask":
         from distributed import Client
 
@@ -184,27 +215,18 @@ def _backend(runner: Runner) -> Iterator[Callable[[list[Any]], Iterator[Outcome]
             Client(**options, **({} if runner.address else {"threads_per_worker": 1, "dashboard_address": None})),
             joblib.parallel_config(backend="dask"),
         ):
-            yield lambda calls: iter(joblib.Parallel(n_jobs=runner.n_jobs)(calls))
+            yield by_joblib
         return
-    if runner.backend == "ray":
-        import ray
-        from ray.util.joblib import register_ray
+    import ray
+    from ray.util.joblib import register_ray
 
-        register_ray()
-        ray.init(address=runner.address, num_cpus=None if runner.address else runner.n_jobs, log_to_driver=False)
-        try:
-            with joblib.parallel_config(backend="ray"):
-                yield lambda calls: iter(joblib.Parallel(n_jobs=runner.n_jobs)(calls))
-        finally:
-            ray.shutdown()
-        return
-    with (
-        joblib.parallel_config(
-            backend="loky", inner_max_num_threads=runner.threads, initializer=_end_with, initargs=(os.getpid(),)
-        ),
-        joblib.Parallel(n_jobs=runner.n_jobs, return_as="generator_unordered", pre_dispatch="3*n_jobs") as parallel,
-    ):
-        yield parallel
+    register_ray()
+    ray.init(address=runner.address, num_cpus=None if runner.address else runner.n_jobs, log_to_driver=False)
+    try:
+        with joblib.parallel_config(backend="ray"):
+            yield by_joblib
+    finally:
+        ray.shutdown()
 
 
 @dataclass
@@ -218,15 +240,21 @@ class _Stage:
 
 
 def _run_stage(
-    store: Store, tasks: Sequence[Task], runner: Runner, stamp: Stamp, until: float, done: Callable[[Outcome], None]
+    store: Store,
+    tasks: Sequence[Task],
+    runner: Runner,
+    stamp: Stamp,
+    until: float,
+    done: Callable[[Outcome], None],
+    tell: Callable[[str], None],
 ) -> _Stage:
     """Run some tasks, first those that no other process holds, then whatever of the others is left."""
     stage = _Stage()
-    with Stopwatch() as watch, _backend(runner) as parallel:
+    with Stopwatch() as watch, _backend(runner, tell) as perform:
         for wait in (False, True):
-            calls = [joblib.delayed(execute)(task, store.folder, stamp, wait, until) for task in tasks]
+            calls = [(task, store.folder, stamp, wait, until) for task in tasks]
             tasks = []
-            for outcome in parallel(calls) if calls else ():
+            for outcome in perform(calls) if calls else ():
                 if outcome.busy:
                     tasks.append(outcome.task)
                     continue
@@ -287,12 +315,13 @@ def run_tasks(
         if serial:
             progress.stage("timing, one at a time")
             with store.clock(alone=True):
-                timed = _run_stage(store, serial, alone, stamp(alone), until, done)
+                timed = _run_stage(store, serial, alone, stamp(alone), until, done, progress.tell)
         if beside:
             progress.stage(f"{runner.n_jobs} at a time")
-            other = _run_stage(store, beside, runner, stamp(runner), until, done)
+            other = _run_stage(store, beside, runner, stamp(runner), until, done, progress.tell)
     finally:
-        rows = store.merge()
+        with undisturbed():
+            rows = store.merge()
     store.log(
         {
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

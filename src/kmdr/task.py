@@ -202,6 +202,30 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
     return rows
 
 
+def _shared(task: Task, data: Dataset, stamp: Stamp) -> Row:
+    """Return what all rows of a task say alike."""
+    A = data.A
+    n, d = A.shape
+    stored = A.nnz if sp.issparse(A) else n * d
+    return {
+        "study": task.study,
+        "dataset": task.dataset,
+        "reducer": task.reducer,
+        "params": task.params,
+        "n": n,
+        "d": d,
+        "nnz": stored,
+        "k": task.k,
+        "repeat": task.repeat,
+        "seed": task.seed,
+        "stand_in": data.stand_in,
+        "config_hash": task.config_hash,
+        "data_sha256": task.data_sha256,
+        "code_hash": code_of(task.reducer, task.dataset),
+        **asdict(stamp),
+    }
+
+
 def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     """Run a task.
 
@@ -220,31 +244,17 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         raised has ``status`` "failed" and its message; an error in the shared work fails every r, and so does a file
         of the data that changed before the end.
     """
-    A = data.A
-    n, d = A.shape
-    stored = A.nnz if sp.issparse(A) else n * d
-    shared: Row = {
-        "study": task.study,
-        "dataset": task.dataset,
-        "reducer": task.reducer,
-        "params": task.params,
-        "n": n,
-        "d": d,
-        "nnz": stored,
-        "k": task.k,
-        "repeat": task.repeat,
-        "seed": task.seed,
-        "stand_in": data.stand_in,
-        "config_hash": task.config_hash,
-        "data_sha256": task.data_sha256,
-        "code_hash": code_of(task.reducer, task.dataset),
-        **asdict(stamp),
-    }
-    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(A), A.dtype.name)
-    rows = [] if changed(data) else _trials(task, data, shared)
     if why := changed(data):
-        rows = [{**shared, "r": r, "status": "failed", "error": why} for r in task.r_grid]
-    return rows
+        return failed(task, data, stamp, why)
+    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
+    rows = _trials(task, data, _shared(task, data, stamp))
+    why = changed(data)
+    return failed(task, data, stamp, why) if why else rows
+
+
+def failed(task: Task, data: Dataset, stamp: Stamp, reason: str) -> list[Row]:
+    """Return the rows of a task that could not be run to its end, as `run` returns those of one that could."""
+    return [{**_shared(task, data, stamp), "r": r, "status": "failed", "error": reason} for r in task.r_grid]
 
 
 def seconds_inside(rows: list[Row]) -> float:

@@ -1,6 +1,12 @@
 """Text for a terminal."""
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+_LONGEST = 2000
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -8,3 +14,30 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def one_line(text: str) -> str:
+    """Return text with its control characters escaped, and its middle left out where it is very long.
+
+    What a user gave is shown back; it shall neither break the line nor steer the terminal.
+    """
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def tell(line: str, stream: TextIO | None = None) -> None:
+    """Print a line, on stderr unless another stream is given; that nobody reads it is no reason to stop a run."""
+    stream = stream or sys.stderr
+    try:
+        print(line, file=stream, flush=True)
+    except (OSError, ValueError):  # its reader is gone, its disk full, or it is closed
+        silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """Let a stream lead nowhere from now on."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,213 @@
+"""How a command begins and ends: its streams, its signals, and one sentence for whatever goes wrong.
+
+Nothing heavy is imported here, so that a command can be interrupted in one line while its modules load.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+
+from kmdr import __version__
+from kmdr.errors import UserError
+from kmdr.text import one_line, silence, tell
+
+# What asks a command to stop. A worker never gets any of them: its driver decides.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MISTAKE = 2
+_FAILURE = 1
+_INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
+
+
+class Interrupted(KeyboardInterrupt):
+    """A first signal of `STOPS`; its number is the argument."""
+
+
+class CrashError(Exception):
+    """Raised from an error that nobody foresaw, where a folder of results is open: the folder is the argument."""
+
+
+class _Signals:
+    """What is known of the signals of this process: it can have only one such state."""
+
+    seen = 0
+    told = False
+    held = False
+    first: int | None = None
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    del frame
+    _Signals.first = _Signals.first or number
+    if not _Signals.held:
+        raise Interrupted(number)
+
+
+def _say_interrupted() -> None:
+    if not _Signals.told:
+        _Signals.told = True
+        tell(_INTERRUPTED)
+
+
+def kill(child: BaseProcess) -> None:
+    """End a child process that has not been joined."""
+    if child.pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+
+
+def _leave(number: int) -> None:
+    """End this process and its workers, whatever its threads are doing."""
+    for child in multiprocessing.active_children():
+        kill(child)
+    _say_interrupted()
+    os._exit(128 + number)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put a first signal off to the end of a block that must not be left half done."""
+    first, before = _Signals.first, _Signals.held
+    _Signals.held = True
+    try:
+        yield
+    finally:
+        _Signals.held = before
+        if _Signals.first and _Signals.first != first and not before:
+            raise Interrupted(_Signals.first)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raise `Interrupted` in the main thread at the first signal, and leave at once at the second.
+
+    The second is seen by a thread of its own, because a compiled kernel keeps the main thread from seeing it. A signal
+    that was ignored before, as by ``nohup``, still is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        while number := os.read(reader, 1):
+            if number[0] in STOPS:
+                _Signals.seen += 1
+                if _Signals.seen > 1:
+                    _leave(number[0])
+        os.close(reader)
+
+    _Signals.seen, _Signals.told, _Signals.first = 0, False, None
+    handlers = {number: signal.getsignal(number) for number in STOPS}
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        for number, handler in handlers.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, _handle)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writer)
+
+
+def _open_streams() -> None:
+    """Give a command that was started without standard streams ones that lead nowhere.
+
+    Left closed, their numbers would go to the next files that are opened, and a library's warnings into these.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure:
+        reconfigure(errors="backslashreplace")  # a file's name may be no text
+
+
+def _log(error: BaseException, out: Path | None) -> str:
+    """Write what led to an error to a file, in the folder of results where there is one, and return its name."""
+    text = f"kmdr {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{''.join(traceback.format_exception(error))}"
+    content = text.encode(errors="backslashreplace")
+    if out is not None:
+        with contextlib.suppress(OSError):
+            (out / "error.log").write_bytes(content)
+            return str(out / "error.log")
+    try:
+        number, name = tempfile.mkstemp(prefix="kmdr-", suffix=".log")
+        os.close(number)
+        Path(name).write_bytes(content)
+    except OSError:
+        return ""
+    return name
+
+
+def _sentence(error: BaseException) -> str:
+    """Say what an error that nobody foresaw is, and where its traceback lies."""
+    out = None
+    if isinstance(error, CrashError):
+        (out,) = error.args
+        error = error.__cause__ or error
+    what = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    log = _log(error, out)
+    kept = "finished tasks are kept; " if out else ""
+    return f"kmdr: stopped by {what}; {kept}" + (f"the traceback is in {log}" if log else "no log could be written")
+
+
+def exit_status(command: Callable[[], int | None]) -> int:
+    """Run a command to its end, whatever that is, and return the exit status.
+
+    Parameters
+    ----------
+    command : callable
+        Returns an exit status; None means 0.
+
+    Returns
+    -------
+    int
+        What the command returned; 2 for a mistake in what was asked; 1 for an error that nobody foresaw, whose
+        traceback goes to a file that the one line names. A first INT, TERM or HUP ends the process with status 130,
+        143 or 129 once the command has put its rows together, a second one at once.
+    """
+    _open_streams()
+    try:
+        with _interruptible():
+            try:
+                code = command() or 0
+            except BaseException:
+                # Whatever became of the exception that the signal raised: libraries put others in its place.
+                if _Signals.first:
+                    # Not by way of the interpreter's own end, which waits for threads that still download.
+                    with contextlib.suppress(OSError):
+                        sys.stdout.flush()
+                    _leave(_Signals.first)
+                raise
+        sys.stdout.flush()
+    except UserError as error:
+        tell(one_line(f"kmdr: {error}"))
+        return _MISTAKE
+    except KeyboardInterrupt:
+        tell(_INTERRUPTED)
+        return 130
+    except BrokenPipeError:  # e.g. `kmdr list | head`
+        silence(sys.stdout)
+        return 0
+    except Exception as error:
+        tell(_sentence(error))
+        return _FAILURE
+    return code

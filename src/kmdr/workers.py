@@ -1,0 +1,204 @@
+"""Processes of this machine that do calls, and what becomes of a call whose process dies.
+
+A worker does one call at a time, so that when it dies it is plain which call it was at, and no other call is touched.
+All that joins it to the driver is a pipe: nothing of it is left in shared memory or on disk, however either ends.
+"""
+
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from joblib.externals.loky.backend import get_context
+
+from kmdr.entry import STOPS, kill, undisturbed
+from kmdr.errors import UserError
+
+_WATCH_SECONDS = 0.5
+# How often a call is begun whose worker dies.
+_TRIES = 3
+# Set in a worker before any library can read them.
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)  # fmt: skip
+
+# The arguments of a call.
+Call = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The answer of a call that no worker survives: how the last of them ended."""
+
+    reason: str
+
+
+@dataclass
+class _Worker:
+    """``call`` is the index of the call that it is at, None while it starts and while there is nothing to do."""
+
+    process: Any
+    ready: bool = False
+    call: int | None = None
+
+
+def _end_with(parent: int) -> None:
+    """End this worker soon after its parent is gone: left alone it would idle for minutes beside the next run."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
+    """Do the calls that come through a pipe, one after another, until it is closed: all there is of a worker."""
+    _end_with(parent)
+    with suppress(EOFError):
+        pipe.send(None)
+        while True:
+            arguments = pipe.recv()
+            try:
+                answer = function(*arguments)
+            except UserError as error:
+                answer = UserError(str(error))
+            except Exception as error:  # which, of a class of its own, may not survive the way
+                answer = RuntimeError(f"{type(error).__name__}: {error}")
+                answer.add_note("".join(traceback.format_exception(error)))
+            pipe.send(answer)
+
+
+def _end_of(process: Any) -> str:
+    """Return how a worker ended whose pipe is closed."""
+    process.join(_WATCH_SECONDS)
+    if process.exitcode is None:  # it lives on without its pipe
+        kill(process)
+        process.join()
+    code = process.exitcode
+    if code is None or code >= 0:
+        return f"ended with exit status {code}"
+    hint = ", as happens when memory runs out" if -code == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"
+
+
+class Workers:
+    """Worker processes, ended with the ``with`` block however it is left.
+
+    Parameters
+    ----------
+    function : callable
+        What they do; of a module's top level.
+    size : int
+        Workers at the most.
+    threads : int
+        BLAS and OpenMP threads of each.
+    tell : callable
+        Given a sentence for each worker that dies.
+    """
+
+    def __init__(self, function: Callable[..., Any], size: int, threads: int, tell: Callable[[str], None]) -> None:
+        self._function, self._size, self._threads, self._tell = function, size, threads, tell
+        self._pool: dict[Connection, _Worker] = {}
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with undisturbed():
+            for worker in self._pool.values():
+                kill(worker.process)
+            for pipe, worker in self._pool.items():
+                worker.process.join()
+                pipe.close()
+
+    def _start(self) -> None:
+        ours, theirs = Pipe()
+        environment = dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
+        # loky's processes are new interpreters that do not run the driver's main module again
+        process = get_context("loky").Process(
+            target=_serve, args=(self._function, theirs, os.getpid()), env=environment, daemon=True
+        )
+        resource_tracker.ensure_running()  # started with the process, it would change the mask
+        with undisturbed():
+            # A worker keeps this mask: what stops a command reaches all its processes, but the driver decides.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            try:
+                process.start()
+                self._pool[ours] = _Worker(process)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                theirs.close()
+
+    def run(self, calls: Sequence[Call], name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
+        """Do calls and yield each with its answer, as they finish.
+
+        A worker that dies is replaced and its call tried again, two times; after that the answer is `Lost`.
+
+        Parameters
+        ----------
+        calls : sequence of tuple
+        name : callable
+            What a call is in words, to tell of a worker that died.
+
+        Raises
+        ------
+        UserError
+            When workers die before they are ready for a call.
+        Exception
+            What the function raised, with the worker's traceback as a note.
+        """
+        queue = deque(range(len(calls)))
+        lost: Counter[int] = Counter()
+        never_ready = 0
+        while busy := len(queue) + sum(worker.call is not None for worker in self._pool.values()):
+            while len(self._pool) < min(self._size, busy):
+                self._start()
+            for pipe, worker in self._pool.items():
+                if queue and worker.ready and worker.call is None:
+                    worker.call = queue.popleft()
+                    with suppress(OSError):  # it is dead, as the next wait will tell
+                        pipe.send(calls[worker.call])
+            for pipe in [pipe for pipe in wait([*self._pool]) if isinstance(pipe, Connection)]:
+                worker = self._pool[pipe]
+                index = worker.call
+                try:
+                    answer = pipe.recv()
+                except (EOFError, OSError):
+                    del self._pool[pipe]
+                    pipe.close()
+                    end = _end_of(worker.process)
+                    if index is None:
+                        never_ready += not worker.ready
+                        _refuse_many(never_ready, end)
+                        continue
+                    lost[index] += 1
+                    if lost[index] == _TRIES:
+                        yield calls[index], Lost(f"its worker {end}, {_TRIES} times")
+                        continue
+                    self._tell(f"kmdr: the worker of {name(calls[index])} {end}; the task is tried again")
+                    queue.appendleft(index)
+                    continue
+                worker.ready, worker.call = True, None
+                if isinstance(answer, Exception):
+                    raise answer
+                if index is not None:
+                    yield calls[index], answer
+
+
+def _refuse_many(never_ready: int, end: str) -> None:
+    if never_ready == _TRIES:
+        raise UserError(
+            f"no worker can be started: {never_ready} of them {end}, the last one; make room, or say runner.n_jobs=1, "
+            "which needs none"
+        )
