@@ -42,6 +42,7 @@ class _Signals:
     told = False
     held = False
     first: int | None = None
+    saying = threading.Lock()
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
@@ -52,9 +53,12 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _say_interrupted() -> None:
-    if not _Signals.told:
-        _Signals.told = True
-        tell(_INTERRUPTED)
+    saying = _Signals.saying.acquire(timeout=1.0)  # not for ever: stderr may be a pipe that nobody empties
+    if saying:
+        if not _Signals.told:
+            tell(_INTERRUPTED)
+            _Signals.told = True
+        _Signals.saying.release()
 
 
 def kill(child: BaseProcess) -> None:
