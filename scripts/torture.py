@@ -1,0 +1,670 @@
+"""Kill, interrupt and break commands of kmdr at random and in turn, repeat them, and look at what is there then.
+
+``torture.py`` does a thousand kills and two hundred other signals; ``--kills``, ``--signals``, ``--faults``, ``--flips``
+and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command takes
+undisturbed, which is measured first. A kill counts when the process died of it; after one to four the same command runs
+to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A tenth of the
+kills hit whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr (`sandbox`).
+
+kills    SIGKILL during runs with one and two workers, merges, reports, figures, preparations and downloads
+signals  TERM, INT, two INT, HUP, a killed worker, STOP and CONT, during runs, merges and reports
+faults   the N-th write, open, rename, fsync, lock … below the folder fails, for each N in turn (needs a C compiler)
+flips    one bit of the results or of the prepared data is another
+sharing  several runs on one folder at once, with the same process numbers, under another mount, many ends at once
+
+Exit status: 1 when anything was lost, wrong, left behind, silent, or said in more than a sentence.
+"""
+
+import argparse
+import ctypes
+import dataclasses
+import errno
+import functools
+import http.server
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socketserver
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import sandbox
+from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
+from kmdr.text import aligned
+
+_WHOLE_SHARE = 0.1
+_IN_A_ROW = 4
+_NOISE = re.compile(r"Traceback|Exception ignored|Segmentation|leaked|\w+Warning:")
+_COLUMNS = ("done", "too late", "repeated", "equal", "unequal", "hang", "traceback", "left behind", "said", "exit")
+_INTERRUPTED = {130, 129, 143}
+
+# Signals: what is sent, and how often of all.
+SIGNALS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "TERM": (0.2, ("run", "run, 2 workers", "merge", "report")),
+    "INT": (0.2, ("run", "run, 2 workers", "merge", "report")),
+    "INT INT": (0.2, ("run", "run, 2 workers")),
+    "HUP": (0.15, ("run", "run, 2 workers", "merge")),
+    "worker KILL": (0.15, ("run, 2 workers",)),
+    "STOP CONT": (0.1, ("run", "run, 2 workers")),
+}
+
+
+class Tally:
+    """Counts by kind, and a line for each thing that went wrong, told at once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def count(self, kind: str, what: str, failure: str = "") -> None:
+        """Count something; with a failure, tell of it."""
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([kind, what, failure]) + "\n")
+        if failure:
+            print(f"FAILED {kind}: {what}: {failure}", flush=True)
+
+
+def _tail(text: str, lines: int = 6) -> str:
+    return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])[-700:]
+
+
+def _sentences(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("kmdr:")]
+
+
+@dataclasses.dataclass
+class Lane:
+    """One of several processes that torture side by side: its folder, its counts, what undisturbed commands do.
+
+    Attributes
+    ----------
+    box : Sandbox
+    tally : Tally
+    seed : int
+    until : float
+        When to stop, on the monotonic clock.
+    """
+
+    box: Sandbox
+    tally: Tally
+    seed: int
+    until: float
+    known: dict[tuple[str, bool], tuple[float, dict[str, Any], frozenset[str]]] = dataclasses.field(default_factory=dict)
+
+    def reference(self, kind: Kind, whole: bool = False) -> tuple[float, dict[str, Any], frozenset[str]]:
+        """Return how long a command takes undisturbed, the folder it makes, and which files differ from run to run."""
+        key = (kind.name, whole)
+        if key not in self.known:
+            seconds, made = [], []
+            for _ in range(2):
+                self.box.reset(kind.start)
+                command = self.box.start(kind.argv, whole=whole)
+                if not command.wait(120) or command.status:
+                    raise RuntimeError(f"{kind.name} fails by itself: {command.status}: {command.said()}")
+                seconds.append(time.monotonic() - command.started)
+                if left := self.box.left_behind([command]):
+                    self.tally.count(kind.name, "left behind", f"undisturbed: {'; '.join(left)}")
+                if _NOISE.search(command.said()):
+                    self.tally.count(kind.name, "traceback", f"undisturbed: {_tail(command.said())}")
+                made.append(self.box.snapshot())
+            volatile = frozenset(name for name in made[0] if made[0][name] != made[1].get(name))
+            self.known[key] = min(seconds), made[0], volatile
+        return self.known[key]
+
+    def finish(self, kind: Kind, label: str, commands: list[Command], whole: bool = False, note: str = "") -> None:
+        """Run the command to its end and compare."""
+        seconds, made, volatile = self.reference(kind, whole)
+        command = self.box.start(kind.argv, whole=whole)
+        commands.append(command)
+        if not command.wait(HANG_SECONDS + 10 * seconds):
+            self.tally.count(label, "hang", f"{note}: the repeated command: {_tail(command.said())}")
+            command.signal(signal.SIGKILL, group=True)
+            command.wait(10)
+            return
+        self.tally.count(label, "repeated")
+        if command.status:
+            self.tally.count(label, "exit", f"{note}: the repeated command gives {command.status}: {_tail(command.said())}")
+        if _NOISE.search(command.said()):
+            self.tally.count(label, "traceback", f"{note}: the repeated command: {_tail(command.said(), 30)}")
+        left = self.box.left_behind(commands)
+        if left:
+            self.tally.count(label, "left behind", f"{note}: {'; '.join(left)}")
+        self.compare(label, made, volatile, note)
+
+    def compare(self, label: str, made: dict[str, Any], volatile: frozenset[str], note: str) -> None:
+        """Count the folder as equal or not."""
+        differ = compared(self.box.snapshot(), made, volatile)
+        over = [text for text in differ if text.endswith("left over")]
+        if over:
+            self.tally.count(label, "left behind", f"{note}: {'; '.join(over)[:600]}")
+        if differ[: len(differ) - len(over)]:
+            self.tally.count(label, "unequal", f"{note}: {'; '.join(differ)[:600]}")
+        else:
+            self.tally.count(label, "equal")
+
+    # -- kills -------------------------------------------------------------------------------------------------------
+
+    def kill(self, kind: Kind, kills: int) -> None:
+        """Kill a command so many times."""
+        killed = trial = 0
+        while killed < kills and time.monotonic() < self.until:
+            trial += 1
+            rng = random.Random(f"{self.seed} {kind.name} {trial}")
+            whole = kind.whole and rng.random() < _WHOLE_SHARE * sum(k.share for k in KINDS.values()) / _WHOLE_KINDS
+            seconds, *_ = self.reference(kind, whole)
+            self.box.reset(kind.start)
+            commands: list[Command] = []
+            moments = []
+            for _ in range(rng.randint(1, _IN_A_ROW)):
+                if killed == kills:
+                    break
+                command = self.box.start(kind.argv, whole=whole)
+                commands.append(command)
+                moments.append(rng.uniform(0, seconds))
+                if command.wait(moments[-1]):
+                    self.tally.count(kind.name, "too late")
+                    break
+                command.signal(signal.SIGKILL)
+                command.wait(10)
+                if command.status == -signal.SIGKILL:
+                    killed += 1
+                    self.tally.count(kind.name, "done")
+                if _NOISE.search(command.said().replace("leaked", "")):
+                    self.tally.count(kind.name, "traceback", _tail(command.said(), 30))
+            note = f"seed {self.seed} trial {trial} {'whole ' if whole else ''}at {[f'{m:.2f}' for m in moments]}"
+            self.finish(kind, kind.name, commands, whole, note)
+
+    # -- other signals -----------------------------------------------------------------------------------------------
+
+    def disturb(self, name: str, times: int) -> None:
+        """Send a signal, or a row of them, so many times."""
+        done = trial = 0
+        while done < times and trial < 4 * times + 10 and time.monotonic() < self.until:
+            trial += 1
+            rng = random.Random(f"{self.seed} {name} {trial}")
+            kinds = SIGNALS[name][1]
+            kind = KINDS[kinds[trial % len(kinds)]]
+            whole = kind.whole and rng.random() < _WHOLE_SHARE
+            seconds, *_ = self.reference(kind, whole)
+            self.box.reset(kind.start)
+            label = f"{name}: {kind.name}"
+            command = self.box.start(kind.argv, whole=whole)
+            moment = rng.uniform(0, seconds)
+            note = f"seed {self.seed} trial {trial} {'whole ' if whole else ''}at {moment:.2f} of {seconds:.2f}"
+            if command.wait(moment) or not _send(name, command, rng, seconds):
+                self.tally.count(label, "too late")
+                self.end(command, label, note, seconds)
+                continue
+            done += 1
+            self.tally.count(label, "done")
+            if self.end(command, label, note, 0.0 if name not in ("worker KILL", "STOP CONT") else 10 * seconds):
+                self.judge(name, command, label, note)
+                self.finish(kind, label, [command], whole, note)
+
+    def end(self, command: Command, label: str, note: str, seconds: float) -> bool:
+        """Wait for the end of a command that was signalled; return whether it came in time."""
+        if command.wait(HANG_SECONDS + seconds):
+            return True
+        self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
+        command.signal(signal.SIGKILL, group=True)
+        command.wait(10)
+        self.box.left_behind([command])
+        return False
+
+    def judge(self, name: str, command: Command, label: str, note: str) -> None:
+        """Count what a signalled command said, how it ended and whether it merged its table."""
+        said, goes_on = command.said(), name in ("worker KILL", "STOP CONT")
+        if _NOISE.search(said):
+            self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
+        if command.status and (goes_on or command.status not in _INTERRUPTED):
+            self.tally.count(label, "exit", f"{note}: it ended with {command.status}: {_tail(said)}")
+        elif command.status and len(_sentences(said)) != 1:
+            self.tally.count(label, "said", f"{note}: it said {_sentences(said)}: {_tail(said)}")
+        elif command.status and "run" in label:
+            rows, kept = len(self.box.table()), _rows_of_tasks(self.box)
+            if rows < kept:
+                self.tally.count(label, "unequal", f"{note}: {kept} rows in task files, {rows} in the table")
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def fail(self, kind: Kind, times: int) -> None:
+        """Let calls of a command fail, one after the other, or a sample of so many."""
+        _, made, volatile = self.reference(kind)
+        calls = self.calls(kind)
+        every = [(number, error) for number, call in enumerate(calls, 1) for error in FAULTS[call.split()[0]]]
+        rng = random.Random(f"{self.seed} {kind.name} faults")
+        drawn = sorted(rng.sample(every, min(times, len(every))))
+        self.tally.count(f"faults: {kind.name}", f"{len(every)} possible")
+        for number, error in drawn:
+            if time.monotonic() > self.until:
+                return
+            name = calls[number - 1].split()[0]
+            label, lasting = f"faults: {kind.name}", error in ("ENOSPC", "EROFS", "ENOLCK")
+            self.box.reset(kind.start)
+            told = self.box.base / "told"
+            code = 0 if error == "SHORT" else getattr(errno, error)
+            command = self.box.start(kind.argv, before=lambda n=number, c=code, w=lasting: _arm(self.box, told, n, c, w))
+            note = f"{error} at call {number}, {calls[number - 1].replace(str(self.box.work), '.')}"
+            if not command.wait(HANG_SECONDS + 10 * self.reference(kind)[0]):
+                self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
+                command.signal(signal.SIGKILL, group=True)
+                command.wait(10)
+            hit = [line for line in told.read_text().splitlines() if line.startswith("! ")]
+            if not hit:
+                self.tally.count(label, "too late")
+                continue
+            note = f"{error} at call {number}, {hit[0][2:].replace(str(self.box.work), '.')}"
+            self.tally.count(label, "done")
+            said = command.said()
+            if _NOISE.search(said):
+                self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
+            elif command.status:
+                sentences = _sentences(said)
+                if len(sentences) != 1 or not re.search(r"\bout\b|cache|" + re.escape(str(self.box.work)), sentences[0]):
+                    self.tally.count(label, "said", f"{note}: it ended with {command.status} and said {sentences}")
+            else:
+                self.compare(f"{label}, tolerated", made, volatile, f"{note}, tolerated")
+            kept = _task_files(self.box)
+            self.finish(kind, label, [command], note=note)
+            lost = [path for path, content in kept.items() if _task_files(self.box).get(path) != content]
+            if lost:
+                self.tally.count(label, "unequal", f"{note}: computed again: {lost}")
+            del name
+
+    def calls(self, kind: Kind) -> list[str]:
+        """Return the calls of an undisturbed command that can fail, each as its name and path."""
+        self.box.reset(kind.start)
+        told = self.box.base / "told"
+        command = self.box.start(kind.argv, before=lambda: _arm(self.box, told, 0, 0, False))
+        if not command.wait(120) or command.status:
+            raise RuntimeError(f"{kind.name} fails by itself: {command.said()}")
+        return told.read_text().splitlines()
+
+    # -- flips -------------------------------------------------------------------------------------------------------
+
+    def flip(self, times: int) -> None:
+        """Flip one bit so many times."""
+        kind = KINDS["run"]
+        _, made, volatile = self.reference(dataclasses.replace(kind, name="run again", start="done"))
+        for trial in range(times):
+            if time.monotonic() > self.until:
+                return
+            rng = random.Random(f"{self.seed} flip {trial}")
+            self.box.reset("done")
+            part = rng.choice(("out", "cache"))
+            files = sorted(p for p in (self.box.work / part).rglob("*") if p.is_file() and p.stat().st_size)
+            path = rng.choices(files, [p.stat().st_size for p in files])[0] if trial % 2 else rng.choice(files)
+            before, content = path.stat(), bytearray(path.read_bytes())
+            place = rng.randrange(len(content))
+            content[place] ^= 1 << rng.randrange(8)
+            good = path.read_bytes()
+            path.write_bytes(content)
+            silent = rng.random() < 0.5
+            if silent:  # as a failing disk does it
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            name = str(path.relative_to(self.box.work))
+            label = f"flips: {'/'.join(name.split('/')[:2])}"
+            note = f"seed {self.seed} trial {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
+            self.tally.count(label, "done")
+            said, codes = "", []
+            for argv in (*CHECKS, kind.argv):
+                command = self.box.start(argv)
+                if not command.wait(60):
+                    self.tally.count(label, "hang", note)
+                    command.signal(signal.SIGKILL, group=True)
+                    command.wait(10)
+                said += command.said()
+                codes.append(command.status)
+            if _NOISE.search(said):
+                self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
+            named = path.name in said or path.parent.name in said or name in said
+            whole = path.is_file() and (path.read_bytes() == good or name.startswith("out/tasks"))
+            equal = self.box.table() == made["out/rows.csv"]
+            self.tally.count(label, "equal" if equal else "table differs")
+            if not equal and not any(codes):
+                self.tally.count(label, "unequal", f"{note}: another table and status 0: {_tail(said)}")
+            elif not named and not (whole and name not in _tolerated(self.box)):
+                self.tally.count(label, "said", f"{note}: neither repaired nor named: {codes} {_tail(said)}")
+            else:
+                self.tally.count(label, "named" if named else "repaired")
+            left = compared(self.box.snapshot(), made, volatile)
+            del left
+
+    # -- sharing -----------------------------------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Run several commands on one folder at once."""
+        kind = KINDS["run"]
+        seconds, made, volatile = self.reference(kind)
+        for trial in range(10):
+            rng = random.Random(f"{self.seed} two {trial}")
+            self.box.reset("empty")
+            commands = []
+            for label in ("log", "log2", "log3"):
+                commands.append(self.box.start(kind.argv, label=label))
+                time.sleep(rng.uniform(0, seconds / 2))
+            self._ended("sharing: three runs at once", commands, made, volatile, f"trial {trial}")
+        for what, around in WRAPPED.items():
+            label = f"sharing: {what}"
+            if subprocess.run([*around(self.box), "true"], capture_output=True, check=False).returncode:
+                print(f"{label} is skipped: {around(self.box)[0]} is not allowed here")
+                continue
+            _, made, volatile = self.reference(kind, whole=True)
+            for trial in range(2):
+                self.box.reset("empty")
+                commands = [
+                    self._wrapped(around(self.box) if number or "same" in what else [], kind, f"log{number}")
+                    for number in range(2)
+                ]
+                self._ended(label, commands, made, volatile, f"trial {trial}")
+        self._many_ends()
+
+    def _wrapped(self, around: list[str], kind: Kind, label: str) -> Command:
+        log = self.box.base / label
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [*around, sys.executable, "-m", "kmdr", *kind.argv],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.box.work, env=self.box.environment(),
+                start_new_session=True,
+            )  # fmt: skip
+        process.returncode = 0
+        return Command(process.pid, log, time.monotonic())
+
+    def _ended(
+        self, label: str, commands: list[Command], made: dict[str, Any], volatile: frozenset[str], note: str
+    ) -> None:
+        self.tally.count(label, "done")
+        for command in commands:
+            if not command.wait(120):
+                self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
+                command.signal(signal.SIGKILL, group=True)
+                command.wait(10)
+            elif command.status:
+                self.tally.count(label, "exit", f"{note}: {command.status}: {_tail(command.said())}")
+            if _NOISE.search(command.said()):
+                self.tally.count(label, "traceback", f"{note}: {_tail(command.said(), 30)}")
+        if left := self.box.left_behind(commands):
+            self.tally.count(label, "left behind", f"{note}: {'; '.join(left)}")
+        self.compare(label, made, volatile, note)
+
+    def _many_ends(self) -> None:
+        """Let 40 studies end at once on one folder: each must be noted in ``asked.json``."""
+        label = "sharing: 40 ends at once"
+        (job,) = sandbox.jobs_of(KINDS["merge"].argv)[:1]
+        names = [f"study{number:02d}" for number in range(40)]
+        for trial in range(3):
+            self.box.reset("done")
+            commands = []
+            for name in names:
+                study = {"name": name, "title": name, "note": "", "datasets": ["file"], "reducers": ["none"], "paper": ""}
+                mine = dataclasses.replace(
+                    job, study=study, experiments=tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments)
+                )
+                commands.append(self.box.start(KINDS["run"].argv, label=name, before=functools.partial(_only, [mine])))
+            self.tally.count(label, "done")
+            for command in commands:
+                if not command.wait(180):
+                    self.tally.count(label, "hang", _tail(command.said()))
+                    command.signal(signal.SIGKILL, group=True)
+                    command.wait(10)
+                elif command.status:
+                    self.tally.count(label, "exit", f"{command.status}: {_tail(command.said())}")
+            asked = json.loads((self.box.work / "out" / "asked.json").read_text())
+            lost = [name for name in names if name not in asked]
+            studies = {dict(row)["study"] for row in self.box.table()}
+            lost += [f"{name} in the table" for name in names if name not in studies]
+            self.tally.count(label, "unequal" if lost else "equal", f"trial {trial}: lost {lost}" if lost else "")
+            if left := self.box.left_behind(commands):
+                self.tally.count(label, "left behind", "; ".join(left))
+
+
+WRAPPED: dict[str, Callable[[Sandbox], list[str]]] = {
+    "the same process numbers": lambda _: ["unshare", "-pf", "--mount-proc"],
+    "another mount": lambda box: [
+        "unshare", "-m", "sh", "-c",
+        f'mkdir -p {box.base}/elsewhere && mount --bind {box.work} {box.base}/elsewhere && cd {box.base}/elsewhere && "$@"',
+        "sh",
+    ],
+}  # fmt: skip
+
+FAULTS = {
+    "open": ("ENOSPC", "EACCES", "EROFS", "EIO"),
+    "write": ("ENOSPC", "EIO", "EFBIG", "SHORT"),
+    "pwrite": ("ENOSPC", "EIO", "SHORT"),
+    "writev": ("ENOSPC",),
+    "copy_file_range": ("ENOSPC",),
+    "sendfile": ("ENOSPC",),
+    "fsync": ("EIO", "ENOSPC"),
+    "ftruncate": ("EFBIG", "EIO"),
+    "rename": ("EACCES", "EROFS", "ENOSPC"),
+    "link": ("EACCES", "ENOSPC"),
+    "mkdir": ("ENOSPC", "EACCES", "EROFS"),
+    "lock": ("ENOLCK", "EIO"),
+}
+_FAULTED = ("run", "report", "figures", "prepare synth", "download http")
+CHECKS: tuple[tuple[str, ...], ...] = ()
+_WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
+
+
+def _only(jobs: list[Any]) -> None:
+    sandbox.cli._from_command_line = lambda: jobs
+
+
+def _tolerated(box: Sandbox) -> set[str]:
+    del box
+    return set()
+
+
+def _arm(box: Sandbox, told: Path, number: int, code: int, lasting: bool) -> None:
+    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    ctypes.CDLL(None).fault_arm(f"{box.work}/".encode(), ctypes.c_long(number), code, int(lasting), descriptor)
+
+
+def _task_files(box: Sandbox) -> dict[str, bytes]:
+    return {str(p.relative_to(box.work)): p.read_bytes() for p in (box.work / "out").glob("tasks/*/*/*/*.csv")}
+
+
+def _rows_of_tasks(box: Sandbox) -> int:
+    return sum(content.count(b"custom,") for content in _task_files(box).values())
+
+
+def _send(name: str, command: Command, rng: random.Random, seconds: float) -> bool:
+    """Send what a name says; return whether the command was there to get it."""
+    with suppress(ProcessLookupError):
+        if name == "worker KILL":
+            until = time.monotonic() + 2 * seconds
+            while time.monotonic() < until and not command.wait(0.005):
+                if workers := [pid for pid in command.others() if is_worker(pid)]:
+                    os.kill(rng.choice(workers), signal.SIGKILL)
+                    return True
+            return False
+        if name == "STOP CONT":
+            command.signal(signal.SIGSTOP, group=True)
+            time.sleep(0.3)
+            command.signal(signal.SIGCONT, group=True)
+            return True
+        group = name.startswith("INT") and rng.random() < 0.7  # a terminal's Ctrl-C goes to all
+        for position, part in enumerate(name.split()):
+            if position and command.wait(rng.uniform(0, 0.3)):
+                break
+            command.signal(getattr(signal, f"SIG{part}"), group)
+        return True
+    return False
+
+
+# -- the server of the downloads -------------------------------------------------------------------------------------
+
+
+class _Slow(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder in small pieces, and parts of files as well."""
+
+    def do_GET(self) -> None:
+        content = (Path(self.directory) / Path(self.path).name).read_bytes()
+        start = int((re.search(r"bytes=(\d+)-", self.headers.get("Range", "")) or ["", "0"])[1])
+        if start > len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        with suppress(OSError):
+            for place in range(start, len(content), 2**14):
+                self.wfile.write(content[place : place + 2**14])
+                time.sleep(0.01)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def _serve(folder: Path) -> tuple[int, int]:
+    """Serve a folder from a child; return its process and port."""
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), functools.partial(_Slow, directory=str(folder)))
+    server.daemon_threads = True
+    pid = os.fork()
+    if pid == 0:
+        try:
+            server.serve_forever()
+        finally:
+            os._exit(0)
+    server.socket.close()
+    return pid, int(server.server_address[1])
+
+
+# -- all of it -------------------------------------------------------------------------------------------------------
+
+
+def _dealt(total: int, shares: dict[str, float], lanes: int) -> list[dict[str, int]]:
+    """Deal a number out to names by their shares, and to lanes."""
+    scale = sum(shares.values())
+    counts = {name: round(total * share / scale) for name, share in shares.items()}
+    first = next(iter(counts), None)
+    if first is not None:
+        counts[first] += total - sum(counts.values())
+    return [{name: (n + lane) // lanes for name, n in counts.items()} for lane in range(lanes)]
+
+
+def _work(lane: Lane, arguments: argparse.Namespace, number: int) -> None:
+    sandbox.make_starts(lane.box)
+    only = arguments.only
+    shares = {name: kind.share for name, kind in KINDS.items() if not only or only in name}
+    for name, count in _dealt(arguments.kills, shares, arguments.lanes)[number].items():
+        lane.kill(KINDS[name], count)
+    chances = {name: share for name, (share, _) in SIGNALS.items() if not only or only in name}
+    for name, count in _dealt(arguments.signals, chances, arguments.lanes)[number].items():
+        lane.disturb(name, count)
+    if arguments.faults:
+        kinds = {name: 1.0 for name in _FAULTED if not only or only in name}
+        for name, count in _dealt(arguments.faults, kinds, arguments.lanes)[number].items():
+            lane.fail(KINDS[name], count)
+    lane.flip((arguments.flips + number) // arguments.lanes)
+    if arguments.sharing and number == 0:
+        lane.share()
+
+
+def _library(folder: Path) -> Path | None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    path = folder / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(path), str(source), "-ldl"], check=True)
+    return path
+
+
+def _torture(base: Path, arguments: argparse.Namespace) -> int:
+    server, port = _serve(base / "served")
+    try:
+        sandbox.write_inputs(base / "warm" / "in", port)
+        (base / "served").symlink_to(base / "warm" / "in")
+        sandbox.warm_up(Sandbox(base / "warm"))
+        tally = Tally(base / "counts")
+        until = time.monotonic() + arguments.seconds
+        lanes = []
+        for number in range(arguments.lanes):
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    folder = base / f"lane{number}"
+                    sandbox.write_inputs(folder / "in", port)
+                    _work(Lane(Sandbox(folder), tally, arguments.seed + 1000 * number, until), arguments, number)
+                    code = 0
+                except BaseException:
+                    tally.count("the script", "exit", traceback.format_exc())
+                finally:
+                    os._exit(code)
+            lanes.append(pid)
+        for pid in lanes:
+            os.waitpid(pid, 0)
+    finally:
+        os.kill(server, signal.SIGKILL)
+    return _told(base / "counts", time.monotonic() > until)
+
+
+def _told(file: Path, late: bool) -> int:
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    counts = Counter((kind, what) for kind, what, _ in lines)
+    failures = [line for line in lines if line[2]]
+    whats = dict.fromkeys([*(c for c in _COLUMNS if any(what == c for _, what in counts)), *(what for _, what in counts)])
+    kinds = list(dict.fromkeys(kind for kind, _ in counts))
+    rows = [("kind", *whats)]
+    rows += [(kind, *(str(counts[kind, what] or "") for what in whats)) for kind in kinds]
+    rows += [("all", *(str(sum(counts[kind, what] for kind in kinds)) for what in whats))]
+    print(*aligned(rows), sep="\n")
+    print(f"{len(failures)} failures" + (", stopped at the limit of seconds" if late else ""))
+    return int(bool(failures))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("kills", "signals", "faults", "flips"):
+        parser.add_argument(f"--{name}", type=int, metavar="N")
+    parser.add_argument("--sharing", action="store_true")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="start nothing new after so long")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--only", default="", metavar="KIND", help="only the kinds whose name contains this")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="commands tortured at once")
+    arguments = parser.parse_args()
+    asked = any(getattr(arguments, name) is not None for name in ("kills", "signals", "faults", "flips"))
+    for name, usual in (("kills", 1000), ("signals", 200), ("faults", 0), ("flips", 0)):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, 0 if asked or arguments.sharing else usual)
+    return arguments
+
+
+def _preloaded() -> bool:
+    return hasattr(ctypes.CDLL(None), "fault_arm")
+
+
+def main() -> int:
+    """Return 1 when anything failed."""
+    arguments = _arguments()
+    base = Path(tempfile.mkdtemp(prefix="kmdr-torture.")).resolve()
+    try:  # no TemporaryDirectory: forked commands end as whole ones do, which would remove it
+        if arguments.faults and not _preloaded():
+            library = _library(base)
+            if library is not None:
+                again = [sys.executable, __file__, *sys.argv[1:], "--seed", str(arguments.seed)]
+                return subprocess.run(again, env=os.environ | {"LD_PRELOAD": str(library)}, check=False).returncode
+            print("no faults: there is no C compiler (cc)")
+            arguments.faults = 0
+        print(f"seed {arguments.seed}, {arguments.lanes} lanes", flush=True)
+        return _torture(base, arguments)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
