@@ -7,6 +7,7 @@ share of all commands are whole ``python -m kmdr`` processes. Needs Linux (``/pr
 
 import atexit
 import csv
+import faulthandler
 import fcntl
 import gc
 import hashlib
@@ -247,7 +248,11 @@ class Sandbox:
         """Return what commands see."""
         kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         kept.pop("KMDR_DATA", None)
-        return kept | {"KMDR_CACHE": str(self.work / "cache"), "TMPDIR": str(self.work / "tmp")}
+        return kept | {
+            "KMDR_CACHE": str(self.work / "cache"),
+            "TMPDIR": str(self.work / "tmp"),
+            "PYTHONFAULTHANDLER": "1",
+        }
 
     def start(
         self, argv: Sequence[str], *, whole: bool = False, before: Callable[[], None] | None = None, label: str = "log"
@@ -305,6 +310,7 @@ class Sandbox:
                 cli._from_command_line = lambda: composed
             sys.argv = ["kmdr", *argv]
             tqdm.tqdm.monitor_interval = 10
+            faulthandler.enable(all_threads=True)
             if before:
                 before()
             os.write(begun, b".")
@@ -392,7 +398,9 @@ def _name(pid: int) -> str:
 
 def compared(now: Mapping[str, Any], reference: Mapping[str, Any], volatile: frozenset[str]) -> list[str]:
     """Return how a folder differs from the one that an uninterrupted command made."""
-    differ = [f"{name} differs" for name in now if name in reference and now[name] != reference[name] and name not in volatile]
+    differ = [
+        f"{name} differs" for name in now if name in reference and now[name] != reference[name] and name not in volatile
+    ]
     return [
         *differ,
         *(f"{name} is missing" for name in reference if name not in now and name not in volatile),

@@ -40,12 +40,12 @@ from pathlib import Path
 from typing import Any
 
 import sandbox
-from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 from kmdr.text import aligned
+from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
 _WHOLE_SHARE = 0.1
 _IN_A_ROW = 4
-_NOISE = re.compile(r"Traceback|Exception ignored|Segmentation|leaked|\w+Warning:")
+_NOISE = re.compile(r"Traceback|Exception ignored|Fatal Python error")
 _COLUMNS = ("done", "too late", "repeated", "equal", "unequal", "hang", "traceback", "left behind", "said", "exit")
 _INTERRUPTED = {130, 129, 143}
 
@@ -75,7 +75,7 @@ class Tally:
 
 
 def _tail(text: str, lines: int = 6) -> str:
-    return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])[-700:]
+    return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])[-1500:]
 
 
 def _sentences(text: str) -> list[str]:
@@ -99,7 +99,9 @@ class Lane:
     tally: Tally
     seed: int
     until: float
-    known: dict[tuple[str, bool], tuple[float, dict[str, Any], frozenset[str]]] = dataclasses.field(default_factory=dict)
+    known: dict[tuple[str, bool], tuple[float, dict[str, Any], frozenset[str]]] = dataclasses.field(
+        default_factory=dict
+    )
 
     def reference(self, kind: Kind, whole: bool = False) -> tuple[float, dict[str, Any], frozenset[str]]:
         """Return how long a command takes undisturbed, the folder it makes, and which files differ from run to run."""
@@ -127,19 +129,28 @@ class Lane:
         command = self.box.start(kind.argv, whole=whole)
         commands.append(command)
         if not command.wait(HANG_SECONDS + 10 * seconds):
-            self.tally.count(label, "hang", f"{note}: the repeated command: {_tail(command.said())}")
-            command.signal(signal.SIGKILL, group=True)
-            command.wait(10)
+            self.hang(label, command, note)
             return
         self.tally.count(label, "repeated")
         if command.status:
-            self.tally.count(label, "exit", f"{note}: the repeated command gives {command.status}: {_tail(command.said())}")
+            self.tally.count(
+                label, "exit", f"{note}: the repeated command gives {command.status}: {_tail(command.said())}"
+            )
         if _NOISE.search(command.said()):
             self.tally.count(label, "traceback", f"{note}: the repeated command: {_tail(command.said(), 30)}")
         left = self.box.left_behind(commands)
         if left:
             self.tally.count(label, "left behind", f"{note}: {'; '.join(left)}")
         self.compare(label, made, volatile, note)
+
+    def hang(self, label: str, command: Command, note: str) -> None:
+        """Count a command that does not end, with where it stands, and end it."""
+        with suppress(ProcessLookupError):
+            command.signal(signal.SIGABRT)  # faulthandler tells the stacks
+            command.wait(5)
+            command.signal(signal.SIGKILL, group=True)
+        command.wait(10)
+        self.tally.count(label, "hang", f"{note}: {_tail(command.said(), 40)}")
 
     def compare(self, label: str, made: dict[str, Any], volatile: frozenset[str], note: str) -> None:
         """Count the folder as equal or not."""
@@ -179,7 +190,7 @@ class Lane:
                 if command.status == -signal.SIGKILL:
                     killed += 1
                     self.tally.count(kind.name, "done")
-                if _NOISE.search(command.said().replace("leaked", "")):
+                if _NOISE.search(command.said()):
                     self.tally.count(kind.name, "traceback", _tail(command.said(), 30))
             note = f"seed {self.seed} trial {trial} {'whole ' if whole else ''}at {[f'{m:.2f}' for m in moments]}"
             self.finish(kind, kind.name, commands, whole, note)
@@ -215,9 +226,7 @@ class Lane:
         """Wait for the end of a command that was signalled; return whether it came in time."""
         if command.wait(HANG_SECONDS + seconds):
             return True
-        self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
-        command.signal(signal.SIGKILL, group=True)
-        command.wait(10)
+        self.hang(label, command, note)
         self.box.left_behind([command])
         return False
 
@@ -253,12 +262,12 @@ class Lane:
             self.box.reset(kind.start)
             told = self.box.base / "told"
             code = 0 if error == "SHORT" else getattr(errno, error)
-            command = self.box.start(kind.argv, before=lambda n=number, c=code, w=lasting: _arm(self.box, told, n, c, w))
+            command = self.box.start(
+                kind.argv, before=lambda n=number, c=code, w=lasting: _arm(self.box, told, n, c, w)
+            )
             note = f"{error} at call {number}, {calls[number - 1].replace(str(self.box.work), '.')}"
             if not command.wait(HANG_SECONDS + 10 * self.reference(kind)[0]):
-                self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
-                command.signal(signal.SIGKILL, group=True)
-                command.wait(10)
+                self.hang(label, command, note)
             hit = [line for line in told.read_text().splitlines() if line.startswith("! ")]
             if not hit:
                 self.tally.count(label, "too late")
@@ -270,7 +279,9 @@ class Lane:
                 self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
             elif command.status:
                 sentences = _sentences(said)
-                if len(sentences) != 1 or not re.search(r"\bout\b|cache|" + re.escape(str(self.box.work)), sentences[0]):
+                if len(sentences) != 1 or not re.search(
+                    r"\bout\b|cache|" + re.escape(str(self.box.work)), sentences[0]
+                ):
                     self.tally.count(label, "said", f"{note}: it ended with {command.status} and said {sentences}")
             else:
                 self.compare(f"{label}, tolerated", made, volatile, f"{note}, tolerated")
@@ -294,6 +305,8 @@ class Lane:
 
     def flip(self, times: int) -> None:
         """Flip one bit so many times."""
+        if not times:
+            return
         kind = KINDS["run"]
         _, made, volatile = self.reference(dataclasses.replace(kind, name="run again", start="done"))
         for trial in range(times):
@@ -320,9 +333,7 @@ class Lane:
             for argv in (*CHECKS, kind.argv):
                 command = self.box.start(argv)
                 if not command.wait(60):
-                    self.tally.count(label, "hang", note)
-                    command.signal(signal.SIGKILL, group=True)
-                    command.wait(10)
+                    self.hang(label, command, note)
                 said += command.said()
                 codes.append(command.status)
             if _NOISE.search(said):
@@ -386,9 +397,7 @@ class Lane:
         self.tally.count(label, "done")
         for command in commands:
             if not command.wait(120):
-                self.tally.count(label, "hang", f"{note}: {_tail(command.said())}")
-                command.signal(signal.SIGKILL, group=True)
-                command.wait(10)
+                self.hang(label, command, note)
             elif command.status:
                 self.tally.count(label, "exit", f"{note}: {command.status}: {_tail(command.said())}")
             if _NOISE.search(command.said()):
@@ -406,17 +415,24 @@ class Lane:
             self.box.reset("done")
             commands = []
             for name in names:
-                study = {"name": name, "title": name, "note": "", "datasets": ["file"], "reducers": ["none"], "paper": ""}
+                study = {
+                    "name": name,
+                    "title": name,
+                    "note": "",
+                    "datasets": ["file"],
+                    "reducers": ["none"],
+                    "paper": "",
+                }
                 mine = dataclasses.replace(
-                    job, study=study, experiments=tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments)
+                    job,
+                    study=study,
+                    experiments=tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments),
                 )
                 commands.append(self.box.start(KINDS["run"].argv, label=name, before=functools.partial(_only, [mine])))
             self.tally.count(label, "done")
             for command in commands:
                 if not command.wait(180):
-                    self.tally.count(label, "hang", _tail(command.said()))
-                    command.signal(signal.SIGKILL, group=True)
-                    command.wait(10)
+                    self.hang(label, command, "")
                 elif command.status:
                     self.tally.count(label, "exit", f"{command.status}: {_tail(command.said())}")
             asked = json.loads((self.box.work / "out" / "asked.json").read_text())
@@ -617,7 +633,9 @@ def _told(file: Path, late: bool) -> int:
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     counts = Counter((kind, what) for kind, what, _ in lines)
     failures = [line for line in lines if line[2]]
-    whats = dict.fromkeys([*(c for c in _COLUMNS if any(what == c for _, what in counts)), *(what for _, what in counts)])
+    whats = dict.fromkeys(
+        [*(c for c in _COLUMNS if any(what == c for _, what in counts)), *(what for _, what in counts)]
+    )
     kinds = list(dict.fromkeys(kind for kind, _ in counts))
     rows = [("kind", *whats)]
     rows += [(kind, *(str(counts[kind, what] or "") for what in whats)) for kind in kinds]
