@@ -1,8 +1,8 @@
 """Folders in which commands of kmdr are run, killed and repeated; for ``torture.py``.
 
-A command starts in some 0.1 s instead of some 3: this process imports kmdr once and forks a child for each, which calls
-`kmdr.cli.main` in a session of its own. What Hydra composes of a command, and the kernels, are had before the fork. So a
-share of all commands are whole ``python -m kmdr`` processes. Needs Linux (``/proc``, process descriptors).
+A command starts in some 0.1 s instead of some 3: this process imports kmdr once and forks a child for each, which
+calls `kmdr.cli.main` in a session of its own. What Hydra composes of a command, and the kernels, are had before the
+fork, and workers are forks as well. So a share of all commands are whole ``python -m kmdr`` processes. Needs Linux.
 """
 
 import atexit
@@ -22,7 +22,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -199,8 +199,14 @@ def is_worker(pid: int) -> bool:
         return False
 
 
+def run_instead(jobs: Any) -> None:
+    """Let `cli.main` run these jobs, whatever the command line says."""
+    cli._from_command_line = lambda: jobs
+
+
 @cache
 def jobs_of(argv: tuple[str, ...]) -> Any:
+    """Return the jobs of a command, composed once."""
     sys.argv = ["kmdr", *argv]
     return cli._from_command_line()
 
@@ -307,7 +313,7 @@ class Sandbox:
             if argv[:2] == ("data", "get"):
                 kmdr.paths.REGISTRY = self.base / "in" / "registry.toml"
             if composed is not None:
-                cli._from_command_line = lambda: composed
+                run_instead(composed)
             sys.argv = ["kmdr", *argv]
             tqdm.tqdm.monitor_interval = 10
             faulthandler.enable(all_threads=True)
@@ -362,7 +368,7 @@ class Sandbox:
             time.sleep(0.02)
         found = [f"process {pid} ({_name(pid)})" for pid in alive]
         for pid in alive:
-            with _gone():
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         found += [f"tmp/{path.name}" for path in (self.work / "tmp").iterdir()]
         for path in self.work.rglob(".lock*"):
@@ -381,14 +387,6 @@ class Sandbox:
         return found
 
 
-@contextmanager
-def _gone() -> Iterator[None]:
-    try:
-        yield
-    except ProcessLookupError:
-        pass
-
-
 def _name(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:80]
@@ -398,12 +396,10 @@ def _name(pid: int) -> str:
 
 def compared(now: Mapping[str, Any], reference: Mapping[str, Any], volatile: frozenset[str]) -> list[str]:
     """Return how a folder differs from the one that an uninterrupted command made."""
-    differ = [
-        f"{name} differs" for name in now if name in reference and now[name] != reference[name] and name not in volatile
-    ]
+    steady = [name for name in reference if name not in volatile]
     return [
-        *differ,
-        *(f"{name} is missing" for name in reference if name not in now and name not in volatile),
+        *(f"{name} differs" for name in steady if name in now and now[name] != reference[name]),
+        *(f"{name} is missing" for name in steady if name not in now),
         *(f"{name} is left over" for name in now if name not in reference),
     ]
 

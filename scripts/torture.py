@@ -1,10 +1,11 @@
 """Kill, interrupt and break commands of kmdr at random and in turn, repeat them, and look at what is there then.
 
-``torture.py`` does a thousand kills and two hundred other signals; ``--kills``, ``--signals``, ``--faults``, ``--flips``
-and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command takes
-undisturbed, which is measured first. A kill counts when the process died of it; after one to four the same command runs
-to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A tenth of the
-kills hit whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr (`sandbox`).
+``torture.py`` does a thousand kills and two hundred other signals; ``--kills``, ``--signals``, ``--faults``,
+``--flips`` and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command
+takes undisturbed, which is measured first. A kill counts when the process died of it; after one to four the same
+command runs to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A
+tenth of the kills hit whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr
+(`sandbox`).
 
 kills    SIGKILL during runs with one and two workers, merges, reports, figures, preparations and downloads
 signals  TERM, INT, two INT, HUP, a killed worker, STOP and CONT, during runs, merges and reports
@@ -60,6 +61,10 @@ SIGNALS: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 
 
+# Seconds of an undisturbed command, the folder it makes, the files of which differ from run to run.
+Reference = tuple[float, dict[str, Any], frozenset[str]]
+
+
 class Tally:
     """Counts by kind, and a line for each thing that went wrong, told at once."""
 
@@ -99,11 +104,9 @@ class Lane:
     tally: Tally
     seed: int
     until: float
-    known: dict[tuple[str, bool], tuple[float, dict[str, Any], frozenset[str]]] = dataclasses.field(
-        default_factory=dict
-    )
+    known: dict[tuple[str, bool], Reference] = dataclasses.field(default_factory=dict)
 
-    def reference(self, kind: Kind, whole: bool = False) -> tuple[float, dict[str, Any], frozenset[str]]:
+    def reference(self, kind: Kind, whole: bool = False) -> Reference:
         """Return how long a command takes undisturbed, the folder it makes, and which files differ from run to run."""
         key = (kind.name, whole)
         if key not in self.known:
@@ -257,14 +260,12 @@ class Lane:
         for number, error in drawn:
             if time.monotonic() > self.until:
                 return
-            name = calls[number - 1].split()[0]
             label, lasting = f"faults: {kind.name}", error in ("ENOSPC", "EROFS", "ENOLCK")
             self.box.reset(kind.start)
             told = self.box.base / "told"
             code = 0 if error == "SHORT" else getattr(errno, error)
-            command = self.box.start(
-                kind.argv, before=lambda n=number, c=code, w=lasting: _arm(self.box, told, n, c, w)
-            )
+            armed = functools.partial(_arm, self.box, told, number, code, lasting)
+            command = self.box.start(kind.argv, before=armed)
             note = f"{error} at call {number}, {calls[number - 1].replace(str(self.box.work), '.')}"
             if not command.wait(HANG_SECONDS + 10 * self.reference(kind)[0]):
                 self.hang(label, command, note)
@@ -279,9 +280,7 @@ class Lane:
                 self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
             elif command.status:
                 sentences = _sentences(said)
-                if len(sentences) != 1 or not re.search(
-                    r"\bout\b|cache|" + re.escape(str(self.box.work)), sentences[0]
-                ):
+                if len(sentences) != 1 or not re.search(r"\bout\b|cache|/work/", sentences[0]):
                     self.tally.count(label, "said", f"{note}: it ended with {command.status} and said {sentences}")
             else:
                 self.compare(f"{label}, tolerated", made, volatile, f"{note}, tolerated")
@@ -290,13 +289,12 @@ class Lane:
             lost = [path for path, content in kept.items() if _task_files(self.box).get(path) != content]
             if lost:
                 self.tally.count(label, "unequal", f"{note}: computed again: {lost}")
-            del name
 
     def calls(self, kind: Kind) -> list[str]:
         """Return the calls of an undisturbed command that can fail, each as its name and path."""
         self.box.reset(kind.start)
         told = self.box.base / "told"
-        command = self.box.start(kind.argv, before=lambda: _arm(self.box, told, 0, 0, False))
+        command = self.box.start(kind.argv, before=functools.partial(_arm, self.box, told, 0, 0, False))
         if not command.wait(120) or command.status:
             raise RuntimeError(f"{kind.name} fails by itself: {command.said()}")
         return told.read_text().splitlines()
@@ -308,7 +306,7 @@ class Lane:
         if not times:
             return
         kind = KINDS["run"]
-        _, made, volatile = self.reference(dataclasses.replace(kind, name="run again", start="done"))
+        _, made, _ = self.reference(dataclasses.replace(kind, name="run again", start="done"))
         for trial in range(times):
             if time.monotonic() > self.until:
                 return
@@ -330,7 +328,7 @@ class Lane:
             note = f"seed {self.seed} trial {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
             self.tally.count(label, "done")
             said, codes = "", []
-            for argv in (*CHECKS, kind.argv):
+            for argv in (*_CHECKS, kind.argv):
                 command = self.box.start(argv)
                 if not command.wait(60):
                     self.hang(label, command, note)
@@ -344,12 +342,10 @@ class Lane:
             self.tally.count(label, "equal" if equal else "table differs")
             if not equal and not any(codes):
                 self.tally.count(label, "unequal", f"{note}: another table and status 0: {_tail(said)}")
-            elif not named and not (whole and name not in _tolerated(self.box)):
+            elif not named and not whole:
                 self.tally.count(label, "said", f"{note}: neither repaired nor named: {codes} {_tail(said)}")
             else:
                 self.tally.count(label, "named" if named else "repaired")
-            left = compared(self.box.snapshot(), made, volatile)
-            del left
 
     # -- sharing -----------------------------------------------------------------------------------------------------
 
@@ -415,20 +411,12 @@ class Lane:
             self.box.reset("done")
             commands = []
             for name in names:
-                study = {
-                    "name": name,
-                    "title": name,
-                    "note": "",
-                    "datasets": ["file"],
-                    "reducers": ["none"],
-                    "paper": "",
-                }
-                mine = dataclasses.replace(
-                    job,
-                    study=study,
-                    experiments=tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments),
+                study = {**dict.fromkeys(("title", "note", "paper"), ""), "name": name, "datasets": [], "reducers": []}
+                experiments = tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments)
+                mine = dataclasses.replace(job, study=study, experiments=experiments)
+                commands.append(
+                    self.box.start(KINDS["run"].argv, label=name, before=functools.partial(sandbox.run_instead, [mine]))
                 )
-                commands.append(self.box.start(KINDS["run"].argv, label=name, before=functools.partial(_only, [mine])))
             self.tally.count(label, "done")
             for command in commands:
                 if not command.wait(180):
@@ -448,7 +436,7 @@ WRAPPED: dict[str, Callable[[Sandbox], list[str]]] = {
     "the same process numbers": lambda _: ["unshare", "-pf", "--mount-proc"],
     "another mount": lambda box: [
         "unshare", "-m", "sh", "-c",
-        f'mkdir -p {box.base}/elsewhere && mount --bind {box.work} {box.base}/elsewhere && cd {box.base}/elsewhere && "$@"',
+        f'cd {box.base} && mkdir -p bound && mount --bind work bound && cd bound && "$@"',
         "sh",
     ],
 }  # fmt: skip
@@ -468,17 +456,8 @@ FAULTS = {
     "lock": ("ENOLCK", "EIO"),
 }
 _FAULTED = ("run", "report", "figures", "prepare synth", "download http")
-CHECKS: tuple[tuple[str, ...], ...] = ()
+_CHECKS = (("check", "out"), ("data", "check"))
 _WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
-
-
-def _only(jobs: list[Any]) -> None:
-    sandbox.cli._from_command_line = lambda: jobs
-
-
-def _tolerated(box: Sandbox) -> set[str]:
-    del box
-    return set()
 
 
 def _arm(box: Sandbox, told: Path, number: int, code: int, lasting: bool) -> None:
@@ -633,9 +612,8 @@ def _told(file: Path, late: bool) -> int:
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     counts = Counter((kind, what) for kind, what, _ in lines)
     failures = [line for line in lines if line[2]]
-    whats = dict.fromkeys(
-        [*(c for c in _COLUMNS if any(what == c for _, what in counts)), *(what for _, what in counts)]
-    )
+    seen = dict.fromkeys(what for _, what in counts)
+    whats = dict.fromkeys([*(what for what in _COLUMNS if what in seen), *seen])
     kinds = list(dict.fromkeys(kind for kind, _ in counts))
     rows = [("kind", *whats)]
     rows += [(kind, *(str(counts[kind, what] or "") for what in whats)) for kind in kinds]
