@@ -1,5 +1,6 @@
 """Prepared data are what was written, or are made again, or are refused: never another number."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -11,7 +12,7 @@ import scipy.sparse
 
 from kmdr import datasets, paths
 from kmdr.cli import compose
-from kmdr.datasets import DamagedError, acquire, prepared
+from kmdr.datasets import DamagedError, acquire, prepared, status
 from kmdr.errors import UserError
 from kmdr.task import Stamp, run
 
@@ -249,3 +250,132 @@ def test_a_bit_that_rots_in_a_file_of_the_users_gives_other_data_not_another_num
     _, after, _ = task_on(path)
     assert after.data_sha256 != before.data_sha256
     assert after.data_sha256 == datasets.content_sha256(np.load(path), None)
+
+
+# --- the whole cache
+
+
+def check(*arguments):
+    return status.run(["check", *arguments])
+
+
+def test_data_check_names_each_damaged_file_and_repair_mends_it(tmp_path, shelf, capsys, monkeypatch, forgetful):
+    cache = tmp_path / "cache"
+    raw = cache / "raw" / "dense" / "dense.mat"
+    raw.parent.mkdir(parents=True)
+    raw.write_bytes((shelf / "dense.mat").read_bytes())
+    for name in ("dense", "sparse"):
+        datasets.load(name)
+    other = datasets.prepare("synth", {"n": 20, "d": 4, "k": 2})
+    (cache / "raw" / "dense" / "notes.txt").write_text("mine")
+    left = cache / "prepared" / f"{acquire.TEMPORARY}left"
+    left.mkdir()
+    assert check() == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{raw.parent / 'notes.txt'}: unknown", f"{left}: leftover", "4 intact, 1 leftover, 1 unknown"
+    ]  # fmt: skip
+    damaged = [raw, cache / "prepared" / "dense" / "A.npy", other / "meta.json", cache / "prepared/sparse/indptr.npy"]
+    for path in damaged:
+        times = path.stat()
+        flip(path, 8 * 150 + 1)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    forgetful()
+    assert check() == 1
+    out, err = capsys.readouterr()
+    assert {f"{path}: damaged" for path in damaged} <= set(out.splitlines())
+    assert "--repair" in err
+    assert check("sparse") == 1
+    assert str(damaged[1]) not in capsys.readouterr().out
+    old = 1.0
+    os.utime(left, (old, old))
+    assert check("--repair", "--verify=always") == 0
+    assert "repaired" in capsys.readouterr().out
+    assert not left.exists()
+    assert check() == 0
+    assert "damaged" not in capsys.readouterr().out
+    assert np.array_equal(datasets.load("dense").A, A)
+    assert not other.exists()  # with which options it was prepared is not known
+
+
+def test_data_check_says_what_cannot_be_mended(monkeypatch, capsys):
+    folder = datasets.prepare("dense")
+    flip(folder / "labels.npy", 1100)
+    monkeypatch.delenv("KMDR_DATA")
+    assert check("dense", "--repair") == 1
+    assert f"{folder / 'labels.npy'}: damaged; {folder / 'labels.npy'} is damaged and cannot" in capsys.readouterr().out
+    with pytest.raises(UserError, match="option of 'kmdr data check' is named '--mend'"):
+        check("--mend")
+    with pytest.raises(UserError, match="'--repair' was given"):
+        status.run(["get", "--repair"])
+
+
+def test_no_flipped_bit_anywhere_in_the_cache_changes_a_number(tmp_path, shelf, capsys, rng, forgetful):
+    raw = tmp_path / "cache" / "raw" / "dense" / "dense.mat"
+    raw.parent.mkdir(parents=True)
+    raw.write_bytes((shelf / "dense.mat").read_bytes())
+    before = datasets.load("dense").data_sha256
+    for _ in range(40):
+        files = sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file())
+        path = files[rng.integers(len(files))]
+        flip(path, int(rng.integers(8 * path.stat().st_size)))
+        forgetful()
+        data = datasets.load("dense")
+        assert {before} == {data.data_sha256, datasets.content_sha256(data.A, data.labels)}
+        capsys.readouterr()
+        if path == raw:
+            assert check() == 1
+            assert f"{path}: damaged" in capsys.readouterr().out
+            assert check("--repair") == 0
+            raw.write_bytes((shelf / "dense.mat").read_bytes())
+        assert check() == 0
+
+
+# --- a cache that cannot be written
+
+
+def test_a_full_disk_is_one_sentence_that_names_the_folder(monkeypatch, tmp_path):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(prepared, "_save", full)
+    with pytest.raises(UserError, match=r"cannot write .*prepared/dense \(No space left on device\)"):
+        datasets.load("dense")
+    assert not list((tmp_path / "cache" / "prepared").iterdir())
+
+
+def test_a_full_disk_ends_the_search_for_sources(monkeypatch, tmp_path):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(acquire, "_ask_all_hosts", lambda: None)
+    monkeypatch.setattr(acquire, "_download", full)
+    with pytest.raises(UserError, match=r"cannot write .*raw/nips \(No space left on device\)"):
+        datasets.load("nips")
+
+
+def test_an_unfinished_download_that_is_a_link_is_not_followed(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    (tmp_path / ".a.0123456789abcdef.part").symlink_to(precious)
+    (tmp_path / "private").mkdir()
+    with acquire._part(tmp_path, "a", "0123456789abcdef", tmp_path / "private") as file:
+        file.write(b"from elsewhere")
+    assert precious.read_bytes() == b"mine"
+    assert (tmp_path / "private" / ".a.0123456789abcdef.part").read_bytes() == b"from elsewhere"
+
+
+def test_what_another_user_left_or_what_still_grows_is_not_swept(tmp_path, monkeypatch):
+    left = tmp_path / f"{acquire.TEMPORARY}left"
+    left.mkdir()
+    (left / "A.npy").write_bytes(b"1")
+    os.utime(left, (1, 1))
+    acquire.sweep(tmp_path)
+    assert left.exists()  # a file in it is new
+    os.utime(left / "A.npy", (1, 1))
+    os.utime(left, (1, 1))
+    monkeypatch.setattr(os, "geteuid", lambda: 12345678)
+    acquire.sweep(tmp_path)
+    assert left.exists()
+    monkeypatch.undo()
+    acquire.sweep(tmp_path)
+    assert not left.exists()

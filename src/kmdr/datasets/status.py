@@ -1,15 +1,18 @@
-"""The command ``kmdr data``: what is there, get it, and where to put what cannot be got."""
+"""The command ``kmdr data``: what is there, get it, check it, and where to put what cannot be got."""
 
 import json
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
 from kmdr import datasets
-from kmdr.datasets.acquire import file_names, find, last_errors, raw_folder, user_folders
+from kmdr.datasets.acquire import file_names, find, last_errors, raw_folder, sweep, user_folders
+from kmdr.datasets.check import check_cache
 from kmdr.datasets.registry import Entry, entry
-from kmdr.errors import unknown
+from kmdr.errors import UserError, unknown
 from kmdr.files import write_atomically
 from kmdr.paths import cache_folder
 from kmdr.text import aligned
@@ -18,12 +21,15 @@ _HERE = ("prepared", "cached", "local", "generated")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``kmdr data [status|get|where] [name ...]``; all datasets by default.
+    """Run ``kmdr data [status|get|where|check] [name ...]``; all datasets by default.
+
+    ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less.
 
     Returns
     -------
     int
-        Exit status: 1 where `get` met a file or a matrix that failed its check, else 0.
+        Exit status: 1 where `get` met a file or a matrix that failed its check, or `check` one that it could not mend;
+        else 0.
 
     Raises
     ------
@@ -33,9 +39,14 @@ def run(arguments: Sequence[str]) -> int:
     command, *names = arguments or ["status"]
     if command not in _COMMANDS:
         raise unknown("command of 'kmdr data'", command, _COMMANDS)
+    flags = [name for name in names if name.startswith("-")]
+    names = [name for name in names if name not in flags]
+    if flags and command != "check":
+        raise UserError(f"'kmdr data {command}' takes names of datasets only; {flags[0]!r} was given, so leave it out")
     for name in names:
         entry(name)  # a misspelt name is told of before any work
-    return _COMMANDS[command](list(dict.fromkeys(names)))
+    names = list(dict.fromkeys(names))
+    return _check(names, flags) if command == "check" else _COMMANDS[command](names)
 
 
 def _status(names: Sequence[str]) -> int:
@@ -84,6 +95,29 @@ def _where(names: Sequence[str]) -> int:
     return 0
 
 
+def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
+    repair, verify = False, "always"
+    for flag in flags:
+        if flag == "--repair":
+            repair = True
+        elif flag.startswith("--verify="):
+            verify = datasets.checked_verify(flag.partition("=")[2])
+        else:
+            raise unknown("option of 'kmdr data check'", flag, ("--repair", "--verify=once"))
+    if repair and not names:
+        for folder in (cache_folder() / "prepared", *(cache_folder() / "raw").glob("*")):
+            sweep(folder)
+    counts: Counter[str] = Counter()
+    for finding in check_cache(names, repair, verify):
+        counts[finding.state] += 1
+        if finding.state != "intact":
+            print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.why)))}")
+    print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "the cache is empty")
+    if counts["damaged"] and not repair:
+        print("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged", file=sys.stderr)
+    return int(counts["damaged"] > 0)
+
+
 def _named_by_path(e: Entry) -> str:
     given = e.options["path"]
     files = [given] if isinstance(given, str) and given else list(given)
@@ -95,7 +129,12 @@ def _named_by_path(e: Entry) -> str:
     return f"{named}; to be had from {e.home}" if e.home else named
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"status": _status, "get": _get, "where": _where}
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "status": _status,
+    "get": _get,
+    "where": _where,
+    "check": _check,
+}
 
 
 def _bytes_on_disk(e: Entry, state: str) -> int:
