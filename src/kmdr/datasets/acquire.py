@@ -371,9 +371,7 @@ def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, 
 def _shared_part(path: Path) -> IO[bytes] | None:
     """Open and lock an unfinished download that no other process has; never one that is a link to another file."""
     try:
-        file = os.fdopen(
-            os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "a+b"
-        )
+        file = open(path, "a+b", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
     except OSError as e:
         if e.errno in _UNWRITABLE:
             raise
