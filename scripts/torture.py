@@ -41,6 +41,8 @@ from pathlib import Path
 from typing import Any
 
 import sandbox
+from kmdr import cli
+from kmdr.datasets import status
 from kmdr.text import aligned
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
@@ -328,7 +330,7 @@ class Lane:
             note = f"seed {self.seed} trial {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
             self.tally.count(label, "done")
             said, codes = "", []
-            for argv in (*_CHECKS, kind.argv):
+            for argv in (*_checks(), kind.argv):
                 command = self.box.start(argv)
                 if not command.wait(60):
                     self.hang(label, command, note)
@@ -456,8 +458,13 @@ FAULTS = {
     "lock": ("ENOLCK", "EIO"),
 }
 _FAULTED = ("run", "report", "figures", "prepare synth", "download http")
-_CHECKS = (("check", "out"), ("data", "check"))
 _WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
+
+
+def _checks() -> list[tuple[str, ...]]:
+    """Return the commands that look for damage."""
+    known = (("check", "out"), ("data", "check"))
+    return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else status._COMMANDS)]
 
 
 def _arm(box: Sandbox, told: Path, number: int, code: int, lasting: bool) -> None:
