@@ -11,6 +11,7 @@ import faulthandler
 import fcntl
 import gc
 import hashlib
+import multiprocessing
 import os
 import select
 import shutil
@@ -30,10 +31,9 @@ from typing import Any
 
 import numpy as np
 import tqdm
-from joblib.externals.loky.backend import context
 
 import kmdr.paths
-from kmdr import cli
+from kmdr import cli, workers
 from kmdr.datasets import loaders
 from kmdr.datasets.acquire import sha256_of
 
@@ -404,11 +404,21 @@ def compared(now: Mapping[str, Any], reference: Mapping[str, Any], volatile: fro
     ]
 
 
+class _Forks:
+    """In the place of a context of loky: workers that need no imports."""
+
+    @staticmethod
+    def Process(*, env: dict[str, str], **arguments: Any) -> Any:  # noqa: N802
+        """Return a process that is a fork; what it reads at its start, it has read."""
+        del env
+        return multiprocessing.get_context("fork").Process(**arguments)
+
+
 def warm_up(sandbox: Sandbox) -> None:
     """Bring into this process what every command needs."""
     tqdm.tqdm.monitor_interval = 0  # no thread may run where one forks
     warnings.simplefilter("ignore")
-    context.set_start_method("fork", force=True)  # of workers, too
+    workers.get_context = lambda _: _Forks  # type: ignore[assignment,return-value]
     os.environ.update(sandbox.environment())
     import matplotlib.pyplot  # noqa: F401
 

@@ -29,6 +29,7 @@ from kmdr.report.summary import (
     summarise,
     timing_note,
 )
+from kmdr.task import COLUMNS
 
 GRID = (5, 10, 20)
 PAPER_METHODS = [
@@ -215,6 +216,13 @@ def test_rows_survive_csv_exactly(name, tmp_path):
     assert read["objective"].tolist()[:2] == [0.1 + 0.2, 1 / 3]
     assert np.isnan(read["objective"].iloc[2])
     assert read["r"].dtype == np.int64
+
+
+@pytest.mark.parametrize("digits", ["0eb9c159ccd4", "123456789012", "0e1234567890"])
+@pytest.mark.parametrize("name", [name for name in COLUMNS if name.endswith(("_hash", "_sha256"))])
+def test_a_hash_is_text_whatever_its_digits(name, digits, tmp_path):
+    pd.DataFrame([row(**{name: digits})]).to_csv(tmp_path / "rows.csv", index=False)
+    assert read_rows(tmp_path / "rows.csv")[name].tolist() == [digits]
     assert read["stand_in"].tolist() == ["", "", ""]
 
 

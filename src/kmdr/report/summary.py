@@ -13,7 +13,7 @@ from kmdr.errors import UserError, unknown
 
 _TEXT = (
     *("study", "dataset", "reducer", "params", "status", "error", "stand_in"),
-    *("config_hash", "data_sha256", "code_version", "env_hash"),
+    *("config_hash", "data_sha256", "code_version", "code_hash", "env_hash"),
 )
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
