@@ -1,5 +1,6 @@
 """The command line: Hydra configurations in, jobs out."""
 
+import math
 import os
 import re
 import sys
@@ -14,14 +15,17 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, RangeSweep
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from kmdr import __version__, datasets, reducers
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, section, shown, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.plan import ALLOWANCE_SECONDS
@@ -32,6 +36,8 @@ from kmdr.studies.configs import studies, study_names
 from kmdr.text import aligned
 
 Config = dict[str, Any]
+# Each takes Hydra a tenth of a second to compose.
+_MOST_JOBS = 10_000
 
 
 def _register_datasets() -> None:
@@ -60,7 +66,7 @@ def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(line.strip() for line in str(error).splitlines() if line.strip())
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _sentence(error: Exception, overrides: Sequence[str]) -> UserError:
@@ -72,6 +78,9 @@ def _sentence(error: Exception, overrides: Sequence[str]) -> UserError:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return unknown(group or "configuration", name, error.options or ())
+    if not isinstance(error, HydraException | OmegaConfBaseException):
+        what = "a configuration file" if isinstance(error, YAMLError | UnicodeDecodeError) else shown(list(overrides))
+        return UserError(f"{what} cannot be read ({' '.join(str(error).split())}); mend it")
     named = re.search(
         r"Could not override '([^']+)'|No match in the defaults list\. To append.*?'\+?([^'=@]+)", str(error)
     )
@@ -92,7 +101,7 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
     """Turn the errors that Hydra raises, of configurations and of its output folder, into `UserError`."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
         GlobalHydra.instance().clear()
         raise _sentence(error, overrides) from error
     except OSError as error:
@@ -121,9 +130,17 @@ def _loaded(file: Path) -> DictConfig:
 
 def _variants(group: str, items: Sequence[Any]) -> list[Config]:
     """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
+    if not isinstance(items, list):
+        raise UserError(f"study.{group}s = {shown(items)} is no list; give one, e.g. 'study.{group}s=[NAME]'")
     found = []
     for item in items:
-        name, settings = next(iter(item.items())) if isinstance(item, Mapping) else (item, {})
+        single = isinstance(item, Mapping) and len(item) == 1
+        name, settings = next(iter(item.items())) if single else (item, {})
+        if not isinstance(name, str) or not isinstance(settings, Mapping):
+            raise UserError(
+                f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
+                "'{svd: {rank: r}}'; give either"
+            )
         composed = _choice(group, name)
         for key in settings:
             if key not in composed:
@@ -134,9 +151,12 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
 
 def _job(config: Config, overrides: Sequence[str]) -> Job:
     """Return the job of one composed configuration: one experiment, or all pairs of a study. Hydra is initialised."""
-    study = config["study"]
-    if study is None:
+    if config.get("study") is None:
         return Job.from_configs([config])
+    study = section(config, "study")
+    for key in ("name", "datasets", "reducers"):
+        if key not in study:
+            raise UserError(f"study.{key} is not set; say study=NAME, as 'kmdr list studies' names them")
     for override in overrides:
         group = override.partition("=")[0].lstrip("+~").partition(".")[0]
         if group in ("dataset", "reducer"):
@@ -195,6 +215,42 @@ def compose_studies(out: str) -> list[Job]:
     return jobs
 
 
+def _check_sweep(arguments: Sequence[str]) -> None:
+    """Refuse a sweep that is empty or too long, before anything of it is composed.
+
+    Raises
+    ------
+    UserError
+    """
+    count = 1
+    for argument in arguments:
+        if argument.startswith("-") or not re.search(r"=.*[,(]", argument):
+            continue
+        try:
+            override = OverridesParser.create().parse_override(argument)
+        except (HydraException, ValueError):
+            return  # which Hydra tells of
+        if not override.is_sweep_override():
+            continue
+        value: Any = override.value()
+        if isinstance(value, Glob):
+            size = len(value.filter(_choices(override.key_or_group)))
+        elif isinstance(value, RangeSweep):
+            start, stop, step = map(float, (value.start or 0, value.stop or 0, value.step or 1))
+            size = max(0, math.ceil((stop - start) / step)) if math.isfinite(stop - start) else _MOST_JOBS + 1
+        else:
+            size = len(value.list) if isinstance(value, ChoiceSweep) else 1
+        if not size:
+            raise UserError(f"{argument!r} matches nothing; 'kmdr list' says which names there are")
+        count *= size
+    if count > _MOST_JOBS:
+        raise UserError(f"the sweep has {count} jobs, more than {_MOST_JOBS}; sweep over less, or in several commands")
+
+
+def _choices(group: str) -> list[str]:
+    return list(datasets.names()) if group == "dataset" else [path.stem for path in (CONF / group).glob("*.yaml")]
+
+
 def _from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
@@ -209,7 +265,7 @@ def _from_command_line() -> list[Job]:
         elsewhere = str(here.mode) == "RunMode.MULTIRUN" and not here.launcher._target_.endswith("BasicLauncher")
         try:
             job = _job(_plain(config), list(here.overrides.task))
-        except (UserError, HydraException, OmegaConfBaseException) as error:
+        except Exception as error:
             if elsewhere:
                 raise
             mistakes.append(error)  # raised once Hydra is left, which would print a traceback of its own
@@ -221,6 +277,7 @@ def _from_command_line() -> list[Job]:
 
     sys.argv = ["refresh=true" if argument == "--refresh" else argument for argument in sys.argv]
     _register_datasets()
+    _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
     with _explained(sys.argv[1:]):
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()

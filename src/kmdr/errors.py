@@ -1,8 +1,11 @@
 """The one kind of error that a user can mend, and the checks that many places share."""
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+_LONGEST = 200
 
 
 class UserError(Exception):
@@ -30,9 +33,10 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
     UserError
     """
     names = sorted(valid)
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    text = value if isinstance(value, str) else shown(value)
+    near = difflib.get_close_matches(text[:_LONGEST], names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return UserError(f"no {what} is named {str(value)!r}; {hint}valid: {', '.join(names)}")
+    return UserError(f"no {what} is named {shown(text)}; {hint}valid: {', '.join(names)}")
 
 
 def yes_or_no(name: str, value: Any) -> bool:
@@ -47,13 +51,50 @@ def yes_or_no(name: str, value: Any) -> bool:
     return value
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return ``value`` when it is a whole number of at least ``least``.
+def shown(value: object) -> str:
+    """Return what a user gave as it is shown back: its ``repr``, without the middle where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+
+
+def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
+    """Return ``value`` when it is a whole number of at least ``least`` and at most ``most``.
 
     Raises
     ------
     UserError
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} = {value!r} is not a whole number of at least {least}; give one")
+        raise UserError(f"{name} = {shown(value)} is not a whole number of at least {least}; give one")
+    if value > most:
+        raise UserError(f"{name} = {shown(value)} is more than {most}; give less")
     return value
+
+
+def plain_name(name: str, value: Any) -> str:
+    """Return ``value`` when it is a word of letters, digits, ``-`` and ``_``: it will be part of a path.
+
+    Raises
+    ------
+    UserError
+    """
+    if not isinstance(value, str) or not re.fullmatch(r"[\w-]{1,100}", value):
+        raise UserError(f"{name} = {shown(value)} is not a name; give letters, digits, '-' and '_'")
+    return value
+
+
+def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return one group of settings of a configuration.
+
+    Raises
+    ------
+    UserError
+        When it is not there, or is a single value.
+    """
+    value = config.get(name)
+    if not isinstance(value, Mapping):
+        raise UserError(f"{name} = {shown(value)} is no group of settings; name one, as 'kmdr --help' lists them")
+    return {str(key): entry for key, entry in value.items()}

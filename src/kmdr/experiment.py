@@ -7,35 +7,47 @@ from typing import Any
 
 from kmdr import reducers
 from kmdr.datasets import Dataset, checked_verify
-from kmdr.errors import UserError, unknown, whole_number
+from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
 from kmdr.kmeans import Protocol, starter
 from kmdr.metrics import MATCHINGS, check_matching
 from kmdr.seeding import generator
 from kmdr.task import Task, canonical
 
+_MOST_SIZES = 10_000
+_MOST_DIMENSIONS = 10**9
+_MOST_SEED = 2**128 - 1
+
 
 def _grid(value: Any) -> tuple[int, ...]:
     entries = value if isinstance(value, list) else [value]
+    if len(entries) > _MOST_SIZES:
+        raise UserError(f"r_grid has {len(entries)} entries, more than {_MOST_SIZES}; give fewer")
     for r in entries:
-        if isinstance(r, bool) or not isinstance(r, int) or r < 1:
-            raise UserError(f"r_grid has {r!r}, but a number of dimensions is a whole number of at least 1")
+        if isinstance(r, bool) or not isinstance(r, int) or not 1 <= r <= _MOST_DIMENSIONS:
+            raise UserError(
+                f"r_grid has {shown(r)}, but a number of dimensions is a whole number of at least 1 and at most "
+                f"{_MOST_DIMENSIONS}; give such numbers"
+            )
     if not entries:
         raise UserError("r_grid is empty; name at least one number of dimensions, e.g. 'r_grid=[5,10,20]'")
     return tuple(sorted(set(entries)))
 
 
-def _protocol(config: Any) -> Protocol:
-    settings = dict(config)
+def _protocol(config: Mapping[str, Any]) -> Protocol:
+    settings = section(config, "kmeans")
     valid = [field.name for field in fields(Protocol)]
     for name in settings:
         if name not in valid:
             raise unknown("setting of kmeans", name, valid)
+    for name in ("n_init", "max_iter"):
+        if name not in settings:
+            raise UserError(f"kmeans.{name} is not set; leave '~kmeans.{name}' away")
     return Protocol(**settings)
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
-    if value not in MATCHINGS:
-        raise UserError(f"matching = {value!r} is not one of {', '.join(MATCHINGS)}; choose one of them")
+    if not isinstance(value, str) or value not in MATCHINGS:
+        raise UserError(f"matching = {shown(value)} is not one of {', '.join(MATCHINGS)}; choose one of them")
     if value != "best" and protocol.start != "first_of_class":
         raise UserError(
             f"matching = {value!r} takes cluster j for class j, which needs kmeans.start = 'first_of_class', not "
@@ -103,15 +115,23 @@ class Experiment:
         for name in config:
             if name not in SETTINGS:
                 raise unknown("setting", name, SETTINGS)
-        dataset, reducer = dict(config["dataset"]), dict(config["reducer"])
+        for name in SETTINGS:
+            if name not in config:
+                raise UserError(f"the setting {name!r} was taken out, but a run needs it; leave '~{name}' away")
+        dataset, reducer = section(config, "dataset"), section(config, "reducer")
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
-        name, params = reducer.pop("name"), reducer
-        protocol = _protocol(config["kmeans"])
-        reducers.make(name, params).check_protocol(protocol)
+        name, params = plain_name("reducer.name", reducer.pop("name", None)), reducer
+        protocol = _protocol(config)
+        try:
+            reducers.make(name, params).check_protocol(protocol)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"reducer {name} cannot be made of {shown(params)} ({error}); give other values") from error
         return cls(
-            study=config["study"]["name"] if config.get("study") else "custom",
-            dataset=dataset.pop("name"),
+            study="custom"
+            if config["study"] is None
+            else plain_name("study.name", section(config, "study").get("name")),
+            dataset=plain_name("dataset.name", dataset.pop("name", None)),
             options=dataset,
             reducer=name,
             params=params,
@@ -119,7 +139,7 @@ class Experiment:
             r_grid=_grid(config["r_grid"]),
             repeats=repeats,
             timing_repeats=min(timing_repeats, repeats),
-            seed=whole_number("seed", config["seed"], 0),
+            seed=whole_number("seed", config["seed"], 0, _MOST_SEED),
             protocol=protocol,
             matching=_matching(config["matching"], protocol),
             verify=checked_verify(config["verify"]),

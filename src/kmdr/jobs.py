@@ -14,7 +14,7 @@ from typing import Any
 from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
-from kmdr.errors import UserError, yes_or_no
+from kmdr.errors import UserError, section, shown, yes_or_no
 from kmdr.experiment import Experiment
 from kmdr.files import write_json
 from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
@@ -27,6 +27,9 @@ from kmdr.studies.configs import studies as configured
 from kmdr.studies.results import ASKED
 from kmdr.task import Task
 from kmdr.text import tell
+
+# Rows of one table: a row takes 2 kB of memory while tables are merged.
+_MOST_TRIALS = 500_000
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,24 @@ class Job:
         first = configs[0]
         experiments = tuple(Experiment.from_config(config) for config in configs)
         refresh = yes_or_no("refresh", first["refresh"])
-        return cls(first["study"], experiments, Runner.from_config(first["runner"]), Path(str(first["out"])), refresh)
+        trials = sum(len(e.r_grid) * e.repeats for e in experiments)
+        if trials > _MOST_TRIALS:
+            raise UserError(
+                f"repeats and r_grid ask for {trials} trials, more than the {_MOST_TRIALS} of one table; give fewer "
+                "repeats or sizes, or several folders"
+            )
+        return cls(
+            first["study"], experiments, Runner.from_config(section(first, "runner")), _out(first["out"]), refresh
+        )
+
+
+def _out(value: Any) -> Path:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value) or "\0" in str(value):
+        raise UserError(f"out = {shown(value)} is not the name of a folder; give one, e.g. out=results/runs")
+    try:
+        return Path(str(value)).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"out = {shown(value)} names a home folder that is not known; give the whole path") from error
 
 
 def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, str]]:

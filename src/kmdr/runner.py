@@ -8,7 +8,7 @@ the rows of both.
 import importlib.util
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,7 @@ import joblib
 
 from kmdr.datasets import Dataset, open_prepared
 from kmdr.entry import undisturbed
-from kmdr.errors import UserError, whole_number
+from kmdr.errors import UserError, shown, unknown, whole_number
 from kmdr.plan import Seconds, in_order, wall_seconds
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
@@ -31,6 +31,7 @@ from kmdr.workers import Lost, Workers
 
 # Workers and threads a core at the most, where they are of this machine.
 _MOST_A_CORE = 32
+_SETTINGS = ("backend", "n_jobs", "threads", "address")
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
 
@@ -56,27 +57,36 @@ class Runner:
     address: str | None = None
 
     @classmethod
-    def from_config(cls, config: Any) -> "Runner":
+    def from_config(cls, config: Mapping[str, Any]) -> "Runner":
         """Check a plain configuration (the tree of ``conf/runner``).
 
         Raises
         ------
         UserError
         """
-        backend = config["backend"]
-        if backend not in BACKENDS:
-            raise UserError(f"runner.backend = {backend!r} is not one of {', '.join(BACKENDS)}; choose one of them")
+        backend = config.get("backend")
+        if not isinstance(backend, str) or backend not in BACKENDS:
+            raise UserError(
+                f"runner.backend = {shown(backend)} is not one of {', '.join(BACKENDS)}; choose one of them"
+            )
         package = BACKENDS[backend]
         if package is not None and importlib.util.find_spec(package) is None:
             raise UserError(
                 f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]' has it"
             )
-        n_jobs, threads = config["n_jobs"], config["threads"]
+        for name in config:
+            if name not in _SETTINGS:
+                raise unknown("setting of runner", name, _SETTINGS)
+        settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
+        n_jobs, threads, address = (settings[name] for name in _SETTINGS[1:])
+        most = _MOST_A_CORE * joblib.cpu_count()
         if n_jobs != -1:
-            whole_number("runner.n_jobs", n_jobs, 1)
-        whole_number("runner.threads", threads, 1)
+            whole_number("runner.n_jobs", n_jobs, 1, *([most] if address is None else []))
+        whole_number("runner.threads", threads, 1, most)
+        if address is not None and not isinstance(address, str):
+            raise UserError(f"runner.address = {shown(address)} is no address; give one as text, or null")
         workers = 1 if backend == "sequential" else joblib.cpu_count() if n_jobs == -1 else n_jobs
-        return cls(backend, workers, threads, config.get("address"))
+        return cls(backend, workers, threads, address)
 
 
 @dataclass(frozen=True)
