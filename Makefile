@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce verify quick data figures report reference test lint bench lock clean
+.PHONY: help setup reproduce verify quick data figures report reference test lint bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as four papers measured it'
@@ -55,12 +55,30 @@ lint: setup ## Check style and types
 	$(BIN)/mypy
 
 bench: setup ## Measure the kernels against other libraries and the limit, side by side, in about half an hour (results/bench)
-	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[bench]'
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation \
+	  -r requirements-bench.lock
 	$(BIN)/python scripts/bench.py
 
-lock: ## Pin the newest versions of all dependencies in requirements.lock (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade --output-file requirements.lock
+# All locks hold hashes and no addresses of indexes; the peers of the bench go with the versions of requirements.lock.
+PIN := uv pip compile --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade
+
+lock: ## Pin the newest versions of all dependencies in the requirements*.lock (needs uv)
+	$(PIN) pyproject.toml --extra dev --output-file requirements.lock
+	$(PIN) pyproject.toml --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+	echo pip-audit | $(PIN) - --output-file requirements-audit.lock
+
+audit: ## Compare the locked dependencies with the known vulnerabilities (needs a network)
+	@test -n "$(PYTHON)" || { echo 'kmdr needs Python 3.11, 3.12 or 3.13' >&2; exit 1; }
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && $(PYTHON) -m venv "$$work" && \
+	  { "$$work/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --require-hashes \
+	      -r requirements-audit.lock || { echo 'audit: pip-audit cannot be got: is there a network?' >&2; exit 1; }; } && \
+	  { "$$work/bin/python" -c 'import urllib.request as u; u.urlopen("https://api.osv.dev", timeout=20)' 2>"$$work/why" || \
+	    grep -q HTTPError "$$work/why" || \
+	    { echo 'audit: no network to the list of vulnerabilities (osv.dev), so nothing was compared' >&2; exit 1; }; } && \
+	  for lock in requirements.lock requirements-bench.lock; do \
+	    "$$work/bin/pip-audit" --vulnerability-service osv --disable-pip --require-hashes -r $$lock || exit 1; \
+	  done
 
 clean: ## Remove what can be made again: .venv, caches, results/runs, results/quick; downloaded data stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache results/runs results/quick results/bench

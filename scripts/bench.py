@@ -43,6 +43,7 @@ from kmdr.linalg.singular_vectors import singular_vectors_error
 from kmdr.provenance import code_version, environment
 from kmdr.reducers import FJLT, RandomSign, make
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
+from kmdr.report.canvas import power_of_ten
 from kmdr.report.style import print_style
 from kmdr.threads import pinned
 from kmdr.timing import Stopwatch
@@ -537,6 +538,8 @@ def draw(table: pd.DataFrame) -> Path:
             axis.set(xscale="log", yticks=range(len(sizes)), yticklabels=sizes, title=kernel)
             axis.invert_yaxis()
             axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        axes[-1, 0].xaxis.set_major_formatter(power_of_ten)
+        axes[-1, 0].xaxis.set_minor_formatter("")
         axes[-1, 0].set_xlabel("time ÷ ours, one thread (left of 1: faster than ours)")
         path = OUT / "bench.png"
         figure.savefig(path)

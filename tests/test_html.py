@@ -1,6 +1,7 @@
 import base64
 import dataclasses
 import doctest
+import hashlib
 import math
 import re
 from html.parser import HTMLParser
@@ -10,15 +11,15 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from kmdr.report import html
+from kmdr.report import canvas, escape, html, untrusted
 from kmdr.report.build import Made
+from kmdr.report.escape import markdown_escaped
 from kmdr.report.html import (
     OUTCOMES,
     STATES,
     compared,
     embedded,
     figure_numbers,
-    markdown_escaped,
     shortfalls,
     write_report,
 )
@@ -167,6 +168,12 @@ def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page
     assert not re.search(r"@import|url\(", source)
     policy = page.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
     assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for kind in ("style", "script"):
+        (one,) = re.findall(rf"<{kind}>(.*?)</{kind}>", source, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+        assert re.search(rf"{kind}-src '([^']*)'", policy)[1] == f"sha256-{digest}"
+    assert not any("style" in one or "srcdoc" in one for one in page.elements)
     assert not re.search(r"https?:|\*", policy)
 
 
@@ -373,7 +380,7 @@ def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, fol
 
 
 def test_the_examples_of_the_docstrings_hold():
-    failed, tried = doctest.testmod(html)
+    failed, tried = map(sum, zip(*map(doctest.testmod, (html, escape, canvas, untrusted)), strict=True))
     assert tried > 0
     assert failed == 0
 

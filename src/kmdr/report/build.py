@@ -3,7 +3,6 @@
 Only the folder and the reported numbers are read, so the same folder gives the same report, with or without the data.
 """
 
-import lzma
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,16 +13,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kmdr.errors import UserError
-from kmdr.files import read_json, sweep_abandoned, write_atomically
+from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.paths import REPORTED
 from kmdr.provenance import code_version
+from kmdr.report.escape import spreadsheet_csv
 from kmdr.report.figures import drawn_numbers, paper_grid, save
 from kmdr.report.tables import save_table
+from kmdr.report.untrusted import check_places, contents, environments_of, plan_of, table_bytes
 from kmdr.store import rows_file
 from kmdr.studies.catalogue import PAPERS, Item, Paper, Table, items, rerun_command, write_facts
 from kmdr.studies.register import OPEN_POINTS, Change, OpenPoint, change, flips
-from kmdr.studies.results import ASKED, NotRunError, Results
+from kmdr.studies.results import ASKED, NotRunError, Results, attempt
 from kmdr.studies.verdicts import Diagnosis, Verdict, judge
 
 State = Literal["rerun", "in part", "not run"]
@@ -102,7 +102,7 @@ def _make(item: Item, results: Results, gaps: Mapping[str, Sequence[str]], folde
     missing = mine.gaps(item, gaps)
     command = rerun_command(item)
     try:
-        made = item.make(mine)
+        made = attempt(item.make, mine)
     except NotRunError as reason:
         return Made(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
     texts = mine.all_rows.loc[sorted(mine.used), ["dataset", "stand_in"]].drop_duplicates()
@@ -139,11 +139,6 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
     return found
 
 
-def _environments(folder: Path, rows: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
-    files = {str(name): folder / "environments" / f"{name}.json" for name in rows["env_hash"].unique()}
-    return {name: read_json(file) for name, file in files.items()}
-
-
 def report_of(
     folder: Path, configs: Sequence[Mapping[str, Any]], tell: Callable[[str], None] = lambda _: None
 ) -> Report:
@@ -163,6 +158,7 @@ def report_of(
     Report
     """
     results = Results.of_folder(folder)
+    environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
     gaps = {study["name"]: study["datasets"] for study in configs}
     made = []
     for item in items():
@@ -181,7 +177,7 @@ def report_of(
     register = []
     for point in OPEN_POINTS:
         try:
-            answer = point.answer(results.fresh()) if point.answer else ""
+            answer = attempt(point.answer, results.fresh()) if point.answer else ""
         except NotRunError as reason:
             answer = f"not run: {reason}"
         register.append((point, changes.get(point.id, []), answer))
@@ -191,11 +187,11 @@ def report_of(
         made,
         verdicts,
         register,
-        _environments(folder, results.all_rows),
+        environments,
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
         _studies(results, configs),
         results.missing,
-        read_json(folder / "plan.json"),
+        plan,
     )
 
 
@@ -228,7 +224,7 @@ def write_verdicts(report: Report) -> list[Path]:
     written = []
     for name, table in (("verdicts", lines), ("components", components)):
         path = report.folder / f"{name}.csv"
-        write_atomically(path, pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode())
+        write_atomically(path, spreadsheet_csv(pd.DataFrame(table)))
         written.append(path)
     return written
 
@@ -295,14 +291,13 @@ def build(
     Raises
     ------
     UserError
-        When the folder has no rows.
+        When the folder has no rows, or holds what kmdr does not write.
     """
     from kmdr.report.html import write_report  # which knows `Report`
 
-    if not rows_file(folder).is_file():
-        raise UserError(f"{folder} has no rows; run a study into it first, or name the folder that holds rows.csv")
+    check_places(folder)
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
-    if not again and page.is_file() and stamp.is_file() and stamp.read_text().strip() == _made_from(folder):
+    if not again and page.is_file() and contents(folder, "report/.made_from") == _made_from(folder):
         return page
     for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
         sweep_abandoned(place)
@@ -311,20 +306,19 @@ def build(
     write_verdicts(report)
     tell("the page")
     write_report(report, code_version())
-    write_atomically(stamp, f"{_made_from(folder)}\n".encode())
+    write_atomically(stamp, _made_from(folder))
     return page
 
 
-def _made_from(folder: Path) -> str:
+def _made_from(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, what is missing, the plan, the code and its papers."""
     digest = sha256(code_version().encode())
-    inputs = [rows_file(folder), *(folder / name for name in (ASKED, "missing.json", "plan.json"))]
-    inputs += sorted((folder / "facts").glob("*.csv"))
-    inputs += sorted(REPORTED.glob("*.csv"))
-    for file in inputs:
-        if file.is_file():
-            content = file.read_bytes()
-            if file.suffix == ".xz":  # the same rows, compressed or not, give the same report
-                content = lzma.decompress(content)
-            digest.update(file.name.removesuffix(".xz").encode() + sha256(content).digest())
-    return digest.hexdigest()
+    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json"]
+    inputs += sorted(f"facts/{file.name}" for file in (folder / "facts").glob("*.csv"))
+    for name in inputs:
+        content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report
+        if content is not None:
+            digest.update(Path(name).name.removesuffix(".xz").encode() + sha256(content).digest())
+    for file in sorted(REPORTED.glob("*.csv")):
+        digest.update(file.name.encode() + sha256(file.read_bytes()).digest())
+    return f"{digest.hexdigest()}\n".encode()

@@ -1,5 +1,6 @@
 """Blank figures in the print style, and what stands around panels that `figures.paper_grid` does not lay out."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -68,3 +69,14 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
     fig.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#333333")
     fig.set_figheight(fig.get_figheight() + _LINE * (legend_lines + note_lines))
     return fig
+
+
+def power_of_ten(value: float, _: float | None = None) -> str:
+    """Return a power of ten, written without mathematics, which names in figures must not be read as.
+
+    Examples
+    --------
+    >>> power_of_ten(0.01), power_of_ten(1e5)
+    ('10⁻²', '10⁵')
+    """
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

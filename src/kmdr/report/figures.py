@@ -19,6 +19,7 @@ from PIL import Image
 
 from kmdr.files import write_atomically
 from kmdr.report.canvas import blank
+from kmdr.report.escape import spreadsheet_csv
 from kmdr.report.style import (
     COLUMN_WIDTH,
     METADATA,
@@ -34,12 +35,11 @@ from kmdr.report.summary import (
     is_time,
     ok_rows,
     quantity_rows,
-    read_rows,
     summarise,
     timed_rows,
     timing_note,
 )
-from kmdr.store import rows_file
+from kmdr.report.untrusted import rows_of
 
 DATASET_LABELS: Mapping[str, str] = {
     "synth": "Synth",
@@ -313,7 +313,7 @@ def save(fig: Figure, stem: Path) -> list[Path]:
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])
             contents[kind] = _fewer_colours(buffer) if kind == "png" else buffer.getvalue()
-    contents["csv"] = drawn_numbers(fig).to_csv(index=False, lineterminator="\n").encode()
+    contents["csv"] = spreadsheet_csv(drawn_numbers(fig))
     paths = []
     for kind, content in contents.items():
         path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may hold a dot
@@ -367,7 +367,7 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_k = _one_k_a_name(read_rows(rows_file(folder)), labels)
+    rows, by_k = _one_k_a_name(rows_of(folder), labels)
     written: list[Path] = []
     for study, mine in rows.groupby("study", sort=True):
         asked = list((datasets or {}).get(str(study), ()))

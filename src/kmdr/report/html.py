@@ -4,13 +4,14 @@ The page holds its style, its script and its figures, so it opens from a disk, p
 script all its content is there, only sorting, filtering and copying are not. The same `Report` gives the same bytes.
 """
 
-import base64
 import inspect
 import json
 import math
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from PIL import Image
 
 from kmdr.files import write_atomically
 from kmdr.report.build import Made, Report
+from kmdr.report.escape import markdown_escaped
 from kmdr.report.figures import QUANTITY_LABELS, dataset_label
 from kmdr.report.tables import cells, markdown
 from kmdr.studies.catalogue import Paper
@@ -182,14 +184,9 @@ def code_marked(text: str) -> Markup:
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def markdown_escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, also in a table's cell."""
-    return re.sub(r"([\\*_|<>\[\]])", r"\\\1", text.replace("\n", " "))
-
-
 def embedded(png: Path) -> Picture:
     """Return a PNG as a ``data:`` address, with its size on the page."""
-    source = "data:image/png;base64," + base64.b64encode(png.read_bytes()).decode("ascii")
+    source = "data:image/png;base64," + b64encode(png.read_bytes()).decode("ascii")
     with Image.open(png) as image:
         return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
 
@@ -359,6 +356,15 @@ def _environment() -> Environment:
     return environment
 
 
+def _policy(style: str, script: str) -> str:
+    """Return the page's content security policy: this style, this script and pictures within the page, no more."""
+    of_style, of_script = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    return (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{of_style}'; script-src 'sha256-{of_script}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
 def write_report(report: Report, made_by: str) -> list[Path]:
     """Write ``report/index.html`` and ``report/report.md`` into the report's folder.
 
@@ -375,7 +381,11 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         The page and the Markdown.
     """
     environment = _environment()
+    style, script = (environment.get_template(name).render() for name in ("style.css", "report.js"))
     content = {
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": _policy(style, script),
         "report": report,
         "chapters": chapters(report),
         "shortfalls": shortfalls(report.plan),

@@ -45,6 +45,8 @@ PRINT: Mapping[str, Any] = {
     "savefig.dpi": 200,
     "pdf.fonttype": 42,  # TrueType: Type 3 fonts are refused by several publishers
     "svg.hashsalt": "kmdr",
+    "text.usetex": False,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
 
 # Metadata that would differ from run to run, or from one matplotlib to the next, is left out.
@@ -188,8 +190,8 @@ def _differences(settings: list[str]) -> list[str]:
         return [""] * len(settings)
     try:
         parsed = [json.loads(text) if text else {} for text in settings]
-        keys = sorted({key for one in parsed for key in one})
-    except (ValueError, TypeError):  # not ours: show the strings as they are
+        keys = sorted({key for one in parsed for key in one.keys()})  # noqa: SIM118 - a list or a text has none
+    except (ValueError, TypeError, AttributeError, RecursionError):  # not ours: show the strings as they are
         return [f" ({text})" for text in settings]
     absent = object()
     differing = [key for key in keys if any(one.get(key, absent) != parsed[0].get(key, absent) for one in parsed)]

@@ -1,7 +1,6 @@
 """From rows to means and intervals: pure functions, each with its assumptions."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +10,6 @@ from scipy.special import stdtrit
 
 from kmdr.errors import UserError, unknown
 
-_TEXT = (
-    *("study", "dataset", "reducer", "params", "status", "error", "stand_in"),
-    *("config_hash", "data_sha256", "code_version", "code_hash", "env_hash"),
-)
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
 
@@ -29,30 +24,6 @@ class Interval(NamedTuple):
     low: float
     high: float
     size: int
-
-
-def read_rows(path: Path) -> pd.DataFrame:
-    """Read a ``rows.csv``, compressed or not; text stays text (a reducer named ``nan`` too), empty numbers are NaN.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it has no rows.
-    """
-    if not path.is_file():
-        raise UserError(f"there is no {path}; expected the merged rows of a run; name the folder that holds rows.csv")
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if rows.empty:
-        raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
-    return rows.assign(**{name: _numbers(rows[name]) for name in rows.columns if name not in _TEXT})
-
-
-def _numbers(texts: "pd.Series[str]") -> "pd.Series[int] | pd.Series[float]":
-    """Convert a column exactly (pandas' own parser may be off in the last digit): to integers if it holds no others."""
-    try:
-        return texts.astype("int64")
-    except (ValueError, OverflowError):
-        return texts.map(lambda text: float(text) if text else np.nan).astype("float64")
 
 
 def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:

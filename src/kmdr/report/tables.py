@@ -5,15 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.files import write_atomically
+from kmdr.report.escape import latex_escaped, markdown_escaped, spreadsheet_csv
 from kmdr.studies.catalogue import Table
-
-_LATEX = str.maketrans({
-    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
-    "×": r"$\times$", "ε": r"$\varepsilon$", "γ": r"$\gamma$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$",
-    "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$",
-    "δ": r"$\delta$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
-})  # fmt: skip
 
 
 def cell(value: Any, form: str = "") -> str:
@@ -37,25 +30,25 @@ def markdown(table: Table) -> str:
     """Return a table in GitHub's Markdown, numbers to the right."""
     names, lines = cells(table)
     rule = ["---:" if name in table.formats else "---" for name in names]
-    escaped = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in [names, rule, *escaped])
-    return text + "\n" + (f"\n{table.note}\n" if table.note else "")
+    head, *body = [list(map(markdown_escaped, line)) for line in (names, *lines)]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *body])
+    return text + "\n" + (f"\n{markdown_escaped(table.note)}\n" if table.note else "")
 
 
 def latex(table: Table) -> str:
     """Return a table for LaTeX's booktabs."""
     names, lines = cells(table)
     columns = "".join("r" if name in table.formats else "l" for name in names)
-    body = "\n".join(" & ".join(text.translate(_LATEX) for text in line) + r" \\" for line in lines)
-    head = " & ".join(name.translate(_LATEX) for name in names) + r" \\"
-    note = f"% {table.note}\n" if table.note else ""
+    body = "\n".join(" & ".join(map(latex_escaped, line)) + r" \\" for line in lines)
+    head = " & ".join(map(latex_escaped, names)) + r" \\"
+    note = f"% {' '.join(table.note.splitlines())}\n" if table.note else ""
     return (
         f"{note}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
     )
 
 
 def save_table(table: Table, stem: Path) -> list[Path]:
-    """Write a table as CSV (unrounded), Markdown and LaTeX.
+    """Write a table as CSV (unrounded; see `kmdr.report.escape.spreadsheet_csv`), Markdown and LaTeX.
 
     Parameters
     ----------
@@ -64,11 +57,11 @@ def save_table(table: Table, stem: Path) -> list[Path]:
         Path without extension; missing folders are made.
     """
     contents = {
-        "csv": table.frame.to_csv(index=False, lineterminator="\n"), "md": markdown(table), "tex": latex(table),
+        "csv": spreadsheet_csv(table.frame), "md": markdown(table).encode(), "tex": latex(table).encode(),
     }  # fmt: skip
     paths = []
     for kind, content in contents.items():
         path = stem.with_name(f"{stem.name}.{kind}")
-        write_atomically(path, content.encode())
+        write_atomically(path, content)
         paths.append(path)
     return paths

@@ -9,6 +9,7 @@ stores.
 import importlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -20,7 +21,8 @@ from kmdr.errors import unknown
 from kmdr.files import write_atomically
 from kmdr.provenance import code_version
 from kmdr.report.statistics import Component
-from kmdr.studies.results import NotRunError, Results
+from kmdr.report.untrusted import contents
+from kmdr.studies.results import NotRunError, Results, attempt
 from kmdr.task import short_hash
 
 
@@ -346,11 +348,11 @@ def write_facts(
         data = [load(name) for name in one.datasets]
         made_from = short_hash([code_version(), [one.data_sha256 for one in data], values.to_numpy().tolist()])
         file, stamp = folder / "facts" / f"{one.name}.csv", folder / "facts" / f"{one.name}.from"
-        if file.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == made_from:
+        if file.is_file() and contents(folder, f"facts/{one.name}.from") == f"{made_from}\n".encode():
             continue
         tell(one.name)
         try:
-            table = one.make(data, results.fresh())
+            table = attempt(partial(one.make, data), results.fresh())
         except NotRunError:  # e.g. no repetition of the kind to be shown
             continue
         write_atomically(file, table.to_csv(index=False, lineterminator="\n").encode())

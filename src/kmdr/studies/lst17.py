@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 from numpy.typing import NDArray
 
+from kmdr.report.canvas import power_of_ten
 from kmdr.report.figures import dataset_label, drawn_numbers, methods_of, paper_grid, record
 from kmdr.report.statistics import Component, above, below, equal, ratio_above, ratio_below, slopes
 from kmdr.report.style import KNOWN, Method, Style, method_styles
@@ -126,6 +127,8 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
             ax.set_yscale("log", nonpositive="clip")
             ax.set_ylim(least / 1.5, most * 1.5)
             ax.yaxis.set_major_locator(LogLocator(numticks=7))
+            ax.yaxis.set_major_formatter(power_of_ten)
+            ax.yaxis.set_minor_formatter(NullFormatter())
         span = {"dataset": paper, "quantity": quantity, "low": low, "high": high, "label": "reported: the y axis"}
         record(ax, pd.concat([mine.drop(columns="panel"), pd.DataFrame([{**span, "drawn_as": "reported"}])]))
     return fig

@@ -15,7 +15,7 @@ import pandas as pd
 
 from kmdr.report.statistics import Component, equal
 from kmdr.studies.catalogue import claims
-from kmdr.studies.results import NotRunError, Results
+from kmdr.studies.results import NotRunError, Results, attempt
 from kmdr.studies.verdicts import Diagnosis, uncorrected
 
 # Changes up to these count as none, in F relatively and in P absolutely.
@@ -140,12 +140,8 @@ def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> 
     return equal(label, by_repeat.to_numpy(), margin, unit)
 
 
-def change(results: Results, flip: Flip) -> Change:
-    """Return what flipping one choice does to F, P and the claims that the flip names."""
-    try:
-        before, after = flipped(results, flip)
-    except NotRunError as reason:
-        return Change(flip, None, None, {}, str(reason))
+def _changed(results: Results, flip: Flip) -> Change:
+    before, after = flipped(results, flip)
     diagnoses = {}
     for claim in claims():
         if claim.id in flip.claims:
@@ -158,6 +154,14 @@ def change(results: Results, flip: Flip) -> Change:
         _mean_change(before, after, flip, "accuracy"),
         diagnoses,
     )
+
+
+def change(results: Results, flip: Flip) -> Change:
+    """Return what flipping one choice does to F, P and the claims that the flip names."""
+    try:
+        return attempt(lambda rows: _changed(rows, flip), results)
+    except NotRunError as reason:
+        return Change(flip, None, None, {}, str(reason))
 
 
 @dataclass(frozen=True)

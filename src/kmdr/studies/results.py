@@ -1,20 +1,20 @@
 """A folder of results as items and claims see it: rows, facts, and what is missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
-from kmdr.files import read_json
 from kmdr.paths import REPORTED
-from kmdr.report.summary import is_time, ok_rows, quantity_rows, read_rows
-from kmdr.store import rows_file
+from kmdr.report.summary import is_time, ok_rows, quantity_rows
+from kmdr.report.untrusted import asked_of, fact_of, missing_of, rows_of
 
 if TYPE_CHECKING:
     from kmdr.studies.catalogue import Claim, Item
 
+Made = TypeVar("Made")
 # In a folder of results: the configurations that each study was last run with.
 ASKED = "asked.json"
 
@@ -40,7 +40,7 @@ class Results:
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.report.summary.read_rows` gives them, failed ones included.
+        As `kmdr.report.untrusted.rows_of` gives them, failed ones included.
     facts : Path or None
         Folder of the facts.
     missing : mapping
@@ -62,13 +62,13 @@ class Results:
         Raises
         ------
         UserError
-            When it has no rows.
+            When it has no rows, or holds what kmdr does not write.
         """
-        rows, asked = read_rows(rows_file(folder)), read_json(folder / ASKED)
+        rows, asked = rows_of(folder), asked_of(folder, ASKED)
         known = {(study, config) for study, configs in asked.items() for config in configs}
         keys = zip(rows["study"], rows["config_hash"], strict=True)
         rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
-        return cls(rows.reset_index(drop=True), folder / "facts", read_json(folder / "missing.json"))
+        return cls(rows.reset_index(drop=True), folder / "facts", missing_of(folder))
 
     def fresh(self) -> "Results":
         """Return the same results with nothing handed out yet."""
@@ -121,10 +121,10 @@ class Results:
         NotRunError
             When it was not made.
         """
-        file = self._facts / f"{name}.csv" if self._facts else None
-        if file is None or not file.is_file():
+        fact = fact_of(self._facts, name) if self._facts else None
+        if fact is None:
             raise NotRunError(f"the table {name} was not made, for want of its data")
-        return pd.read_csv(file, keep_default_na=False)
+        return fact
 
     def gaps(self, reader: "Item | Claim", datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
         """Return what an item or a claim would read and is not there, with the reason.
@@ -185,6 +185,20 @@ class Results:
         table, used = self._wide[key]
         self.used |= used
         return table.copy()
+
+
+def attempt(make: Callable[[Results], Made], results: Results) -> Made:
+    """Return what a function makes of results; rows or facts that are not such as it reads count as not there.
+
+    Raises
+    ------
+    NotRunError
+    """
+    try:
+        return make(results)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise NotRunError(f"its rows or facts are not such as it reads ({what}); run its studies again") from error
 
 
 def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from kmdr.report.statistics import Component, conjunction, holm
 from kmdr.studies.catalogue import Claim, Finding, claims, rerun_command
-from kmdr.studies.results import NotRunError, Results
+from kmdr.studies.results import NotRunError, Results, attempt
 from kmdr.task import short_hash
 
 Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
@@ -96,7 +96,7 @@ def _tested(claim: Claim, results: Results, gaps: Mapping[str, Sequence[str]]) -
     missing = mine.gaps(claim, gaps)
     command = rerun_command(claim)
     try:
-        finding = claim.test(mine)
+        finding = attempt(claim.test, mine)
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
     p_for, p_against = conjunction(finding.components)
@@ -163,7 +163,7 @@ def _minus(text: str) -> str:
 def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
     """Return outcome, finding and explanation of one claim on some rows, without correction."""
     try:
-        finding = claim.test(results.fresh())
+        finding = attempt(claim.test, results.fresh())
     except NotRunError as reason:
         return "not run", None, str(reason)
     return outcome(*conjunction(finding.components)), finding, _minus(finding.sentence)

@@ -1,0 +1,376 @@
+"""A folder of results as a report reads it: it may come from anybody.
+
+Nothing outside the folder is read or written, files are of bounded size and of one kind, and what they hold is checked
+here, once, so that what draws and writes the report can take it as it is.
+"""
+
+import csv
+import io
+import json
+import lzma
+import os
+import re
+import stat
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kmdr.errors import UserError
+from kmdr.store import rows_file
+from kmdr.task import COLUMNS
+
+MOST_BYTES = 1 << 30  # of a table, unpacked: ten million rows
+MOST_RATIO = 100  # unpacked to packed; tables of results have 5 to 20
+MOST_LINE = 1 << 20  # bytes of a line of a table
+_MOST_COLUMNS = 1000
+_MOST_JSON = 1 << 24
+_MOST_NAME = 200  # bytes of a name, so that it can be a file's
+_MOST_TEXT = 10_000  # characters of a row's other texts
+_MOST_DEPTH = 16  # of JSON
+_UNPACKING = 1 << 27  # bytes that xz may take for itself: its strongest preset takes half
+_WRITTEN = ("facts", "figures", "tables", "report")
+
+# Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_NAMES = ("study", "dataset", "reducer")
+_KEYS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "config_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
+    "env_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
+    "data_sha256": (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "code_version": (re.compile(r"[0-9A-Za-z.+!_-]{1,100}"), "a version such as 1.0.0"),
+    "status": (re.compile("ok|failed"), "ok or failed"),
+}
+_TEXT = {*_NAMES, *_KEYS, "params", "error", "stand_in"}
+_COUNTS = ("n", "d", "nnz", "k", "r", "repeat", "n_iter", "n_init_failed", "concurrency", "threads")
+_ALWAYS = ("k", "r", "repeat", "concurrency")  # a row that lacks one of them is no trial
+_SIGNED = ("seed", "nmi", "ari")
+_LARGEST = 1e100  # squares and sums of such numbers are finite
+_REMEDY = "get the folder again, or run the study again"
+
+
+def contents(folder: Path, name: str, most: int = MOST_BYTES) -> bytes | None:
+    """Return the bytes of a file of the folder, None where there is none.
+
+    Raises
+    ------
+    UserError
+        When it leads out of the folder, is no regular file, is larger than ``most`` or cannot be read.
+    """
+    path = folder / name
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise UserError(f"{path} leads out of {folder}, where nothing is read; put the file itself there")
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # found out without opening it: a FIFO would wait for its writer
+            raise UserError(f"{path} is not a file but a folder, a FIFO, a socket or a device; remove it")
+        if status.st_size <= most:
+            return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {_REMEDY}") from error
+    raise UserError(f"{path} is larger than {most} bytes, the most that is read; {_REMEDY}")
+
+
+def check_places(folder: Path) -> None:
+    """Check that what a report writes goes into the folder.
+
+    Raises
+    ------
+    UserError
+        When the folder is none, or one of those in it that a report writes into is a link or another kind of file.
+    """
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is not a folder; name the folder of results that holds rows.csv")
+        for name in _WRITTEN:
+            place = folder / name
+            if place.is_symlink() or (place.exists() and not place.is_dir()):
+                raise UserError(f"{place} is not a folder of {folder} itself, so nothing is written there; remove it")
+    except OSError as error:  # permissions
+        raise UserError(f"{folder} cannot be read ({error.strerror}); name another folder of results") from error
+
+
+def one_line(text: str) -> str:
+    r"""Return a text with a space for each character that is not shown as itself, such as a line's end.
+
+    Examples
+    --------
+    >>> one_line("a\nb")
+    'a b'
+    """
+    return _UNPRINTABLE.sub(" ", text)
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _cleaned(value: Any, room: int = _MOST_DEPTH) -> Any:
+    if room == 0:
+        raise ValueError(f"nested deeper than {_MOST_DEPTH}")
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return {one_line(key): _cleaned(inner, room - 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(inner, room - 1) for inner in value]
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not np.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
+
+
+def json_of(folder: Path, name: str) -> dict[str, Any]:
+    """Return what a JSON file of the folder says, its texts as `one_line`; nothing where there is no such file.
+
+    Raises
+    ------
+    UserError
+        When it is not JSON, not an object, or nested too deeply.
+    """
+    content = contents(folder, name, _MOST_JSON)
+    if content is None:
+        return {}
+    try:
+        value = _cleaned(json.loads(content, parse_constant=_finite, parse_float=_finite))
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
+        raise UserError(f"{folder / name} cannot be read as JSON ({reason[:200]}); remove it and run again") from error
+    if not isinstance(value, dict):
+        raise _other_shape(folder, name, "an object")
+    return value
+
+
+def _other_shape(folder: Path, name: str, expected: str) -> UserError:
+    return UserError(f"{folder / name} does not hold what kmdr writes there: {expected}; remove it and run again")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def missing_of(folder: Path) -> dict[str, str]:
+    """Return why which datasets could not be had: ``missing.json``."""
+    found = json_of(folder, "missing.json")
+    if not all(isinstance(reason, str) for reason in found.values()):
+        raise _other_shape(folder, "missing.json", "a sentence for each dataset")
+    return found
+
+
+def asked_of(folder: Path, name: str) -> dict[str, list[str]]:
+    """Return the configurations that each study was last run with."""
+    found = json_of(folder, name)
+    if not all(map(_is_texts, found.values())):
+        raise _other_shape(folder, name, "a list of configuration hashes for each study")
+    return found
+
+
+def plan_of(folder: Path) -> dict[str, Any]:
+    """Return what was asked for: ``plan.json``."""
+    plan = json_of(folder, "plan.json")
+    studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
+    sound = (
+        isinstance(budget, int | float)
+        and 0 <= budget < 1e12
+        and _is_whole(plan.get("tasks_not_begun", 0))
+        and isinstance(studies, dict)
+        and all(
+            isinstance(study, dict)
+            and _is_whole(study.get("repeats_planned"))
+            and _is_whole(study.get("repeats_full"))
+            and study["repeats_full"] > 0
+            and _is_texts(study.get("left_out"))
+            for study in studies.values()
+        )
+    )
+    if not sound:
+        raise _other_shape(folder, "plan.json", "budget_seconds, tasks_not_begun and the repetitions of each study")
+    return plan
+
+
+def environments_of(folder: Path, rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the manifests of the environments that some rows name, by hash."""
+    return {str(key): json_of(folder, f"environments/{key}.json") for key in rows["env_hash"].unique()}
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def table_bytes(folder: Path, name: str) -> bytes | None:
+    """Return the bytes of a table of the folder, unpacked where its name ends in ``.xz``; None where there is none.
+
+    Raises
+    ------
+    UserError
+        When it is damaged, or larger than `MOST_BYTES` or than `MOST_RATIO` times its packed size.
+    """
+    packed = contents(folder, name)
+    if packed is None or not name.endswith(".xz"):
+        return packed
+    most = min(MOST_BYTES, max(1 << 20, MOST_RATIO * len(packed)))
+    path = folder / name
+    unpack = lzma.LZMADecompressor(memlimit=_UNPACKING)
+    try:
+        content = unpack.decompress(packed, max_length=most + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        raise UserError(f"{path} is damaged or not packed by xz ({error}); {_REMEDY}") from error
+    if len(content) > most:
+        raise UserError(
+            f"{path} unpacks to more than {most} bytes, the most that is read of a file of {len(packed)}; {_REMEDY}"
+        )
+    if not unpack.eof or unpack.unused_data:
+        raise UserError(f"{path} is cut off or has something behind its end; {_REMEDY}")
+    return content
+
+
+def _longest_line(content: bytes) -> int:
+    longest, start = 0, 0
+    while start < len(content):
+        # A block and a line's worth at a time, so that no array is as large as the file.
+        ends = np.flatnonzero(np.frombuffer(content, np.uint8, min(1 << 24, len(content) - start), start) == 10)
+        if not len(ends):
+            return max(longest, min(1 << 24, len(content) - start))
+        longest = max(longest, int(np.diff(ends, prepend=-1).max()))
+        if start + (1 << 24) >= len(content):
+            return max(longest, len(content) - start - 1 - int(ends[-1]))
+        start += int(ends[-1]) + 1
+    return longest
+
+
+def frame_of(folder: Path, name: str, **how: Any) -> pd.DataFrame | None:
+    """Return a CSV file of the folder as pandas reads it, None where there is none.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+    **how
+        Given to `pandas.read_csv`.
+
+    Raises
+    ------
+    UserError
+        When it is no CSV in UTF-8, a line is too long or a column's name is there twice.
+    """
+    content = table_bytes(folder, name)
+    if content is None:
+        return None
+    path = folder / name
+    if _longest_line(content) > MOST_LINE:
+        raise UserError(f"{path} has a line of more than {MOST_LINE} bytes, the most that is read; {_REMEDY}")
+    try:
+        names = next(csv.reader([content.partition(b"\n")[0].decode("utf-8-sig")]), [])
+        for i, text in enumerate(names[:_MOST_COLUMNS]):
+            if text in names[:i]:
+                raise UserError(f"{path} has the column {one_line(text)[:50]!r} twice; {_REMEDY}")
+        if len(names) > _MOST_COLUMNS:
+            raise UserError(f"{path} has {len(names)} columns, unlike any table that kmdr writes; {_REMEDY}")
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):  # of fields that are dropped
+            frame: pd.DataFrame = pd.read_csv(io.BytesIO(content), index_col=False, keep_default_na=False, **how)
+    except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
+        reason = one_line(str(error)).strip()[:200]
+        raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
+    if len(frame) and frame.iloc[:, -1].isna().any() and how.get("dtype") is str:
+        raise UserError(f"{path} has a line with fewer fields than columns; {_REMEDY}")
+    return frame
+
+
+def _refuse(path: Path, column: str, value: object, expected: str) -> UserError:
+    shown = one_line(str(value))
+    shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
+    return UserError(f"{path} has {column} = {shown!r} in a row; expected {expected}; {_REMEDY}")
+
+
+def _checked_texts(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Series[str]":
+    """Check a column of texts by its different values, which are few, and return it as `one_line`."""
+    cleaned: dict[str, str] = {}
+    for text in map(str, texts.unique()):
+        if column in _KEYS:
+            pattern, expected = _KEYS[column]
+            if not pattern.fullmatch(text):
+                raise _refuse(path, column, text, expected)
+        elif column in _NAMES and not 0 < len(text.encode("utf-8", "replace")) <= _MOST_NAME:
+            raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
+        elif len(text) > _MOST_TEXT:
+            raise _refuse(path, column, text, f"at most {_MOST_TEXT} characters")
+        line = one_line(text)
+        if line != text:
+            cleaned[text] = line
+    return texts.replace(cleaned) if cleaned else texts
+
+
+def _checked_numbers(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Series[Any]":
+    """Convert a column exactly (pandas' own parser may be off in the last digit): to integers if it holds no others."""
+    try:
+        numbers: pd.Series[Any] = texts.astype("int64")
+    except (ValueError, OverflowError):
+        try:
+            numbers = texts.map(lambda text: float(text) if text else np.nan).astype("float64")
+        except ValueError:
+            text = next(text for text in texts if text and not _is_number(text))
+            raise _refuse(path, column, text, "a number, or nothing") from None
+    values = numbers.to_numpy(dtype=float)
+    given = (texts != "").to_numpy()
+    least = -_LARGEST if column in _SIGNED else 0.0
+    sound, expected = (values >= least) & (values <= _LARGEST), "a finite number" + ", 0 or more" * (least == 0)
+    if column in _COUNTS:
+        sound, expected = sound & (values < 1 << 53) & (np.floor(values) == values), "a whole number, 0 or more"
+    wrong = given & ~sound if column not in _ALWAYS else ~sound
+    if wrong.any():
+        raise _refuse(path, column, texts.iloc[int(np.argmax(wrong))], expected)
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def rows_of(folder: Path) -> pd.DataFrame:
+    """Return the checked rows of a folder: text stays text (a reducer named ``nan`` too), empty numbers are NaN.
+
+    Raises
+    ------
+    UserError
+        When there are none, or they are not such as kmdr writes.
+    """
+    check_places(folder)
+    path = rows_file(folder)
+    rows = frame_of(folder, path.name, dtype=str)
+    if rows is None:
+        raise UserError(
+            f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
+            "rows.csv"
+        )
+    absent = [name for name in COLUMNS if name not in rows]
+    if absent:
+        raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
+    if rows.empty:
+        raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
+    return rows.assign(
+        **{name: (_checked_texts if name in _TEXT else _checked_numbers)(path, name, rows[name]) for name in COLUMNS}
+    )
+
+
+def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
+    """Return a fact of a folder's ``facts``, its texts as `one_line`; None where it was not made."""
+    fact = frame_of(facts.parent, f"{facts.name}/{name}.csv")
+    if fact is None:
+        return None
+    texts = fact.select_dtypes(exclude=["number", "bool"]).columns
+    return fact.assign(**{str(column): fact[column].astype(str).map(one_line) for column in texts})

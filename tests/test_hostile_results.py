@@ -1,0 +1,441 @@
+"""A folder of results made by somebody who means harm, and one that is damaged: one sentence, or shown as it is."""
+
+import csv
+import json
+import lzma
+import os
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kmdr.errors import UserError
+from kmdr.report import escape, figures, untrusted
+from kmdr.report.build import build
+from kmdr.report.figures import figures_for_folder
+from kmdr.report.tables import cells, latex, save_table
+from kmdr.studies.catalogue import Table
+from kmdr.studies.configs import studies
+from kmdr.studies.results import NotRunError, Results, attempt
+from rows import make_rows
+
+HASH = "0123456789ab"
+HOSTILE = "=cmd|' /C x'!A0"
+NAMES = (
+    HOSTILE, "a|b`c`", "<script>alert(1)</script>", "![x](javascript:alert(1))", r"\input{/etc/passwd}",
+    r"\write18{x}", "$\\frac{$", "$x^2$", "[1cm] *b*", "x\u202ey", "# head", "@SUM(A1)",
+)  # fmt: skip
+
+
+def write_rows(folder, *parts, **changes):
+    """Write a table of made-up rows whose keys are such as kmdr writes."""
+    rows = pd.concat(parts or [make_rows("bzmd15_fig1", "synth", "random_sign", (5, 10), 3)], ignore_index=True)
+    keys = {"config_hash": HASH, "env_hash": HASH, "data_sha256": "0" * 64, "code_version": "1.0"}
+    rows.assign(**(keys | changes)).to_csv(folder / "rows.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    return write_rows(tmp_path / "run")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """One item and one claim of the catalogue in place of all."""
+    from kmdr.report import build as module
+    from kmdr.studies import verdicts
+
+    monkeypatch.setattr(module, "items", lambda: [one for one in ITEMS if one.id == "bzmd15_fig1"])
+    monkeypatch.setattr(verdicts, "claims", lambda: [one for one in CLAIMS if one.id == "bzmd15-1"])
+    monkeypatch.setattr(module, "write_facts", lambda folder, *_, **__: None)
+    monkeypatch.setattr(module, "flips", lambda configs: [])
+
+
+def load_catalogue():
+    from kmdr.studies import catalogue
+
+    return catalogue.items(), catalogue.claims()
+
+
+ITEMS, CLAIMS = load_catalogue()
+
+
+def secret_beside(folder):
+    path = folder.parent / "secret.json"
+    path.write_text(json.dumps({"password": "hunter2"}))
+    return path
+
+
+# --- keys ---
+
+
+@pytest.mark.parametrize("key", ["../../secret", "{parent}/secret", "", "0123456789AB", "0123456789ab\n", "x" * 12])
+@pytest.mark.parametrize("column", ["env_hash", "config_hash", "data_sha256"])
+def test_a_key_that_is_no_hash_is_refused(folder, column, key, quick):
+    secret_beside(folder)
+    write_rows(folder, **{column: key.format(parent=folder.parent)})
+    with pytest.raises(UserError, match=f"has {column} = .* hexadecimal digits"):
+        build(folder, studies())
+    assert not (folder / "report").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["environments/0123456789ab.json", "missing.json", "plan.json", "asked.json", "rows.csv", "rows.csv.xz"]
+)
+def test_a_link_out_of_the_folder_is_not_read(folder, place, quick):
+    target = secret_beside(folder)
+    path = folder / place
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+    if place == "rows.csv.xz":
+        (folder / "rows.csv").unlink()
+    with pytest.raises(UserError, match="leads out of"):
+        build(folder, studies())
+
+
+def test_a_link_within_the_folder_is_read(folder):
+    (folder / "rows.csv").rename(folder / "table.csv")
+    (folder / "rows.csv").symlink_to("table.csv")
+    assert len(untrusted.rows_of(folder)) == 6
+
+
+@pytest.mark.parametrize("name", ["figures", "tables", "facts", "report"])
+@pytest.mark.parametrize("command", [lambda folder: build(folder, studies()), figures_for_folder])
+def test_nothing_is_written_through_a_link_or_over_another_kind_of_file(folder, name, command, quick):
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (outside / ".x.999999.tmp").write_text("somebody's")
+    (folder / name).symlink_to(outside)
+    with pytest.raises(UserError, match=re.escape(str(folder / name))):
+        command(folder)
+    assert [path.name for path in outside.iterdir()] == [".x.999999.tmp"]
+    (folder / name).unlink()
+    (folder / name).write_text("a file")
+    with pytest.raises(UserError, match="remove it"):
+        command(folder)
+
+
+# --- kinds and contents of files ---
+
+JSON_PLACES = ("missing.json", "plan.json", "asked.json", f"environments/{HASH}.json")
+
+
+def listen(path):
+    here = Path.cwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+KINDS = {
+    "fifo": os.mkfifo,
+    "folder": lambda path: path.mkdir(),
+    "loop": lambda path: path.symlink_to(path.name),
+    "socket": listen,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "binary": lambda path: path.write_bytes(bytes(range(256)) * 40),
+}
+EMPTY = {"empty": lambda path: path.write_bytes(b"")}
+JSON_CONTENTS = {
+    "cut off": b'{"a": ',
+    "a list": b"[1, 2]",
+    "deep": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deeper than shown": b'{"a":' + b"[" * 40 + b"]" * 40 + b"}",
+    "not a number": b'{"a": NaN}',
+    "infinite": b'{"a": 1e999}',
+    "many digits": b'{"a": ' + b"1" * 6000 + b"}",
+    "latin": '{"a": "é"}'.encode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("damage", [*KINDS, *EMPTY, *JSON_CONTENTS])
+@pytest.mark.parametrize("place", JSON_PLACES)
+def test_a_json_file_that_kmdr_did_not_write_is_named_in_one_sentence(folder, place, damage, quick):
+    path = folder / place
+    path.parent.mkdir(exist_ok=True)
+    if damage in JSON_CONTENTS:
+        path.write_bytes(JSON_CONTENTS[damage])
+    else:
+        (KINDS | EMPTY)[damage](path)
+    with pytest.raises(UserError) as caught:
+        build(folder, studies())
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("place", "content"),
+    [
+        ("missing.json", {"synth": ["no"]}),
+        ("missing.json", {"synth": None}),
+        ("asked.json", {"bzmd15_fig1": 3}),
+        ("asked.json", {"bzmd15_fig1": [["x"]]}),
+        ("plan.json", {"full": False, "studies": []}),
+        ("plan.json", {"full": False, "studies": {"a": 1}}),
+        ("plan.json", {"full": False, "studies": {"a": {"repeats_planned": 1}}}),
+        ("plan.json", {"full": False, "studies": {"a": {"repeats_planned": 1, "repeats_full": 0, "left_out": []}}}),
+        ("plan.json", {"full": False, "budget_seconds": "long"}),
+        ("plan.json", {"full": False, "budget_seconds": 10**400}),
+        ("plan.json", {"full": False, "tasks_not_begun": "<b>"}),
+    ],
+)
+def test_json_of_another_shape_is_named(folder, place, content, quick):
+    (folder / place).write_text(json.dumps(content))
+    with pytest.raises(UserError, match=place):
+        build(folder, studies())
+
+
+@pytest.mark.parametrize("damage", [*KINDS, *EMPTY])
+@pytest.mark.parametrize("place", ["rows.csv", "rows.csv.xz"])
+@pytest.mark.parametrize("command", [lambda folder: build(folder, studies()), figures_for_folder])
+def test_a_table_of_another_kind_is_named_in_one_sentence(folder, place, damage, command):
+    (folder / "rows.csv").unlink()
+    (KINDS | EMPTY)[damage](folder / place)
+    with pytest.raises(UserError) as caught:
+        command(folder)
+    assert "rows.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("damage", [*KINDS, *EMPTY])
+def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
+    (folder / "facts").mkdir()
+    path = folder / "facts" / "lf20_words.csv"
+    (KINDS | EMPTY)[damage](path)
+    with pytest.raises(UserError, match="lf20_words"):
+        untrusted.fact_of(folder / "facts", "lf20_words")
+
+
+@pytest.mark.parametrize("one", [one for one in ITEMS if one.facts and not one.studies], ids=lambda one: one.id)
+def test_an_item_that_cannot_read_its_facts_is_left_out(folder, one):
+    (folder / "facts").mkdir()
+    for name in one.facts:
+        (folder / "facts" / f"{name}.csv").write_text("word,x\na,<b>\n")
+    with pytest.raises(NotRunError):
+        attempt(one.make, Results.of_folder(folder))
+
+
+# --- the table ---
+
+
+def lines_of(folder):
+    with (folder / "rows.csv").open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def rewrite(folder, lines):
+    with (folder / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+
+
+def replace(column, value):
+    def damage(lines):
+        lines[2][lines[0].index(column)] = value
+
+    return damage
+
+
+def drop(column):
+    def damage(lines):
+        at = lines[0].index(column)
+        for line in lines:
+            del line[at]
+
+    return damage
+
+
+def double(lines):
+    for line in lines:
+        line.append(line[0])
+
+
+def shorten(lines):
+    lines[2] = lines[2][:7]
+
+
+def lengthen(lines):
+    lines[2].append("more")
+
+
+def lengthen_all(lines):
+    for line in lines[1:]:
+        line.append("more")
+
+
+DAMAGES = {
+    **{f"{column} is {value[:9]}": replace(column, value)
+       for column in ("objective", "r", "k", "repeat", "concurrency", "total_seconds", "accuracy", "n_iter")
+       for value in ("inf", "-inf", "text", "1e300", "-1", "0x1p3", "9" * 400)},
+    **{f"{column} is empty": replace(column, "") for column in ("k", "r", "repeat", "concurrency", "study", "dataset")},
+    **{f"{column} is a fraction": replace(column, "1.5") for column in ("k", "r", "repeat", "n")},
+    **{f"no {column}": drop(column) for column in ("study", "r", "objective", "env_hash", "status")},
+    "status": replace("status", "fine"),
+    "code_version": replace("code_version", "`x`"),
+    "a long name": replace("dataset", "x" * 1000),
+    "long parameters": replace("params", "x" * 20_000),
+    "a column twice": double, "a short line": shorten, "a long line": lengthen, "long lines": lengthen_all,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_table_is_named_in_one_sentence(folder, damage):
+    lines = lines_of(folder)
+    DAMAGES[damage](lines)
+    rewrite(folder, lines)
+    with pytest.raises(UserError) as caught:
+        untrusted.rows_of(folder)
+    assert str(folder / "rows.csv") in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_nan_counts_as_a_wrong_number(folder):
+    lines = lines_of(folder)
+    replace("objective", "nan")(lines)
+    rewrite(folder, lines)
+    with pytest.raises(UserError, match="objective = 'nan'"):
+        untrusted.rows_of(folder)
+
+
+def test_rows_are_read_as_they_were_written(folder, rng):
+    values = [float(x) for x in rng.random(6)]
+    write_rows(folder, objective=values)
+    assert untrusted.rows_of(folder)["objective"].tolist() == values
+
+
+def test_a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked(folder, monkeypatch):
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 22)
+    packed = lzma.compress((folder / "rows.csv").read_bytes() + b"\n" * (1 << 24))
+    (folder / "rows.csv").unlink()
+    (folder / "rows.csv.xz").write_bytes(packed)
+    with pytest.raises(UserError, match=f"unpacks to more than {max(1 << 20, 100 * len(packed))} bytes"):
+        build(folder, studies())
+
+
+@pytest.mark.parametrize(
+    "cut", [lambda packed: packed[:-20], lambda packed: packed + packed, lambda packed: packed[5:]]
+)
+def test_a_packed_table_that_is_cut_off_or_followed_by_more_is_refused(folder, cut):
+    packed = lzma.compress((folder / "rows.csv").read_bytes())
+    (folder / "rows.csv").unlink()
+    (folder / "rows.csv.xz").write_bytes(cut(packed))
+    with pytest.raises(UserError, match=r"rows\.csv\.xz"):
+        untrusted.rows_of(folder)
+
+
+def test_xz_may_not_take_gigabytes_for_itself(folder):
+    packed = lzma.compress(
+        b"study\n", filters=[{"id": lzma.FILTER_LZMA2, "mode": lzma.MODE_FAST, "dict_size": 1 << 27}]
+    )
+    (folder / "rows.csv").unlink()
+    (folder / "rows.csv.xz").write_bytes(packed)
+    with pytest.raises(UserError, match="Memory usage limit"):
+        untrusted.rows_of(folder)
+
+
+@pytest.mark.parametrize("content", [b"a," * 10_000_000, b"x" * 5_000_000, b"a,b\n" + b"y" * 2_000_000])
+def test_a_long_line_or_ten_million_columns_are_refused(folder, content):
+    (folder / "rows.csv").write_bytes(content)
+    with pytest.raises(UserError, match=f"a line of more than {untrusted.MOST_LINE} bytes"):
+        untrusted.rows_of(folder)
+
+
+def test_many_columns_are_refused_by_their_number(folder):
+    (folder / "rows.csv").write_text(",".join(f"c{i}" for i in range(5000)) + "\n")
+    with pytest.raises(UserError, match="5000 columns"):
+        untrusted.rows_of(folder)
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [3, 1, 4], [1 << 24, 5], [5, (1 << 24) - 6, 7], [(1 << 24) + 3, 0, 2]])
+def test_the_longest_line_is_found_over_blocks(sizes):
+    content = b"".join(b"x" * size + b"\n" for size in sizes)
+    longest = untrusted._longest_line(content)
+    if max(sizes, default=0) > 1 << 24:  # longer than a block: long enough to be refused
+        assert longest > untrusted.MOST_LINE
+    else:
+        assert longest in {max(sizes, default=0), max(sizes, default=0) + 1}
+
+
+# --- names ---
+
+
+def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
+    folder = write_rows(
+        tmp_path,
+        *(make_rows("bzmd15_fig1", "synth", name, (5, 10), 2, stand_in=f"{name}\nfor synth") for name in NAMES),
+    )
+    (folder / "missing.json").write_text(json.dumps({"usps": NAMES[3] + "\n# head\n<b>", "bio\n": "\ud800"}))
+    (folder / "environments").mkdir()
+    (folder / "environments" / f"{HASH}.json").write_text(json.dumps({NAMES[2]: NAMES[3], "a\n# b": {NAMES[2]: [1]}}))
+    page = build(folder, studies()).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    assert not re.search(r"(?<!\\)<(?!a id=|/a>)", text)
+    assert not re.search(r"(?<!\\)!\[[^]]*\]\(javascript", text)
+    assert r"!\[x\](javascript:alert(1))" in text
+    assert not re.search(r"^# head|^# b", text, re.MULTILINE)
+    for file in [*folder.glob("figures/*.csv"), *folder.glob("tables/*.csv"), folder / "verdicts.csv"]:
+        with file.open(newline="") as stream:
+            for text in (text for line in csv.reader(stream) for text in line):
+                assert not text.startswith(tuple("=+-@\t\r")) or float(text) is not None, (file, text)
+    assert (folder / "figures" / "bzmd15_fig1.csv").read_text().count("'" + HOSTILE) > 0
+    assert HOSTILE in set(pd.read_csv(folder / "rows.csv")["reducer"])  # the rows themselves are data
+
+
+def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
+    folder = write_rows(tmp_path, *(make_rows("../s", name, name, (5, 10), 2) for name in NAMES if "$" in name))
+    written = figures_for_folder(folder, quantities=["objective"])
+    assert len(written) == 3
+    assert {path.parent for path in written} == {folder / "figures"}
+    fig = figures.paper_grid(untrusted.rows_of(folder), ["$x^2$"])
+    labels = [text for text in fig.legends[0].get_texts() if text.get_text() == "$x^2$"]
+    assert labels
+    assert not labels[0].get_parse_math()
+    assert not labels[0].get_usetex()
+    assert not fig.axes[0].title.get_parse_math()
+
+
+@pytest.mark.parametrize("params", ["[1]", '[{"a": 1}]', '"text"', "[" * 5000, "{", "null"])
+def test_parameters_that_are_no_settings_are_shown_as_they_are(tmp_path, params):
+    rows = [make_rows("s", "d", "svd", (5, 10), 2, params=text) for text in (params, '{"rank":3}')]
+    assert figures_for_folder(write_rows(tmp_path, *rows), quantities=["objective"])
+
+
+def test_tables_of_hostile_texts(tmp_path):
+    table = Table(pd.DataFrame({"=name": NAMES, "ours": np.arange(len(NAMES)) - 3.0}), {"ours": ".3f"}, "a\n\\input{x}")
+    paths = {path.suffix: path for path in save_table(table, tmp_path / "x")}
+    read = pd.read_csv(paths[".csv"])
+    assert list(read.columns) == ["'=name", "ours"]
+    assert read["ours"].tolist() == table.frame["ours"].tolist()
+    assert [text.removeprefix("'") for text in read["'=name"]] == list(NAMES)
+    lines = [line for line in paths[".md"].read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+    body = latex(table)
+    assert not re.search(r"\\(input|write|frac)", body.replace("% a \\input{x}", ""))
+    assert not re.search(r"\\\\\s*[\[*]", body)
+    assert len(cells(table)[1]) == body.count(r" \\") - 1
+    assert body.startswith("% a \\input{x}\n\\begin")
+
+
+@pytest.mark.parametrize("text", ["=1", "+a", "-a", "@a", "\ta", "\ra", "＝1"])
+def test_a_cell_that_a_spreadsheet_would_compute_is_text(text):
+    cell = escape.spreadsheet_csv(pd.DataFrame({"x": [text]})).decode().split("\n", 1)[1].strip('"\n')
+    assert cell.startswith("'" + text[0]) or cell == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+1", "-inf", "1e-3", "a=1", "−3", ""])
+def test_other_cells_stay_as_they_are(text):
+    frame = pd.DataFrame({"x": [text, "b"]})
+    assert escape.spreadsheet_csv(frame) == frame.to_csv(index=False, lineterminator="\n").encode()
