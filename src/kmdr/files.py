@@ -163,13 +163,14 @@ def read_plain(path: Path) -> bytes:
     raise DamagedError(f"{path} cannot be read ({reason}); expected a file that a run wrote")
 
 
-def _seal(content: Mapping[str, Any]) -> str:
+def seal_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a JSON object."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON object and, as its last entry, the SHA-256 of all others."""
-    sealed = {**content, "sha256": _seal(content)}
+    sealed = {**content, "sha256": seal_of(content)}
     write_atomically(path, (json.dumps(sealed, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -191,6 +192,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if isinstance(content, dict):
         seal = content.pop("sha256", None)
         spoilt = seal is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
-        if not spoilt and seal in (None, _seal(content)):
+        if not spoilt and seal in (None, seal_of(content)):
             return content
     raise DamagedError(f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again")

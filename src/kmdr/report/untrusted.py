@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.errors import UserError
+from kmdr.files import seal_of
 from kmdr.store import rows_file
 from kmdr.task import COLUMNS
 
@@ -40,6 +41,7 @@ _NAMES = ("study", "dataset", "reducer")
 _KEYS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "config_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
     "env_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
+    "code_hash": (re.compile("(?:[0-9a-f]{12})?"), "12 hexadecimal digits"),
     "data_sha256": (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
     "code_version": (re.compile(r"[0-9A-Za-z.+!_-]{1,100}"), "a version such as 1.0.0"),
     "status": (re.compile("ok|failed"), "ok or failed"),
@@ -140,7 +142,11 @@ def json_of(folder: Path, name: str) -> dict[str, Any]:
     if content is None:
         return {}
     try:
-        value = _cleaned(json.loads(content, parse_constant=_finite, parse_float=_finite))
+        value = json.loads(content, parse_constant=_finite, parse_float=_finite)
+        seal = value.pop("sha256", None) if isinstance(value, dict) else None
+        if seal is not None and seal != seal_of(value):
+            raise ValueError("not as it was written")
+        value = _cleaned(value)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
         raise UserError(f"{folder / name} cannot be read as JSON ({reason[:200]}); remove it and run again") from error
@@ -352,6 +358,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
     check_places(folder)
     path = rows_file(folder)
     rows = frame_of(folder, path.name, dtype=str)
+    if rows is not None and "code_hash" not in rows:
+        rows = rows.assign(code_hash="")  # as older versions wrote them
     if rows is None:
         raise UserError(
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
