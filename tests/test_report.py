@@ -80,6 +80,7 @@ def row(dataset="usps", reducer="random_sign", r=5, repeat=0, **changes):
         "config_hash": "c" * 12,
         "data_sha256": sha256(dataset.encode()).hexdigest(),
         "code_version": "v",
+        "code_hash": "a" * 12,
         "env_hash": "e" * 12,
     }
     assert set(changes) <= set(values)
@@ -217,14 +218,15 @@ def test_rows_survive_csv_exactly(name, tmp_path):
     assert read["objective"].tolist()[:2] == [0.1 + 0.2, 1 / 3]
     assert np.isnan(read["objective"].iloc[2])
     assert read["r"].dtype == np.int64
+    assert read["stand_in"].tolist() == ["", "", ""]
 
 
 @pytest.mark.parametrize("digits", ["0eb9c159ccd4", "123456789012", "0e1234567890"])
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name.endswith(("_hash", "_sha256"))])
 def test_a_hash_is_text_whatever_its_digits(name, digits, tmp_path):
+    digits = digits.rjust(64 if name == "data_sha256" else 12, "0")
     pd.DataFrame([row(**{name: digits})]).to_csv(tmp_path / "rows.csv", index=False)
-    assert read_rows(tmp_path / "rows.csv")[name].tolist() == [digits]
-    assert read["stand_in"].tolist() == ["", "", ""]
+    assert rows_of(tmp_path)[name].tolist() == [digits]
 
 
 # --- style ---
