@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from kmdr.studies.results import Results
-from kmdr.task import COLUMNS
+from kmdr.task import COLUMNS, Task, code_of
 
 Value = float | Callable[[int, int], float]
 
@@ -67,6 +68,19 @@ def make_rows(
                 | changes
             )
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def trial(task: Task, r: int, objective: float, env_hash: str = "e" * 12) -> dict[str, Any]:
+    """Return a finished row of a task, all of whose columns hold what they are to hold."""
+    return {
+        "study": task.study, "dataset": task.dataset, "reducer": task.reducer, "params": task.params, "n": 9, "d": 20,
+        "nnz": 180, "k": task.k, "r": r, "repeat": task.repeat, "seed": task.seed, "objective": objective,
+        "accuracy": 0.5, "nmi": 0.25, "ari": -0.125, "prepare_seconds": 0.5, "reduce_seconds": 0.25,
+        "cluster_seconds": 0.125, "total_seconds": 0.875, "score_seconds": 1e-05, "n_iter": 3, "n_init_failed": 0,
+        "status": "ok", "error": "", "concurrency": 2, "threads": 1, "stand_in": "", "config_hash": task.config_hash,
+        "data_sha256": task.data_sha256, "code_version": "0.1.0", "code_hash": code_of(task.reducer, task.dataset),
+        "env_hash": env_hash,
+    }  # fmt: skip
 
 
 def make_results(

@@ -15,7 +15,8 @@ from kmdr.errors import UserError
 from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.kmeans import Protocol
 from kmdr.store import Store, compress, missing, read_rows, rows_file
-from kmdr.task import COLUMNS, Task, code_of
+from kmdr.task import COLUMNS, Task
+from rows import trial
 
 SHA = "5" * 64
 
@@ -25,11 +26,8 @@ def task(r_grid=(2, 5), serial=False, repeat=0, study="s"):
 
 
 def row(of, r, objective=0.5, status="ok", concurrency=2):
-    shared = {"study": of.study, "dataset": of.dataset, "reducer": of.reducer, "params": of.params, "n": 9, "d": 20,
-              "nnz": 180, "k": 3, "repeat": of.repeat, "seed": 0, "threads": 1}  # fmt: skip
-    return {**shared, "r": r, "objective": objective if status == "ok" else "", "status": status, "error": "",
-            "concurrency": concurrency, "config_hash": of.config_hash, "data_sha256": SHA, "env_hash": "e" * 12,
-            "code_hash": code_of(of.reducer, of.dataset)}  # fmt: skip
+    made = trial(of, r, objective) | {"status": status, "concurrency": concurrency}
+    return made if status == "ok" else made | {"objective": ""}
 
 
 def written(path):

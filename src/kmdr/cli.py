@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from kmdr import __version__, datasets, reducers
+from kmdr import __version__, check, datasets, reducers
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, unknown
@@ -333,7 +333,7 @@ def _report(arguments: Sequence[str]) -> None:
 
 # A command gets the remaining arguments; None as exit status means 0.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
-    "list": _list, "figures": _figures, "report": _report, "data": status.run,
+    "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
 }  # fmt: skip
 
 

@@ -168,10 +168,30 @@ def seal_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with, as its last entry, the SHA-256 of all others."""
+    return {**content, "sha256": seal_of(content)}
+
+
+def unsealed(content: Any) -> dict[str, Any]:
+    """Return what `sealed` was given. What has no seal, as older versions wrote it, is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        When it is no JSON object, or its seal is not that of its content or is there under a spoilt name.
+    """
+    if isinstance(content, dict):
+        seal = content.pop("sha256", None)
+        spoilt = seal is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
+        if not spoilt and seal in (None, seal_of(content)):
+            return content
+    raise ValueError("not what was sealed")
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object and, as its last entry, the SHA-256 of all others."""
-    sealed = {**content, "sha256": seal_of(content)}
-    write_atomically(path, (json.dumps(sealed, indent=2, ensure_ascii=False) + "\n").encode())
+    """Write a JSON object, sealed."""
+    write_atomically(path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -180,18 +200,13 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     DamagedError
-        When it is no JSON object, or not what `write_json` wrote. A file without a seal, as older versions wrote it,
-        is taken as it is; one with a seal under a spoilt name is not.
+        When it is not what `write_json` wrote.
     """
     if not path.is_symlink() and not path.exists():
         return {}
     try:
-        content = json.loads(read_plain(path))
-    except (ValueError, RecursionError):
-        content = None
-    if isinstance(content, dict):
-        seal = content.pop("sha256", None)
-        spoilt = seal is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
-        if not spoilt and seal in (None, seal_of(content)):
-            return content
-    raise DamagedError(f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again")
+        return unsealed(json.loads(read_plain(path)))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(
+            f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again"
+        ) from error

@@ -181,6 +181,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         tell(f"kmdr: {line}")
     write_json(out / "missing.json", missing)
 
+    for task in {task.config_hash: task for task in tasks}.values():
+        store.describe("configs", task.config_hash, task.config)
     known = store.merge()
     left = unfinished(tasks, known, refresh)
     seconds = expected_seconds(known, reference_rows() if left and names else [])

@@ -308,8 +308,6 @@ def run_tasks(
     env = environment()
     env_hash = short_hash(env)
     store.describe("environments", env_hash, env)
-    for task in {task.config_hash: task for task in left}.values():
-        store.describe("configs", task.config_hash, task.config)
     serial = in_order((task for task in left if task.serial), seconds)
     beside = in_order((task for task in left if not task.serial), seconds)
     alone = Runner("sequential", 1, runner.threads)

@@ -31,7 +31,16 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, read_json, read_plain, sweep_abandoned, write_atomically, write_json, writing
+from kmdr.files import (
+    DamagedError,
+    read_json,
+    read_plain,
+    sealed,
+    sweep_abandoned,
+    write_atomically,
+    write_json,
+    writing,
+)
 from kmdr.task import COLUMNS, Row, Task, code_of, short_hash
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
@@ -51,7 +60,7 @@ def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _sealed(content: bytes) -> bytes:
+def _with_checksum(content: bytes) -> bytes:
     return content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
@@ -185,7 +194,7 @@ def read_task(path: Path) -> list[dict[str, str]]:
     content = read_plain(path)
     start = content.rfind(b"\n", 0, -1) + 1
     if content.startswith(_SEAL, start):
-        if _sealed(content[:start]) != content:
+        if _with_checksum(content[:start]) != content:
             raise DamagedError(f"{path} is damaged: it is not what its checksum says")
         return _from_csv(content[:start], path)
     if _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
@@ -244,6 +253,56 @@ def task_files(folder: Path) -> Iterator[Path]:
 
     if (folder / "tasks").is_dir():
         yield from map(Path, below(str(folder / "tasks"), 3))
+
+
+def _component(name: str) -> str:
+    """Return a name as one part of a path: what would be more than that is written in hexadecimal."""
+    return re.sub(r"[/%\0]|^\.", lambda character: f"%{ord(character[0]):02X}", name)
+
+
+def place(row: Mapping[str, str]) -> str:
+    """Return where in a folder the task file of a row lies, up to the hash of the grid."""
+    where = "/".join(("tasks", _component(row["study"]), _component(row["dataset"]), _component(row["reducer"])))
+    return f"{where}-{row['config_hash']}/{int(row['repeat']):04d}"
+
+
+def _merged_rows(files: Iterable[Path], tell: Callable[[DamagedError], None]) -> list[dict[str, str]]:
+    """Return the table of some task files; damaged ones are told of and left out."""
+    best: dict[tuple[Any, ...], dict[str, str]] = {}
+    for file in files:
+        try:
+            rows = read_task(file)
+        except DamagedError as error:
+            tell(error)
+            continue
+        for row in rows:
+            key = (
+                row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]), int(row["repeat"]),
+            )  # fmt: skip
+            if key not in best or _rank(row) < _rank(best[key]):
+                best[key] = row
+    table = [best[key] for key in sorted(best)]
+    _add_ratios(table)
+    return table
+
+
+def rows_in(folder: Path) -> list[dict[str, str]]:
+    """Return what rows a folder has that are in order: of its task files, else of its table. Nothing is written."""
+    files = list(task_files(folder))
+    if files:
+        return _merged_rows(files, lambda _: None)
+    try:
+        return read_rows(rows_file(folder))
+    except DamagedError:
+        return []
+
+
+def is_merged(folder: Path, files: Iterable[Path]) -> bool:
+    """Whether ``rows.csv`` is the table of the task files that are in order, and the note beside them says so."""
+    damaged: list[DamagedError] = []
+    content = _to_csv(_merged_rows(files, damaged.append))
+    noted = _merged(folder)[1] == hashlib.sha256(content).hexdigest()
+    return bool(damaged) or (noted and _content(folder / "rows.csv") == content)
 
 
 def compress(folder: Path) -> Path:
@@ -428,9 +487,13 @@ class Store:
 
     def path(self, task: Task) -> Path:
         """Return the file of a task."""
-        where = self.folder / "tasks" / _component(task.study) / _component(task.dataset)
-        where /= f"{_component(task.reducer)}-{task.config_hash}"
-        return where / f"{task.repeat:04d}-{short_hash([task.r_grid, task.serial])}.csv"
+        where = place(
+            {
+                "study": task.study, "dataset": task.dataset, "reducer": task.reducer, "config_hash": task.config_hash,
+                "repeat": str(task.repeat),
+            }
+        )  # fmt: skip
+        return self.folder / f"{where}-{short_hash([task.r_grid, task.serial])}.csv"
 
     def finished(self, task: Task) -> bool:
         """Whether a task, exactly as it is asked for, is done by the code of today: what another run may have done."""
@@ -446,7 +509,7 @@ class Store:
 
     def add(self, task: Task, rows: list[Row]) -> None:
         """Write the rows of a task that this process has claimed."""
-        write_atomically(self.path(task), _sealed(_to_csv(rows)))
+        write_atomically(self.path(task), _with_checksum(_to_csv(rows)))
 
     def describe(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
         """Write ``<kind>/<key>.json`` unless it is there: the key is a hash of the content."""
@@ -459,7 +522,7 @@ class Store:
         """Append a line to ``runs.jsonl``."""
         path = self.folder / "runs.jsonl"
         with self._locked(_CHANGE, fcntl.LOCK_EX):
-            write_atomically(path, _content(path) + (json.dumps(entry, ensure_ascii=False) + "\n").encode())
+            write_atomically(path, _content(path) + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""
@@ -487,28 +550,14 @@ class Store:
             content = _content(table)
             if known == state and hashlib.sha256(content).hexdigest() == digest:
                 return _from_csv(content, table)
-            best: dict[tuple[Any, ...], dict[str, str]] = {}
-            damaged = False
-            for file in files:
-                try:
-                    rows = read_task(file)
-                except DamagedError as error:
-                    print(
-                        f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
-                        f"'kmdr check {self.folder} --repair' removes the file",
-                        file=sys.stderr,
-                    )
-                    damaged = True
-                    continue
-                for row in rows:
-                    key = (
-                        row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]),
-                        int(row["repeat"]),
-                    )  # fmt: skip
-                    if key not in best or _rank(row) < _rank(best[key]):
-                        best[key] = row
-            rows = [best[key] for key in sorted(best)]
-            _add_ratios(rows)
+            damaged: list[DamagedError] = []
+            rows = _merged_rows(files, damaged.append)
+            for error in damaged:
+                print(
+                    f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
+                    f"'kmdr check {self.folder} --repair' removes the file",
+                    file=sys.stderr,
+                )
             merged = _to_csv(rows)
             if merged != content:
                 write_atomically(table, merged)
@@ -524,11 +573,6 @@ class Store:
             stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
             code.add((file.parts[-2].rpartition("-")[0], file.parts[-3]))
         return short_hash([stamps, [[*pair, code_of(*pair)] for pair in sorted(code)]])
-
-
-def _component(name: str) -> str:
-    """Return a name as one part of a path: what would be more than that is written in hexadecimal."""
-    return re.sub(r"[/%\0]|^\.", lambda character: f"%{ord(character[0]):02X}", name)
 
 
 def _content(path: Path) -> bytes:

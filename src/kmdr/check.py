@@ -1,0 +1,129 @@
+"""Is a folder of results what runs wrote? ``kmdr check DIR [--repair]``: a line a fault, and what can be made again.
+
+Every file that rows rest on is read: task files against their checksums and their names, configurations and
+environments against the hashes that they are named by, notes and log against their seals, the table against the task
+files or, where these are not kept, against its own checksum and values. Figures, tables and the report are made of
+these by ``kmdr report DIR``, and are not read.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kmdr.errors import UserError
+from kmdr.files import DamagedError, read_json, read_plain, unsealed, writing
+from kmdr.provenance import environment
+from kmdr.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
+from kmdr.task import short_hash
+
+
+class Fault(NamedTuple):
+    """What is wrong with a file, and whether a run or a merge makes it again once it is removed."""
+
+    path: Path
+    sentence: str
+    again: bool
+
+
+def _damage(path: Path, read: Callable[[], object], again: bool = True) -> Iterator[Fault]:
+    """Yield what is wrong with a file by what reading it raises."""
+    try:
+        read()
+    except UserError as error:
+        yield Fault(path, str(error), again and isinstance(error, DamagedError))
+
+
+def _tasks(folder: Path) -> Iterator[Fault]:
+    def read(path: Path) -> None:
+        within = str(path.relative_to(folder))
+        if not all(within.startswith(f"{place(row)}-") for row in read_task(path)):
+            raise DamagedError(f"{path} is damaged: its rows are not those of the task that it is named by")
+
+    for path in task_files(folder):
+        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
+    for path in (folder / "tasks").rglob("*"):
+        if path.is_symlink() and path.suffix != ".csv":
+            yield Fault(path, f"{path} is a link; what lies elsewhere is not read", True)
+
+
+def _tables(folder: Path) -> Iterator[Fault]:
+    plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
+    files = list(task_files(folder))
+    if files and not is_merged(folder, files):
+        yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
+    if not files and plain.exists():
+        yield from _damage(plain, lambda: read_rows(plain), again=False)
+    if compressed.exists():
+        yield from _damage(compressed, lambda: read_rows(compressed), again=False)
+
+
+def _described(folder: Path) -> Iterator[Fault]:
+    rows = rows_in(folder)
+    here = short_hash(environment())
+    for kind, column in (("configs", "config_hash"), ("environments", "env_hash")):
+        files = {path.name.removesuffix(".json") for path in (folder / kind).glob("*.json")}
+        for key in sorted(files | {row[column] for row in rows}):
+            path = folder / kind / f"{key}.json"
+            again = bool(re.fullmatch("[0-9a-f]{12}", key)) and (kind == "configs" or key == here)
+            yield from _damage(path, lambda kind=kind, key=key: described(folder, kind, key), again)  # type: ignore[misc]
+
+
+def _notes(folder: Path) -> Iterator[Fault]:
+    for path in (folder / name for name in ("asked.json", "plan.json", "missing.json")):
+        yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
+
+    def read(path: Path) -> None:
+        try:
+            for line in read_plain(path).decode().splitlines():
+                unsealed(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise DamagedError(f"{path} is damaged: it has a line that is not what was logged") from error
+
+    log = folder / "runs.jsonl"
+    if log.exists():
+        yield from _damage(log, lambda: read(log), again=False)
+
+
+def faults(folder: Path) -> list[Fault]:
+    """Return what is wrong with a folder of results; nothing is written.
+
+    Raises
+    ------
+    UserError
+        When it is no folder of results.
+    """
+    if not any((folder / name).exists() for name in ("tasks", "rows.csv", "rows.csv.xz")):
+        raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
+    return [*_tasks(folder), *_tables(folder), *_described(folder), *_notes(folder)]
+
+
+def repair(folder: Path, what: Sequence[Fault]) -> None:
+    """Remove the files of some faults that are made again, and make again what needs no run."""
+    for fault in what:
+        if fault.again:
+            with writing(fault.path):
+                fault.path.unlink(missing_ok=True)
+    store = Store(folder)
+    manifest = environment()
+    if any(row["env_hash"] == short_hash(manifest) for row in store.merge()):
+        store.describe("environments", short_hash(manifest), manifest)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """``kmdr check DIR [--repair]``; exit status 1 when there was a fault."""
+    folders = [argument for argument in arguments if argument != "--repair"]
+    if len(folders) != 1 or folders[0].startswith("-"):
+        raise UserError("'kmdr check' takes one folder of results, e.g. 'kmdr check results/runs --repair'")
+    folder = Path(folders[0])
+    wrong = faults(folder)
+    for fault in wrong:
+        print(fault.sentence)
+    if not wrong:
+        print(f"{folder}: no fault")
+    elif "--repair" in arguments:
+        repair(folder, wrong)
+        removed = sum(fault.again for fault in wrong)
+        print(f"{folder}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again")
+    return int(bool(wrong))

@@ -1,0 +1,213 @@
+"""Damaged folders of results: what is wrong is named, nothing wrong is read, and what can be is made again."""
+
+import json
+import lzma
+import os
+import random
+import shutil
+
+import pytest
+
+from kmdr.check import faults, repair, run
+from kmdr.errors import UserError
+from kmdr.files import DamagedError, read_json, write_json
+from kmdr.kmeans import Protocol
+from kmdr.provenance import environment
+from kmdr.store import Store, compress, described, missing, read_rows, read_task, rows_file
+from kmdr.task import Task, short_hash
+from rows import trial
+
+TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)
+         for name in ("random_sign", "svd") for repeat in range(2)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    store, manifest = Store(folder), environment()
+    store.describe("environments", short_hash(manifest), manifest)
+    for task in TASKS:
+        store.describe("configs", task.config_hash, task.config)
+        store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.001 * task.repeat, short_hash(manifest)) for r in (2, 5)])
+    store.change("asked.json", lambda _: {"s": sorted({task.config_hash for task in TASKS})})
+    write_json(folder / "plan.json", {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2}}})
+    write_json(folder / "missing.json", {})
+    store.log({"finished": "now", "tasks_done": 4})
+    store.merge()
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "copy")
+
+
+def numbers(rows):
+    return {(row["reducer"], row["r"], row["repeat"]): row for row in rows}
+
+
+def test_a_folder_that_is_as_it_was_written_has_no_fault(folder, capsys):
+    assert faults(folder) == []
+    assert run([str(folder)]) == 0
+    assert "no fault" in capsys.readouterr().out
+
+
+def test_single_bits_that_flip_are_found_and_never_give_another_number(whole, tmp_path):
+    draw = random.Random(0)
+    good = numbers(Store(whole).merge())
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file() and path.stat().st_size)
+    for i in range(int(os.environ.get("KMDR_TEST_FLIPS", "4")) * len(files)):
+        copy = shutil.copytree(whole, tmp_path / str(i))
+        path = copy / files[i % len(files)]
+        content = bytearray(path.read_bytes())
+        at, bit = draw.randrange(len(content)), draw.randrange(8)
+        content[at] ^= 1 << bit
+        path.write_bytes(content)
+        where = f"bit {bit} of byte {at} of {files[i % len(files)]}"
+        wrong = faults(copy)
+        if not wrong:  # white space between the entries of an object
+            assert path.suffix == ".json", where
+            assert json.loads(content) == json.loads((whole / files[i % len(files)]).read_bytes()), where
+        repair(copy, wrong)
+        read = numbers(Store(copy).merge())
+        assert all(row == good[key] for key, row in read.items()), where
+        left = missing(TASKS, read.values())
+        assert sum(len(task.r_grid) for task in left) == len(good) - len(read)
+        assert len(left) <= 1, "no more than the rows of one file are lost"
+
+
+def spoil_by_linking(path, outside):
+    path.rename(outside)
+    path.symlink_to(outside)
+
+
+def spoil_by_waiting(path, outside):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def rewritten(change):
+    return lambda path, outside: path.write_bytes(change(path.read_bytes()))
+
+
+SPOILT = {
+    "cut short": rewritten(lambda content: content[: len(content) // 2]),
+    "without its last lines": rewritten(lambda content: b"".join(content.splitlines(keepends=True)[:-2])),
+    "only a header": rewritten(lambda content: content.splitlines(keepends=True)[0]),
+    "empty": rewritten(lambda content: b""),
+    "binary": rewritten(lambda content: bytes(range(256))),
+    "another number": rewritten(lambda content: content.replace(b"0.12", b"0.13", 1)),
+    "text for a number": rewritten(lambda content: content.replace(b"0.12", b"text", 1)),
+    "a pipe": spoil_by_waiting,
+    "a link": spoil_by_linking,
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_a_damaged_task_file_is_named_left_out_and_done_again(folder, tmp_path, kind, capsys):
+    store = Store(folder)
+    path = store.path(TASKS[0])
+    SPOILT[kind](path, tmp_path / "outside.csv")
+    assert not store.finished(TASKS[0])
+    (fault,) = faults(folder)
+    assert (fault.path, fault.again) == (path, True)
+    assert str(path) in fault.sentence
+    rows = store.merge()
+    assert len(rows) == 6
+    assert str(path) in capsys.readouterr().err
+    assert [(task.reducer, task.repeat, task.r_grid) for task in missing(TASKS, rows)] == [("random_sign", 0, (2, 5))]
+    assert run([str(folder), "--repair"]) == 1
+    assert not path.exists()
+    assert faults(folder) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SPOILT if kind != "a link"])
+def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_path):
+    table = folder / "rows.csv"
+    good, stamp = table.read_bytes(), table.stat().st_mtime_ns
+    SPOILT[kind](table, tmp_path / "outside.csv")
+    os.utime(table, ns=(stamp, stamp))
+    assert [fault.path for fault in faults(folder)] == [table]
+    assert rows_file(folder).read_bytes() == good, "whoever reads the table gets the right one"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("objective", "17"), ("objective", "text"), ("objective", "nan"), ("objective", ""), ("accuracy", "-0.5"),
+     ("ari", "1.5"), ("total_seconds", "-1"), ("total_seconds", "inf"), ("r", "0"), ("r", "2.0"), ("repeat", "-1"),
+     ("status", "fine"), ("params", "{"), ("config_hash", "0123"), ("env_hash", "/etc/passwd"),
+     ("data_sha256", "5" * 63), ("code_hash", "0123"), ("dataset", "../toy"), ("study", "..")],
+)  # fmt: skip
+def test_a_committed_table_without_task_files_is_judged_by_its_values(folder, column, value):
+    rows = Store(folder).merge()
+    shutil.rmtree(folder / "tasks")
+    assert faults(folder) == []
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in [{**rows[0], column: value}, *rows[1:]])]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match=r"rows\.csv is"):
+        read_rows(folder / "rows.csv")
+    assert folder / "rows.csv" in {fault.path for fault in faults(folder)}
+
+
+def test_compressed_rows_carry_their_digest(folder):
+    path = compress(folder)
+    content = path.read_bytes()
+    judge = lzma.LZMADecompressor()
+    judge.decompress(content)
+    assert judge.check == lzma.CHECK_SHA256
+    for at in range(0, len(content), 37):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(DamagedError, match=r"rows\.csv\.xz is damaged"):
+            read_rows(path)
+
+
+def test_task_files_of_older_versions_are_read_and_judged_by_their_values(folder):
+    path = Store(folder).path(TASKS[0])
+    lines = [line.split(",") for line in path.read_text().splitlines()[:-1]]
+    at = lines[0].index("code_hash")
+    older = [line[:at] + line[at + 1 :] for line in lines]
+    path.write_text("\n".join(map(",".join, older)) + "\n")
+    rows = read_task(path)
+    assert [row["code_hash"] for row in rows] == ["", ""]
+    assert [row["r"] for row in rows] == ["2", "5"]
+    path.write_text(path.read_text().replace("0.12", "17.12", 1))
+    with pytest.raises(DamagedError, match=r"objective has '17\.12"):
+        read_task(path)
+
+
+def test_a_task_file_is_still_a_csv_for_pandas(folder):
+    import pandas as pd
+
+    frame = pd.read_csv(Store(folder).path(TASKS[0]), comment="#")
+    assert frame["r"].tolist() == [2, 5]
+    assert frame["objective"].tolist() == [0.1 + 0.02, 0.1 + 0.05]
+
+
+def test_a_configuration_is_what_its_name_says_and_names_are_no_paths(folder):
+    key = TASKS[0].config_hash
+    assert described(folder, "configs", key) == TASKS[0].config
+    path = folder / "configs" / f"{key}.json"
+    path.write_text(path.read_text().replace('"k": 3', '"k": 4'))
+    with pytest.raises(DamagedError, match=key):
+        described(folder, "configs", key)
+    with pytest.raises(DamagedError, match="is not a hash"):
+        described(folder, "configs", f"../configs/{key}")
+    Store(folder).describe("configs", key, TASKS[0].config)
+    assert described(folder, "configs", key) == TASKS[0].config, "the next run mends it"
+
+
+def test_a_damaged_note_is_named_and_an_older_one_without_a_seal_is_read(folder):
+    path = folder / "plan.json"
+    assert read_json(path)["full"] is True
+    path.write_text(path.read_text().replace('"repeats_full": 2', '"repeats_full": 6'))
+    with pytest.raises(DamagedError, match=r"plan\.json is damaged; 'kmdr check"):
+        read_json(path)
+    path.write_text('{"full": false}')
+    assert read_json(path) == {"full": False}
+
+
+def test_a_folder_of_something_else_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match="name a folder of results"):
+        run([str(tmp_path)])
+    with pytest.raises(UserError, match="takes one folder"):
+        run(["--repair"])
