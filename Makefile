@@ -80,6 +80,7 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 	    "$$work/bin/pip-audit" --vulnerability-service osv --disable-pip --require-hashes -r $$lock || exit 1; \
 	  done
 
-clean: ## Remove what can be made again: .venv, caches, results/runs, results/quick; downloaded data stays
+clean: ## Remove what can be made again, unless a run uses it: .venv, caches, results/runs, results/quick; downloaded data stays
+	@python="$(or $(wildcard $(BIN)/python),$(PYTHON))"; test -z "$$python" || "$$python" scripts/clean.py results/runs results/quick
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache results/runs results/quick results/bench
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

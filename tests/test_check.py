@@ -65,8 +65,9 @@ def test_single_bits_that_flip_are_found_and_never_give_another_number(whole, tm
         path.write_bytes(content)
         where = f"bit {bit} of byte {at} of {files[i % len(files)]}"
         wrong = faults(copy)
-        if not wrong:  # white space between the entries of an object
-            assert path.suffix == ".json", where
+        if not wrong:  # white space between the entries of an object, or the stamp that a merge compares
+            assert path.suffix == ".json" or path.name == ".merged", where
+        if not wrong and path.suffix == ".json":
             assert json.loads(content) == json.loads((whole / files[i % len(files)]).read_bytes()), where
         repair(copy, wrong)
         read = numbers(Store(copy).merge())

@@ -1,20 +1,26 @@
 """Rows on disk: atomic, resumable, shared between processes."""
 
 import csv
+import errno
 import fcntl
 import lzma
 import multiprocessing
 import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
 from kmdr.errors import UserError
-from kmdr.files import sweep_abandoned, write_atomically
+from kmdr.files import read_json, sweep_abandoned, write_atomically
 from kmdr.kmeans import Protocol
-from kmdr.store import Store, compress, missing, read_rows, rows_file
+from kmdr.paths import CONF
+from kmdr.store import Store, compress, missing, mixed_code, read_rows, rows_file
 from kmdr.task import COLUMNS, Task
 from rows import trial
 
@@ -226,6 +232,128 @@ def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
     assert entered.is_set()
     with store.claim(task(), wait=False) as mine:
         assert mine
+
+
+def _use(folder, ready, release):
+    with Store(folder).claim(task(), wait=True), Store(folder).in_use():
+        ready.set()
+        release.wait(30)
+
+
+def test_a_claim_holds_where_the_folder_is_mounted_elsewhere_and_cleaning_leaves_what_is_in_use(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    ready, release = spawn.Event(), spawn.Event()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.symlink_to(tmp_path / "out")
+    holder = spawn.Process(target=_use, args=(tmp_path / "out", ready, release))
+    holder.start()
+    assert ready.wait(60)
+    with Store(elsewhere).claim(task(), wait=False) as mine:
+        assert not mine
+    clean = [sys.executable, CONF.parent / "scripts" / "clean.py", tmp_path / "out"]
+    refused = subprocess.run(clean, check=False, capture_output=True, text=True)
+    assert (refused.returncode, (tmp_path / "out").exists()) == (1, True)
+    assert "is in use by a run" in refused.stderr
+    release.set()
+    holder.join()
+    subprocess.run(clean, check=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_was_removed_since_it_was_opened_is_not_run_in(tmp_path):
+    store = Store(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(UserError, match="run the same command again"), store.in_use():
+        pass
+
+
+def test_a_file_with_a_header_only_is_not_a_finished_task(tmp_path):
+    store = Store(tmp_path)
+    store.add(task(), [])
+    assert not store.finished(task())
+    store.add(task(), [row(task(), 2)])
+    assert not store.finished(task()), "r = 5 is missing"
+
+
+def test_rows_of_other_code_are_kept_until_they_are_to_be_made_again(tmp_path):
+    store = Store(tmp_path)
+    old = {"code_hash": "0" * 12}
+    store.add(task(), [row(task(), 2) | old, row(task(), 5, concurrency=1) | old])
+    rows = store.merge()
+    assert missing([task()], rows) == []
+    assert missing([task()], rows, refresh=True) == [task()]
+    assert not store.finished(task())
+    assert mixed_code(rows) == {}
+    store.add(task(r_grid=(5,)), [row(task(), 5, 0.25)])
+    rows = store.merge()
+    assert [r["objective"] for r in rows] == ["0.5", "0.25"], "today's code comes first, though the other ran alone"
+    assert missing([task()], rows, refresh=True) == [task(r_grid=(2,))]
+    assert mixed_code(rows) == {("s", "random_sign"): 2}
+
+
+def test_a_name_is_one_part_of_a_path(tmp_path):
+    for name in ("..", "/etc", "a/../../b", ".hidden"):
+        path = Store(tmp_path / "out").path(replace(task(study=name), dataset=name))
+        assert path.resolve().is_relative_to(tmp_path / "out" / "tasks")
+        assert len(path.relative_to(tmp_path / "out").parts) == 5
+    assert "tasks/s/toy/random_sign-" in str(Store(tmp_path).path(task())), "ordinary names stay as they are"
+
+
+def _change(folder, i):
+    Store(folder).change("asked.json", lambda known: known | {f"s{i}": []})
+
+
+def test_of_many_changes_at_once_none_is_lost(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(4) as pool:
+        pool.starmap(_change, [(tmp_path, i) for i in range(40)], chunksize=1)
+    assert set(read_json(tmp_path / "asked.json")) == {f"s{i}" for i in range(40)}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO])
+@pytest.mark.parametrize("call", ["os.open", "os.fsync", "fcntl.flock", "pathlib.Path.replace"])
+def test_what_the_system_refuses_is_one_sentence_and_all_goes_on_when_it_does_not(tmp_path, monkeypatch, number, call):
+    store = Store(tmp_path)
+    store.add(task(repeat=1), [row(task(repeat=1), 2), row(task(repeat=1), 5)])
+
+    def refuse(*arguments, **options):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, refuse)
+        with pytest.raises(UserError) as refused:
+            store.add(task(), [row(task(), 2), row(task(), 5)])
+        with pytest.raises(UserError):
+            store.log({"tasks_done": 1})
+    assert str(store.path(task())) in str(refused.value)
+    assert os.strerror(number) in str(refused.value)
+    assert "the same command does the rest" in str(refused.value)
+    assert left(store, task()) == task()
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    assert len(store.merge()) == 4
+    assert not list(tmp_path.glob("**/*.tmp"))
+
+
+def test_a_file_system_without_locks_is_one_sentence(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    with pytest.raises(UserError, match="on a file system that has locks"):
+        Store(tmp_path).merge()
+
+
+def test_an_aside_is_never_written_through_a_link(tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"kept")
+    names = iter(["0" * 32, "1" * 32])
+    monkeypatch.setattr("kmdr.files.uuid4", lambda: type("Name", (), {"hex": next(names)}))
+    (tmp_path / f".file.{'0' * 32}.tmp").symlink_to(kept)
+    with pytest.raises(UserError, match="exists"):
+        write_atomically(tmp_path / "file", b"new")
+    assert kept.read_bytes() == b"kept"
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):

@@ -88,6 +88,8 @@ def _open_aside(path: Path) -> tuple[Path, BinaryIO]:
             fcntl.flock(number, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
+                os.close(number)
+                aside.unlink()
                 raise
         if os.fstat(number).st_nlink:
             return aside, os.fdopen(number, "wb")

@@ -522,7 +522,8 @@ class Store:
         """Append a line to ``runs.jsonl``."""
         path = self.folder / "runs.jsonl"
         with self._locked(_CHANGE, fcntl.LOCK_EX):
-            write_atomically(path, _content(path) + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
+            logged = read_plain(path) if path.exists() else b""
+            write_atomically(path, logged + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""

@@ -1,0 +1,30 @@
+"""Remove folders of results, unless a run works in one of them: ``clean.py results/runs results/quick``."""
+
+import fcntl
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+
+def main() -> int:
+    """Return 0 when all are gone, 1 when one is in use: then all stay."""
+    with ExitStack() as locks:
+        for folder in map(Path, sys.argv[1:]):
+            if (folder / ".lock").is_file():
+                lock = locks.enter_context((folder / ".lock").open("r+"))
+                try:
+                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # all of it: a run holds bytes
+                except BlockingIOError:
+                    print(
+                        f"{folder} is in use by a run; stop it or wait for its end; nothing was removed",
+                        file=sys.stderr,
+                    )
+                    return 1
+        for folder in map(Path, sys.argv[1:]):
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
