@@ -18,10 +18,11 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from kmdr.errors import UserError, whole_number
+from kmdr.errors import ArgumentError, UserError, whole_number
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.lloyd import Points, block_size, centre, prepare, workspace
 from kmdr.linalg.lloyd import start as one_start
+from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back
 from kmdr.threads import over_rows
 
 STARTS = ("sample", "first_of_class", "plus")
@@ -134,7 +135,7 @@ def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
     -------
     (n_init, k) ndarray of int64
     """
-    C = C.astype(np.float64, copy=False)
+    C = normalised(C)[0].astype(np.float64, copy=False)
     rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
     return np.array(rows, dtype=np.int64)
 
@@ -161,6 +162,26 @@ def _refuse_more_clusters_than_points(k: int, n: int) -> None:
         raise UserError(f"k = {k} clusters cannot be made of n = {n} points; lower k")
 
 
+def checked_starts(starts: Sequence[Dense] | Dense, n: int, max_iter: int) -> Dense:
+    """Return the starts as one array, when compiled code can begin at them.
+
+    Raises
+    ------
+    ArgumentError
+        When they are not k of n rows each, k ≤ n, or ``max_iter`` is below 1.
+    """
+    rows = np.asarray(starts)
+    if not len(rows):
+        raise ArgumentError("no start was given; give at least one, k rows at which the centres begin")
+    if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
+        raise ArgumentError(f"starts of shape {rows.shape} are not k of the rows 0 to {n - 1} each; give such rows")
+    if rows.shape[1] > n:
+        raise ArgumentError(f"k = {rows.shape[1]} clusters cannot be made of n = {n} points; lower k")
+    if max_iter < 1:
+        raise ArgumentError(f"max_iter = {max_iter} is below 1; allow at least one iteration")
+    return rows.astype(np.int64, copy=False)
+
+
 def _scale(largest: float) -> float:
     """Power of two that brings this magnitude to between ½ and 1, where float32 neither over- nor underflows."""
     return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
@@ -179,9 +200,7 @@ def _kernel_input(C: Matrix, k: int) -> tuple[Points, float]:
         X, panels = np.empty((n, r)), np.zeros((-(-n // m), r, m), np.float32)
         prepare(C, mean, scale, X, panels, norms)
         return Points(X, panels, none, no_index, np.empty(0, np.int64), none, norms, r), scale
-    if not C.has_canonical_format:
-        C = C.copy()
-        C.sum_duplicates()
+    C = canonical_csr(C)
     data = C.data.astype(np.float64)
     scale = _scale(float(np.abs(data).max(initial=0.0)))
     data *= scale
@@ -210,8 +229,8 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     Clustering
         Ties between starts go to the earlier one.
     """
-    if len(starts) == 0:
-        raise ValueError("no start was given")
+    starts = checked_starts(starts, C.shape[0], max_iter)
+    C, e, _ = normalised(C)
     points, scale = _kernel_input(C, len(starts[0]))
     labels = np.empty((len(starts), C.shape[0]), dtype=np.int32)
     runs: list[tuple[float, int, bool]] = [(0.0, 0, False)] * len(starts)
@@ -225,7 +244,7 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     best = min(range(len(runs)), key=lambda j: runs[j][0])
     inertia, n_iter, _ = runs[best]
     failed = sum(not converged for *_, converged in runs)
-    return Clustering(labels[best].astype(np.int64), inertia / scale / scale, n_iter, failed)
+    return Clustering(labels[best].astype(np.int64), scaled_back(inertia / scale / scale, 2 * e), n_iter, failed)
 
 
 def sklearn_lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
@@ -236,10 +255,12 @@ def sklearn_lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> 
 
     Parameters and return value are those of `lloyd`.
     """
+    starts = checked_starts(starts, C.shape[0], max_iter)
+    C, e, _ = normalised(C)
     C = C.astype(np.float64, copy=False)
     fits = []
     for rows in starts:
-        centres = C[np.asarray(rows)]
+        centres = C[rows]
         centres = centres if isinstance(centres, np.ndarray) else centres.toarray()
         model = KMeans(len(rows), init=centres, n_init=1, max_iter=max_iter, tol=0, algorithm="lloyd")
         with warnings.catch_warnings():
@@ -247,7 +268,8 @@ def sklearn_lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> 
             fits.append(model.fit(C))
     best = min(fits, key=lambda fit: fit.inertia_)
     failed = sum(fit.n_iter_ == max_iter for fit in fits)
-    return Clustering(best.labels_.astype(np.int64), float(best.inertia_), int(best.n_iter_), failed)
+    inertia = scaled_back(best.inertia_, 2 * e)
+    return Clustering(best.labels_.astype(np.int64), inertia, int(best.n_iter_), failed)
 
 
 def cluster(C: Matrix, starts: Sequence[Dense] | Dense, protocol: Protocol) -> Clustering:

@@ -14,8 +14,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from kmdr.kmeans import Clustering
+from kmdr.errors import ArgumentError
+from kmdr.kmeans import Clustering, checked_starts
 from kmdr.linalg import Dense
+from kmdr.linalg.matrix import check_structure, normalised, scaled_back
 from kmdr.threads import over_rows
 
 
@@ -40,7 +42,13 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
     Returns
     -------
     (n, r) ndarray of int32
+
+    Raises
+    ------
+    ArgumentError
     """
+    if not 1 <= r <= d < 2**31:
+        raise ArgumentError(f"r = {r} of d = {d} indices cannot be had; ask for 1 ≤ r ≤ d < 2³¹")
     kept = np.empty((n, r), dtype=np.int32)
     _choose(rng.random((n, r)), np.arange(d, dtype=np.int32), kept)
     kept.sort(axis=1)
@@ -166,8 +174,20 @@ def masked_lloyd(C: Any, starts: Sequence[Dense] | Dense, max_iter: int) -> Clus
     -------
     Clustering
         ``inertia`` counts the known coordinates alone; ties between starts go to the earlier one.
+
+    Raises
+    ------
+    ArgumentError
+        When the rows are not as said, C is not finite, or the starts are not rows of it.
     """
+    starts = checked_starts(starts, C.shape[0], max_iter)
+    check_structure(C)
+    stored = np.diff(C.indptr)
+    if stored.min() < 1 or stored.min() != stored.max():
+        raise ArgumentError(f"rows of {stored.min()} to {stored.max()} stored entries; store the same number in each")
+    C, e, _ = normalised(C)
     points = _Points(C)
-    found = [_one_start(points, np.asarray(rows), max_iter) for rows in starts]
+    found = [_one_start(points, rows, max_iter) for rows in starts]
     best = min((clustering for clustering, _ in found), key=lambda clustering: clustering.inertia)
-    return replace(best, n_init_failed=sum(not converged for _, converged in found))
+    failed = sum(not converged for _, converged in found)
+    return replace(best, inertia=scaled_back(best.inertia, 2 * e), n_init_failed=failed)

@@ -8,19 +8,29 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from kmdr.errors import UserError
-from kmdr.linalg import Dense, Matrix, squared_frobenius
+from kmdr.errors import ArgumentError, UserError
+from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.matrix import SQUARES, canonical_csr, normalised, scaled_back, squared_frobenius
 
 # Bytes of a cluster's rows and some columns that stay in a second-level cache between the two passes over them.
 _CACHE = 2**20
+# Fewest columns that are summed at a time.
+_WIDTH = 256
 # Cells of a table of names that is counted directly; names further apart are numbered by sorting first.
 _CELLS = 2**20
+# What rounding may change F by: a millionth of it, or 10⁻²⁴ where the fit is perfect.
+_TOLERANCE, _PERFECT = 1e-6, 1e-18
+# What rounding may change the residual of CSR by in the form that costs less.
+_CANCELLED = 1e-8
+# Ranges of the measures, and what rounding may take them beyond.
+RANGES = {"objective": (0.0, 1.0), "accuracy": (0.0, 1.0), "nmi": (0.0, 1.0), "ari": (-0.5, 1.0)}
+_SLACK = 1e-9
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _residual(A: Dense, labels: Dense, k: int) -> float:  # noqa: PLR0912  loops, unrolled by four
-    """Σ‖a_i − μ‖², cluster by cluster and a strip of columns at a time: A is read once, its mean and error in cache."""
-    n, d = A.shape
+@numba.njit(cache=True, nogil=True)
+def _grouped(labels: Dense, k: int) -> tuple[Dense, Dense]:
+    """Return the rows in the order of their clusters, and where each cluster begins in it, the last end included."""
+    n = len(labels)
     ends = np.zeros(k + 1, np.int64)
     for i in range(n):
         ends[labels[i] + 1] += 1
@@ -29,20 +39,29 @@ def _residual(A: Dense, labels: Dense, k: int) -> float:  # noqa: PLR0912  loops
     for i in range(n):
         order[place[labels[i]]] = i
         place[labels[i]] += 1
-    mean, parts = np.empty(d), np.empty(d)
+    return order, ends
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _residual(A: Dense, labels: Dense, k: int) -> float:
+    """Σ‖a_i − μ‖², cluster by cluster and a strip of columns at a time: A is read once, its mean and error in cache."""
+    d = A.shape[1]
+    order, ends = _grouped(labels, k)
+    mean, parts, shift = np.empty(d), np.empty(d), np.empty(d)
     total = 0.0
     for c in range(k):
         rows = order[ends[c] : ends[c + 1]]
         m = len(rows)
-        width = min(d, max(256, _CACHE // (8 * max(m, 1))))
+        width = min(d, max(_WIDTH, _CACHE // (8 * max(m, 1))))
         for lo in range(0, d if m else 0, width):
             w = min(width, d - lo)
-            mean[:w], parts[:w] = 0.0, 0.0
+            mean[:w], parts[:w], shift[:w] = 0.0, 0.0, 0.0
             even = m - m % 4
             for q in range(0, even, 4):
                 e, f, g, h = A[rows[q]], A[rows[q + 1]], A[rows[q + 2]], A[rows[q + 3]]
                 for j in range(w):
-                    mean[j] += (e[lo + j] + f[lo + j]) + (g[lo + j] + h[lo + j])
+                    x, y = np.float64(e[lo + j]) + f[lo + j], np.float64(g[lo + j]) + h[lo + j]
+                    mean[j] += x + y
             for q in range(even, m):
                 e = A[rows[q]]
                 for j in range(w):
@@ -56,40 +75,129 @@ def _residual(A: Dense, labels: Dense, k: int) -> float:  # noqa: PLR0912  loops
                     x, y = e[lo + j] - mean[j], f[lo + j] - mean[j]
                     z, t = g[lo + j] - mean[j], h[lo + j] - mean[j]
                     parts[j] += (x * x + y * y) + (z * z + t * t)
+                    shift[j] += (x + y) + (z + t)
             for q in range(even, m):
                 e = A[rows[q]]
                 for j in range(w):
                     x = e[lo + j] - mean[j]
                     parts[j] += x * x
+                    shift[j] += x
+            for j in range(w):
+                parts[j] = max(parts[j] - shift[j] * shift[j] / m, 0.0)  # the rounding of the mean, taken off
             total += parts[:w].sum()
     return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _residual_csr(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: int) -> float:
+    """Do the same for canonical CSR: the zeros of a feature, which are not stored, are one term."""
+    data, indices, indptr = rows
+    order, ends = _grouped(labels, k)
+    stored, touched = np.zeros(d, np.int64), np.empty(d, np.int64)
+    mean, parts, shift = np.zeros(d), np.empty(d), np.empty(d)
+    total = 0.0
+    for c in range(k):
+        m, width = ends[c + 1] - ends[c], 0
+        for i in order[ends[c] : ends[c + 1]]:
+            for p in range(indptr[i], indptr[i + 1]):
+                j = indices[p]
+                if stored[j] == 0:
+                    touched[width] = j
+                    width += 1
+                stored[j] += 1
+                mean[j] += data[p]
+        for j in touched[:width]:
+            mean[j] /= m
+            zeros = m - stored[j]
+            parts[j], shift[j] = zeros * (mean[j] * mean[j]), -zeros * mean[j]
+        for i in order[ends[c] : ends[c + 1]]:
+            for p in range(indptr[i], indptr[i + 1]):
+                j = indices[p]
+                x = data[p] - mean[j]
+                parts[j] += x * x
+                shift[j] += x
+        for j in touched[:width]:
+            total += max(parts[j] - shift[j] * shift[j] / m, 0.0)
+            stored[j], mean[j] = 0, 0.0
+    return total
+
+
+def _gamma(terms: int) -> float:
+    """mu/(1 − mu), u = 2⁻⁵³: what a sum of m terms errs by, relative to the sum of their magnitudes, in any order."""
+    mu = terms * 2.0**-53
+    return mu / (1 - mu) if mu < 0.5 else math.inf
+
+
+def _bounded_residual(A: Matrix, labels: Dense, k: int, total: float) -> tuple[float, float]:
+    """Return ‖A − XXᵀA‖²_F of A in the range of `normalised`, and a bound of its error.
+
+    With μ̂ the computed mean, m‖μ̂ − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the
+    computed differences give the second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002,
+    §3.1): by 8γ(R + γ²‖A‖²), γ = γ_N, N the additions that a term passes. CSR is first summed as Σ‖a_i‖² − ‖s‖²/m, s
+    the sum of a cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more, which serves unless
+    little is left of ‖A‖².
+    """
+    n, d = A.shape
+    if isinstance(A, np.ndarray):
+        gamma = _gamma(n + d + k * (d // _WIDTH + 1) + 8)
+        R = float(_residual(A, labels, k))
+    else:
+        counts = np.bincount(labels, minlength=k)
+        members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(k, n))
+        sums = members @ A.astype(np.float64, copy=False)
+        within = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() / np.maximum(counts, 1)
+        R, error = float(squared_frobenius(A) - within.sum()), 6 * _gamma(A.nnz + n + 8) * total
+        if error <= _CANCELLED * R:
+            return R, error
+        gamma = _gamma(n + min(A.nnz, k * d) + 8)
+        R = float(_residual_csr((A.data, A.indices, A.indptr), d, labels, k))
+    return R, 8 * gamma * (R + gamma**2 * total)
+
+
+def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
+    """Return cluster numbers as int64, and how many they may be.
+
+    Raises
+    ------
+    ArgumentError
+        When they are not n whole numbers from 0.
+    """
+    labels = np.asarray(labels)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        raise ArgumentError(
+            f"labels of shape {labels.shape} and type {labels.dtype} are not {n} whole numbers from 0, one for each "
+            "row; give these"
+        )
+    k = int(labels.max()) + 1
+    if k > n:  # numbers that no row has need no room
+        names, labels = np.unique(labels, return_inverse=True)
+        k = len(names)
+    return labels.astype(np.int64, copy=False), k
 
 
 def residual(A: Matrix, labels: Dense) -> float:
     """Return ‖A − XXᵀA‖²_F, the squared distances of the rows to the means of their clusters.
 
-    Dense matrices are summed as Σ‖a_i − μ‖²; CSR ones, never densified, as Σ_j (Σ‖a_i‖² − ‖s_j‖²/n_j), with s_j the
-    sum of cluster j.
-
     Parameters
     ----------
     A : (n, d) array or CSR
+        CSR is never densified.
     labels : (n,) int array
         Cluster of each row, from 0.
 
     Returns
     -------
     float
+        Infinite or 0 where it is beyond float64; `objective` is not.
+
+    Raises
+    ------
+    ArgumentError
+        When A is not finite, or the labels are not those of its rows.
     """
-    k = int(labels.max()) + 1
-    if isinstance(A, np.ndarray):
-        return float(_residual(A, labels, k))
-    n = A.shape[0]
-    counts = np.bincount(labels, minlength=k)
-    members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(k, n))
-    sums = members @ A.astype(np.float64, copy=False)
-    within = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() / np.maximum(counts, 1)
-    return max(float(squared_frobenius(A) - within.sum()), 0.0)  # rounding may take a perfect fit below zero
+    A, e, total = normalised(canonical_csr(A))
+    R, _ = _bounded_residual(A, *_clusters(labels, A.shape[0]), total)
+    return scaled_back(R, 2 * e)
 
 
 def objective(A: Matrix, labels: Dense, total: float | None = None) -> float:
@@ -100,29 +208,77 @@ def objective(A: Matrix, labels: Dense, total: float | None = None) -> float:
     A : (n, d) array or CSR
     labels : (n,) int array
     total : float, optional
-        ‖A‖²_F where it is known already.
+        ‖A‖²_F where it is known already, of A as `normalised` returns it.
 
     Returns
     -------
     float
-        In [0, 1]; 0 when A is zero.
+        In [0, 1], but for rounding; 0 when A is zero.
+
+    Raises
+    ------
+    ArgumentError
+        When A is not finite, or the labels are not those of its rows.
+    ArithmeticError
+        When the a-priori bound of the rounding error exceeds a millionth of F, and 10⁻²⁴.
     """
-    total = squared_frobenius(A) if total is None else total
-    return residual(A, labels) / total if total > 0 else 0.0
+    if total is None:
+        A, _, total = normalised(canonical_csr(A))
+    labels, k = _clusters(labels, A.shape[0])
+    if total == 0:
+        return 0.0
+    R, error = _bounded_residual(A, labels, k, total)
+    F = R / total
+    doubt = error / total + 2 * _gamma(min(_stored(A), SQUARES) + _stored(A) // SQUARES + 8) * F
+    if not doubt <= _TOLERANCE * max(F, _PERFECT):
+        raise ArithmeticError(f"F = {F:.3g} may be wrong by {doubt:.1g} by rounding, more than {_TOLERANCE:g} of it")
+    return F
+
+
+def _stored(A: Matrix) -> int:
+    return int(A.size if isinstance(A, np.ndarray) else A.nnz)
+
+
+def check_ranges(scores: dict[str, float]) -> dict[str, float]:
+    """Return measures, each of which is a number within its range, but for rounding.
+
+    Raises
+    ------
+    ArithmeticError
+    """
+    for name, value in scores.items():
+        low, high = RANGES[name]
+        if not low - _SLACK <= value <= high + _SLACK:
+            raise ArithmeticError(f"{name} = {value!r} is outside of its range, {low:g} to {high:g}")
+    return scores
 
 
 def _numbered(names: Dense) -> tuple[Dense, int]:
     """Names as numbers from 0, some of which may be unused, and how many numbers there are."""
-    low = int(names.min())
-    count = int(names.max()) - low + 1
-    if count * count <= _CELLS:
-        return names - low, count
-    found, numbers = np.unique(names, return_inverse=True)
-    return numbers, len(found)
+    if names.dtype == np.int64:  # differences of narrower ones may not fit
+        low = int(names.min())
+        count = int(names.max()) - low + 1
+        if count * count <= _CELLS:
+            return names - low, count
+    different, numbers = np.unique(names, return_inverse=True)
+    return numbers, len(different)
 
 
 def _contingency(truth: Dense, labels: Dense) -> Dense:
-    """How many points each class (rows) shares with each cluster (columns); none of either is empty."""
+    """How many points each class (rows) shares with each cluster (columns); none of either is empty.
+
+    Raises
+    ------
+    ArgumentError
+        When the two do not name the same points.
+    """
+    truth, labels = np.asarray(truth), np.asarray(labels)
+    same = truth.ndim == 1 and truth.shape == labels.shape and truth.size > 0
+    if not same or not {truth.dtype.kind, labels.dtype.kind} <= {"i", "u", "b"}:
+        raise ArgumentError(
+            f"partitions of shapes {truth.shape} and {labels.shape}, types {truth.dtype} and {labels.dtype}, do not "
+            "name the same points by whole numbers; give two of equal length"
+        )
     (rows, height), (columns, width) = _numbered(truth), _numbered(labels)
     table = np.bincount(rows * width + columns, minlength=height * width).reshape(height, width)
     return table[table.any(axis=1)][:, table.any(axis=0)]

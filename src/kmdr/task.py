@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from kmdr import datasets, reducers
 from kmdr.datasets import Dataset, changed
 from kmdr.kmeans import Protocol, starter
-from kmdr.linalg import Matrix, squared_frobenius
-from kmdr.metrics import agreement, objective
+from kmdr.linalg import Matrix
+from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
+from kmdr.metrics import agreement, check_ranges, objective
 from kmdr.provenance import code_hash
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
@@ -164,12 +165,13 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
     """Prepare once, then reduce, cluster and score for each r."""
     reducer = reducers.make(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
-    A: Matrix = data.A
     rows: list[Row] = []
     try:
         rng = generator(task.seed, task.dataset, task.repeat, "starts")
-        starts = starter(task.protocol, A.shape[0], task.k, data.labels, rng)
-        total = squared_frobenius(A)  # also brings a mapped matrix into memory before any clock runs
+        starts = starter(task.protocol, data.A.shape[0], task.k, data.labels, rng)
+        # Both also bring a mapped matrix into memory before any clock runs. Every reducer and F are homogeneous.
+        check_structure(data.A)
+        A, _, total = normalised(canonical_csr(data.A))
         with Stopwatch() as prepare:
             state = reducer.prepare(A, task.k, generator(task.seed, *address, task.repeat, "prepare"))
     except Exception as error:
@@ -180,12 +182,15 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
             rng = generator(task.seed, *address, r, task.repeat, "reduce")
             with Stopwatch() as reduce:
                 C = reducer.reduce(A, r, rng, state)
+            if C is not A and not is_finite(C):
+                raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
             with Stopwatch() as cluster:
                 found = reducer.cluster(C, starts(C), task.protocol)
             with Stopwatch() as score:
-                row["objective"] = objective(A, found.labels, total)
+                scores = {"objective": objective(A, found.labels, total)}
                 if data.labels is not None:
-                    row |= agreement(data.labels, found.labels, task.matching)
+                    scores |= agreement(data.labels, found.labels, task.matching)
+            row |= check_ranges(scores)
             row |= {
                 "prepare_seconds": prepare.seconds,
                 "reduce_seconds": reduce.seconds,

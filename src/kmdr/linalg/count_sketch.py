@@ -8,7 +8,7 @@ Python's counting from the end: CSR with signed indices took 1.4–1.8 times as 
 import numba
 import numpy as np
 
-from kmdr.linalg.matrix import Dense, Matrix
+from kmdr.linalg.matrix import Dense, Matrix, check_floating
 from kmdr.threads import over_rows
 
 # Rows that are scattered together: independent chains of load, add and store hide each other's latency. Eight took
@@ -113,15 +113,17 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
     Raises
     ------
     ValueError
-        If the shapes do not match, a bucket is not a column of C, or the signs differ in magnitude.
+        If the shapes do not match, a bucket is not a column of C, the signs differ in magnitude, or A is of no such
+        type.
     """
+    check_floating(A)
     n, d = A.shape
     if bucket.shape != sign.shape or bucket.shape not in {(d,), (d, *bucket.shape[1:2])}:
         raise ValueError(f"buckets {bucket.shape} and signs {sign.shape} must both be ({d},) or ({d}, s)")
     bucket, sign = (part[:, None] if part.ndim == 1 else part for part in (bucket, sign))
     weight = abs(float(sign[0, 0])) if sign.size else 1.0
     codes = np.empty(bucket.shape[::-1], dtype=np.uint32)
-    if bucket.dtype.kind not in "iu" or not _encode(bucket, sign, min(r, 1 << 31), weight, codes):
+    if r < 1 or bucket.dtype.kind not in "iu" or not _encode(bucket, sign, min(r, 1 << 31), weight, codes):
         raise ValueError(f"buckets must be whole numbers from 0 to {r - 1}, and signs ±w with one w")
     if isinstance(A, np.ndarray) and not A.flags.f_contiguous:
         A = np.ascontiguousarray(A)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, squared_frobenius
 from kmdr.linalg.tiles import (
     TILE,
     add,
@@ -162,7 +162,8 @@ def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int,
 
 def _check_signs(A: Matrix, signs: Dense) -> Dense:
     """Return D's entries times H's 1/√d', of A's dtype."""
-    if signs.shape != A.shape[1:]:
+    check_floating(A)
+    if signs.shape != A.shape[1:] or not signs.size:
         raise ValueError(f"{signs.shape} signs for {A.shape[1]} columns")
     return np.asarray(signs / np.sqrt(padded(A.shape[1])), dtype=A.dtype)
 
@@ -220,6 +221,7 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
     width = padded(A.shape[1])
     if P.shape[1] != width:
         raise ValueError(f"P has {P.shape[1]} columns, the rotated matrix {width}")
+    check_structure(P)
     if P.nnz > _DENSE * P.shape[0] * width:
         return np.asarray(rotate(A, signs) @ P.astype(A.dtype).toarray().T)
     csr = P.data.astype(A.dtype, copy=False), P.indices, P.indptr.astype(np.uint64)

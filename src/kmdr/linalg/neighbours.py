@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
-from kmdr.linalg.matrix import Dense, Matrix
+from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, normalised, scaled_back
 from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
@@ -227,9 +227,7 @@ def _readable(A: Matrix) -> tuple[Matrix, object]:
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
         return A, _read_only(A)
-    if not A.has_canonical_format:
-        A = A.copy()
-        A.sum_duplicates()
+    A = canonical_csr(A)
     return A, (_read_only(A.data), _read_only(A.indices), _read_only(A.indptr))
 
 
@@ -319,11 +317,12 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     Raises
     ------
     ValueError
-        When ``n_neighbors`` is outside 1 … n − 1.
+        When ``n_neighbors`` is outside 1 … n − 1, or A is not finite.
     """
     n, d = A.shape
     if not 1 <= n_neighbors < n:
         raise ValueError(f"{n_neighbors} neighbours were asked of each of {n} points, which have {n - 1}")
+    A, e, _ = normalised(A)
     A, points = _readable(A)
     dense = isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d
     found = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense)
@@ -337,10 +336,11 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
             _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
 
     over_rows(n, rank)
-    chosen = np.flatnonzero(_overflowed(found))
+    # A full search finds that many for certain: of n − 1 other points all distances are finite.
+    chosen = np.flatnonzero(_overflowed(found) | np.isinf(squares[:, -1]))
     squares[chosen] = np.inf
     over_rows(len(chosen), lambda part: _search(points, n, chosen[part], squares, indices))
-    return indices, np.sqrt(squares)
+    return indices, np.ldexp(np.sqrt(squares), e)
 
 
 def _squared_norms(A: Matrix) -> Dense:
@@ -388,8 +388,14 @@ def mean_distance(A: Matrix) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    ArgumentError
+        When A has no entries, or some that are not finite.
     """
     n = A.shape[0]
+    A, e, _ = normalised(A)
     A, points = _readable(A)
     multiply: _Multiply
     if isinstance(A, np.ndarray):
@@ -407,7 +413,7 @@ def mean_distance(A: Matrix) -> float:
         sums[part] = [_distances(points, G, i, j, squares) for G, i, j in _products(tiles[part], multiply, np.float64)]
 
     over_rows(len(tiles), work)
-    return float(2 * sums.sum() / n**2)
+    return scaled_back(2 * sums.sum() / n**2, e)
 
 
 def _all_squared_distances(A: Matrix, i: int) -> Dense:

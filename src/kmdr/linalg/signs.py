@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, squared_frobenius
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
 from kmdr.threads import over_rows
 
@@ -48,9 +48,13 @@ def random_signs(shape: tuple[int, int], rng: np.random.Generator, dtype: Any = 
 
 
 def _check(A: Matrix, bits: Dense, r: int) -> None:
+    check_floating(A)
     expected = (-(-A.shape[1] // _WORD), r)
-    if bits.shape != expected:
-        raise ValueError(f"the bits of a {A.shape[1]}×{r} sign matrix have shape {expected}, these {bits.shape}")
+    if r < 1 or bits.shape != expected or bits.dtype != np.uint64:
+        raise ValueError(
+            f"the bits of a {A.shape[1]}×{r} sign matrix, r ≥ 1, are uint64 of shape {expected}, these {bits.dtype} of "
+            f"{bits.shape}"
+        )
 
 
 @numba.njit(cache=True, nogil=True)

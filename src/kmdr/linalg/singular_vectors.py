@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, normalised, squared_frobenius
 
 # Residual bound ‖SSᵀU − UΘ‖_F ≤ 1e-12·θ_1. A subspace errs by residual/gap, so a relative gap of 1e-5 between θ_k and
 # θ_{k+1} (as in COIL20 and PIE) still leaves seven digits of a leverage score. 1e-10 would save one product in ten.
@@ -233,14 +233,14 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     Raises
     ------
     ValueError
-        When ``k`` is outside 1 … min(n, d).
+        When ``k`` is outside 1 … min(n, d), or A is not finite.
     numpy.linalg.LinAlgError
         When min(n, d) > 8192 and the residual stays above its bound for 100·min(n, d) products.
     """
     n, d = A.shape
     if not 1 <= k <= min(n, d):
         raise ValueError(f"{k} singular vectors were asked of a {n}×{d} matrix, which has {min(n, d)}")
-    A = A.astype(np.float64, copy=False)
+    A = normalised(A)[0].astype(np.float64, copy=False)
     if n > d:
         return _canonical_signs(_left_singular_vectors(A.T, k))
     return _canonical_signs(_right_from_left(A, _left_singular_vectors(A, k)))
@@ -369,7 +369,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = sketch_size(k, eps)
     if width >= min(n, d):
         return top_right_singular_vectors(A, k)
-    A = A.astype(np.float64, copy=False)
+    A = normalised(A)[0].astype(np.float64, copy=False)
     # A normal number takes the time of 240 multiplications.
     if n <= d and n * n / 2 < (2 * n + 240) * width:
         Z = _wide_sketch(A, k, width, rng)

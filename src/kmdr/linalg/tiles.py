@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.extending import intrinsic, models, register_model
 
 from kmdr.linalg.matrix import Dense
@@ -43,10 +43,17 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _address(context: Any, builder: Any, array: Any, count: int, value: Any, offset: Any) -> Any:
-    """Return the address of ``count`` entries of a contiguous array as that of one vector."""
+    """Return the address of ``count`` entries of a contiguous array as that of one vector.
+
+    They lie within the array, which is checked where numba checks bounds at all (``NUMBA_BOUNDSCHECK=1``).
+    """
     vector = ir.VectorType(context.get_data_type(array.dtype), count)
-    data = context.make_array(array)(context, builder, value).data
-    return builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+    structure = context.make_array(array)(context, builder, value)
+    if context.enable_boundscheck:
+        length = builder.extract_value(structure.shape, 0)
+        for end in (offset, builder.add(offset, offset.type(count - 1))):
+            cgutils.do_boundscheck(context, builder, end, length)  # type: ignore[no-untyped-call]
+    return builder.bitcast(builder.gep(structure.data, [offset]), vector.as_pointer())
 
 
 @_primitive
@@ -59,7 +66,7 @@ def zeros(typingctx: Any, array: Any) -> Any:
 
 @_primitive
 def load(typingctx: Any, array: Any, offset: Any) -> Any:
-    """Return ``array[offset : offset + TILE]`` as a vector; no bounds are checked."""
+    """Return ``array[offset : offset + TILE]`` as a vector."""
     del typingctx, offset
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -71,7 +78,7 @@ def load(typingctx: Any, array: Any, offset: Any) -> Any:
 
 @_primitive
 def store(typingctx: Any, array: Any, offset: Any, x: Any) -> Any:
-    """Write the vector ``x`` to ``array[offset : offset + TILE]``; no bounds are checked."""
+    """Write the vector ``x`` to ``array[offset : offset + TILE]``."""
     del typingctx, offset
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kmdr.errors import ArgumentError, UserError, whole_number
 from kmdr.kmeans import Clustering, Protocol, cluster
 from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.matrix import check_structure, is_finite
 
 _registry: dict[str, type["Reducer"]] = {}
 R = TypeVar("R", bound="type[Reducer]")
@@ -188,7 +189,10 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Matrix:
         """Return the image of the rows of X, n×r, in X's precision."""
         check_is_fitted(self)
-        return self.apply(self._matrix(X, reset=False), self.map_)
+        C = self.apply(self._matrix(X, reset=False), self.map_)
+        if not is_finite(C):
+            raise ArgumentError(f"the image of X is beyond {C.dtype}; scale X down")
+        return C
 
     def _sizes(self, n: int, d: int) -> tuple[int, int]:
         """Return k and r."""
@@ -205,7 +209,9 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _matrix(self, X: Any, **requirements: Any) -> Matrix:
         A = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), order="C", **requirements)
-        return sp.csr_array(A) if sp.issparse(A) else A
+        A = sp.csr_array(A) if sp.issparse(A) else A
+        check_structure(A)
+        return A
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.Generator):

@@ -4,15 +4,17 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.errors import whole_number
+from kmdr.errors import ArgumentError, whole_number
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours, take_columns
+from kmdr.linalg.matrix import canonical_csr, check_structure, normalised
 from kmdr.reducers.base import fewer_than_points, register
 from kmdr.reducers.selection import BestFeatures
 from kmdr.threads import over_rows
 
 # The MATLAB code that the papers ran estimates the kernel width on at most this many points, ...
 _WIDTH_SAMPLE = 3000
-# ... and calls a feature constant below this weighted variance, which gives it the score 1 (no locality at all).
+# ... and calls a feature constant below this weighted variance, which gives it the score 1 (no locality at all). Here
+# it is that of data whose largest entry is between ½ and 1, so that the unit of measurement does not matter.
 _CONSTANT = 1e-12
 
 
@@ -39,6 +41,7 @@ def heat_kernel_graph(
         At most 2·n·n_neighbors stored weights.
     """
     n = A.shape[0]
+    A = normalised(A)[0]  # once for both
     whole = width_sample is None or n <= width_sample
     t = mean_distance(A if whole else A[np.sort(rng.choice(n, width_sample, replace=False))])
     indices, distances = nearest_neighbours(A, n_neighbors)
@@ -117,6 +120,11 @@ def _differences_csr(
                     q += 1
 
 
+def least_variance(A: Matrix) -> float:
+    """Return the weighted variance below which a feature of A is called constant."""
+    return _CONSTANT * 4.0 ** int(np.frexp(max(A.max(), -A.min()))[1])
+
+
 def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     """Return the Laplacian score of each feature: f̃ᵀLf̃ / f̃ᵀDf̃ (He, Cai, Niyogi 2005; bzmd15 §7.1).
 
@@ -132,8 +140,17 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     -------
     (d,) ndarray of float64
         In [0, 2]; 1 for a constant feature, as in the original code.
+
+    Raises
+    ------
+    ArgumentError
+        When A is not finite, or W is not a graph of its rows.
     """
-    d = A.shape[1]
+    n, d = A.shape
+    check_structure(W)
+    if W.shape != (n, n):
+        raise ArgumentError(f"a graph of shape {W.shape} is not one of {n} points; make it of these")
+    A = normalised(A)[0]
     degree = np.asarray(W.sum(axis=1)).ravel()
     edges = (W.data, W.indices, W.indptr)
     cross, scale = np.zeros(d), np.zeros(d)
@@ -141,12 +158,10 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
         A = np.ascontiguousarray(A)
         over_rows(d, lambda part: _differences_dense(A, edges, degree, part.start, part.stop, cross, scale))
     else:
-        if not A.has_canonical_format:
-            A = A.copy()
-            A.sum_duplicates()
+        A = canonical_csr(A)
         _differences_csr((A.data, A.indices, A.indptr), edges, degree, cross, scale)
     scores = np.ones(d)
-    varies = scale >= _CONSTANT
+    varies = scale >= least_variance(A)
     scores[varies] = cross[varies] / scale[varies]
     return scores
 
@@ -168,7 +183,7 @@ def laplacian_scores_reference(A: Dense, W: sp.csr_array) -> Dense:
     for f in A.astype(np.float64).T:
         tilde = f - (f @ D @ one) / (one @ D @ one) * one
         variance = tilde @ D @ tilde
-        scores.append(tilde @ L @ tilde / variance if variance > _CONSTANT else 1.0)
+        scores.append(tilde @ L @ tilde / variance if variance > least_variance(A) else 1.0)
     return np.array(scores)
 
 
@@ -199,7 +214,7 @@ def laplacian_scores_error(
     F -= F[0]  # neither side changes with a shift, and this one is exact for a constant feature
     F -= degree @ F / degree.sum()
     scale, cross = degree @ F**2, np.einsum("ij,ij->j", F, degree[:, None] * F - W @ F)
-    expected = np.divide(cross, scale, out=np.ones(sample), where=scale > _CONSTANT)
+    expected = np.divide(cross, scale, out=np.ones(sample), where=scale > least_variance(A))
     return float(np.abs(scores[chosen] - expected).max())
 
 

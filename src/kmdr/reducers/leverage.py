@@ -5,6 +5,7 @@ import scipy.linalg
 
 from kmdr.errors import UserError
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
+from kmdr.linalg.matrix import normalised
 from kmdr.reducers.base import (
     Reducer,
     affordable,
@@ -165,7 +166,7 @@ class LeverageScores(_Sampling):
 
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
-        A = column_centred(A, self.name)[0] if self.centred else A
+        A = column_centred(normalised(A)[0], self.name)[0] if self.centred else A
         return right_singular_vectors(A, k, self.solver, self.name)
 
 
@@ -233,7 +234,7 @@ def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
     """
     n, d = A.shape
     affordable(2 * min(n, d) ** 2, "ridge_leverage", f"the Gram matrix of {min(n, d)} rows")
-    A = A.astype(np.float64, copy=False)
+    A = normalised(A)[0].astype(np.float64, copy=False)
     V = top_right_singular_vectors(A, k)
     # ‖A − A_k‖² relative to ‖A‖²: where A has rank k it is rounding only, and the scores are those of V_k.
     total = squared_frobenius(A)

@@ -10,6 +10,7 @@ import scipy.sparse.linalg
 
 from kmdr.errors import whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
+from kmdr.linalg.matrix import normalised, times_power
 from kmdr.reducers.base import Reducer, affordable, at_most, fewer_than_points, register
 
 # Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code.
@@ -60,6 +61,7 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense) -> Dens
 def cost_matrix(A: Matrix, n_neighbors: int) -> sp.csr_array:
     """Return M = (I − W)ᵀ(I − W), whose quadratic form is the error of reconstructing an embedding by the weights W."""
     n = A.shape[0]
+    A = normalised(A)[0]
     neighbours, _ = nearest_neighbours(A, n_neighbors)
     weights = reconstruction_weights(A, A, neighbours)
     W = sp.csr_array((weights.ravel(), neighbours.ravel(), np.arange(0, n * n_neighbors + 1, n_neighbors)), (n, n))
@@ -166,11 +168,13 @@ class LLE(Reducer):
     def apply(self, A: Matrix, drawn: Embedding) -> Dense:  # noqa: D102
         from sklearn.neighbors import NearestNeighbors  # a tenth of a second that only new points need
 
-        search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(drawn.A)
+        fitted, e, _ = normalised(drawn.A)
+        A = times_power(A, -e)
+        search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(fitted)
         neighbours = search.kneighbors(A, return_distance=False)
-        weights = reconstruction_weights(drawn.A, A, neighbours)
+        weights = reconstruction_weights(fitted, A, neighbours)
         # A point of the fit, whose nearest is itself, is where it was put.
-        known = np.asarray(abs(A - drawn.A[neighbours[:, 0]]).max(axis=1) == 0).ravel()
+        known = np.asarray(abs(A - fitted[neighbours[:, 0]]).max(axis=1) == 0).ravel()
         weights[known] = np.eye(1, self.n_neighbors)
         return np.asarray(np.einsum("ij,ijr->ir", weights, drawn.C[neighbours]), dtype=A.dtype)
 

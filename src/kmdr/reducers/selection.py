@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin
 
 from kmdr.linalg import Dense, Matrix, take_columns
+from kmdr.linalg.matrix import normalised
 from kmdr.reducers.base import Reducer, at_most, register
 
 
@@ -44,7 +45,9 @@ def variances(A: Matrix) -> Dense:
     Returns
     -------
     (d,) ndarray of float64
+        Of A as `normalised` returns it, so that none over- or underflows.
     """
+    A = normalised(A)[0]
     if isinstance(A, np.ndarray):
         return np.asarray(np.var(A, axis=0, dtype=np.float64))
     A = sp.csc_array(A.astype(np.float64, copy=False))

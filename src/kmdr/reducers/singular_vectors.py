@@ -5,6 +5,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, matmul, top_right_singular_vectors
+from kmdr.linalg.matrix import normalised
 from kmdr.linalg.singular_vectors import top_right_singular_vectors_reference
 from kmdr.reducers.base import (
     Reducer,
@@ -117,9 +118,10 @@ class SVD(Reducer):
     def _map(self, A: Matrix, rank: int, rng: np.random.Generator) -> _Map:
         if not self.centred:
             return self._vectors(A, rank, rng), None
+        A, e, _ = normalised(A)
         A, mean = column_centred(A, self.name)
         V = self._vectors(A, rank, rng)
-        return V, mean @ V
+        return V, np.ldexp(mean @ V, e)
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         del rng
