@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce verify quick data figures report reference test lint bench lock audit clean
+.PHONY: help setup reproduce verify quick data figures report reference test fuzz lint bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as four papers measured it'
@@ -48,6 +48,9 @@ reference: setup ## Run the full studies into results/reference, the committed r
 
 test: setup ## Run the tests
 	$(BIN)/python -m pytest
+
+fuzz: setup ## Try every compiled kernel with bounds checking on whatever a generator thinks of, SECONDS=600
+	$(BIN)/python scripts/fuzz.py $(or $(SECONDS),600)
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check .
