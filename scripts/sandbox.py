@@ -418,7 +418,7 @@ def warm_up(sandbox: Sandbox) -> None:
     """Bring into this process what every command needs."""
     tqdm.tqdm.monitor_interval = 0  # no thread may run where one forks
     warnings.simplefilter("ignore")
-    workers.get_context = lambda _: _Forks  # type: ignore[assignment,return-value]
+    workers.get_context = lambda _: _Forks  # type: ignore[attr-defined]
     os.environ.update(sandbox.environment())
     import matplotlib.pyplot  # noqa: F401
 
