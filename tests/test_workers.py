@@ -1,0 +1,86 @@
+"""Workers that die, and commands that are told to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kmdr.workers import Lost, Workers
+
+
+def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_others_are_unharmed(capfd):
+    told = []
+    calls = [(signal.SIGURG,), (signal.SIGKILL,), (signal.SIGURG,), (signal.SIGURG,)]  # who is sent URG lives
+    with Workers(signal.raise_signal, 2, 1, told.append) as workers:
+        answers = list(workers.run(calls, lambda call: f"signal {call[0]}"))
+        children = [worker.process.pid for worker in workers._pool.values()]
+    assert sorted(call[0] for call, _ in answers) == sorted(call[0] for call in calls)
+    (lost,) = [answer for call, answer in answers if call == (signal.SIGKILL,)]
+    assert lost == Lost("its worker was ended by SIGKILL, as happens when memory runs out, 3 times")
+    assert [answer for call, answer in answers if call != (signal.SIGKILL,)] == [None] * 3
+    assert len(told) == 2
+    assert told[0].startswith(f"kmdr: the worker of signal {signal.SIGKILL:d} was ended by SIGKILL")
+    for pid in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_a_call_raises_is_raised_here_with_the_traceback_of_the_worker():
+    with (
+        Workers(divmod, 1, 1, print) as workers,
+        pytest.raises(RuntimeError, match=r"^ZeroDivisionError: ") as raised,
+    ):
+        list(workers.run([(1, 0)], str))
+    assert "Traceback" in raised.value.__notes__[0]
+
+
+def stopped(command, *signals):
+    """Run a command as kmdr runs one, send it signals one after another and return its status and stderr."""
+
+    def listening():
+        for number in signals:
+            signal.signal(number, signal.SIG_DFL)  # shells let what runs in the background ignore INT
+
+    imports = "import time\nfrom kmdr.entry import exit_status\n"
+    script = f"{imports}def command():\n{command}\nraise SystemExit(exit_status(command))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listening,  # noqa: PLW1509
+    )
+    for number in signals:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+PATIENT = " print('ready', flush=True)\n time.sleep(600)"
+DEAF = " while True:\n  try:\n   print('ready', flush=True)\n   time.sleep(600)\n  except KeyboardInterrupt: pass"
+
+
+@pytest.mark.parametrize(
+    ("command", "signals", "status"),
+    [
+        (PATIENT, [signal.SIGINT], 130),
+        (PATIENT, [signal.SIGTERM], 143),
+        (PATIENT, [signal.SIGHUP], 129),
+        (DEAF, [signal.SIGINT, signal.SIGINT], 130),
+        (DEAF, [signal.SIGINT, signal.SIGTERM], 143),
+    ],
+)
+def test_a_command_that_is_told_to_stop_says_one_line_and_ends_at_the_second_signal_at_once(command, signals, status):
+    code, err = stopped(command, *signals)
+    assert code == status
+    assert err == "kmdr: interrupted; finished tasks are kept, and the same command does the rest\n"
+
+
+def test_a_command_without_standard_streams_ends_as_it_would_with_them():
+    script = "import sys; from kmdr.entry import exit_status; raise SystemExit(exit_status(lambda: print('x') or 3))"
+    closed = subprocess.run(["sh", "-c", f'"$0" -c "{script}" >&- 2>&- <&-', sys.executable], check=False)
+    assert closed.returncode == 3
