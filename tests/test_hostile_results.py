@@ -16,6 +16,7 @@ from kmdr.errors import UserError
 from kmdr.report import escape, figures, untrusted
 from kmdr.report.build import build
 from kmdr.report.figures import figures_for_folder
+from kmdr.report.style import method_styles
 from kmdr.report.tables import cells, latex, save_table
 from kmdr.studies.catalogue import Table
 from kmdr.studies.configs import studies
@@ -374,7 +375,7 @@ def test_the_longest_line_is_found_over_blocks(sizes):
 def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
     folder = write_rows(
         tmp_path,
-        *(make_rows("bzmd15_fig1", "synth", name, (5, 10), 2, stand_in=f"{name}\nfor synth") for name in NAMES),
+        *(make_rows("bzmd15_fig1", "synth", name, (5, 10), 1, stand_in=f"{name}\nfor synth") for name in NAMES),
     )
     (folder / "missing.json").write_text(json.dumps({"usps": NAMES[3] + "\n# head\n<b>", "bio\n": "\ud800"}))
     (folder / "environments").mkdir()
@@ -409,9 +410,9 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("params", ["[1]", '[{"a": 1}]', '"text"', "[" * 5000, "{", "null"])
-def test_parameters_that_are_no_settings_are_shown_as_they_are(tmp_path, params):
-    rows = [make_rows("s", "d", "svd", (5, 10), 2, params=text) for text in (params, '{"rank":3}')]
-    assert figures_for_folder(write_rows(tmp_path, *rows), quantities=["objective"])
+def test_parameters_that_are_no_settings_are_shown_as_they_are(params):
+    looks = method_styles([("svd", params), ("svd", '{"rank":3}')])
+    assert {look.label for look in looks.values()} == {f"SVD ({params})", 'SVD ({"rank":3})'}
 
 
 def test_tables_of_hostile_texts(tmp_path):
