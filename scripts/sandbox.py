@@ -433,11 +433,11 @@ def warm_up(sandbox: Sandbox) -> None:
             except SystemExit as end:
                 if end.code:
                     raise RuntimeError(f"the command {argv} fails by itself") from end
+        for kind in KINDS.values():
+            if kind.argv[0] not in cli.COMMANDS:
+                jobs_of(kind.argv)
     finally:
         os.chdir(here)
-    for kind in KINDS.values():
-        if kind.argv[0] not in cli.COMMANDS:
-            jobs_of(kind.argv)
     gc.collect()
     gc.freeze()
 

@@ -2,7 +2,7 @@
 
 ``torture.py`` does a thousand kills and two hundred other signals; ``--kills``, ``--signals``, ``--faults``,
 ``--flips`` and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command
-takes undisturbed, which is measured first. A kill counts when the process died of it; after one to four the same
+takes undisturbed, which is measured first. A kill counts when the process died of it; after one to six the same
 command runs to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A
 tenth of the kills hit whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr
 (`sandbox`).
@@ -47,7 +47,7 @@ from kmdr.text import aligned
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
 _WHOLE_SHARE = 0.1
-_IN_A_ROW = 4
+_IN_A_ROW = 6
 _NOISE = re.compile(r"Traceback|Exception ignored|Fatal Python error")
 _COLUMNS = ("done", "too late", "repeated", "equal", "unequal", "hang", "traceback", "left behind", "said", "exit")
 _INTERRUPTED = {130, 129, 143}
@@ -170,12 +170,12 @@ class Lane:
 
     # -- kills -------------------------------------------------------------------------------------------------------
 
-    def kill(self, kind: Kind, kills: int) -> None:
-        """Kill a command so many times."""
+    def kill(self, kind: Kind, kills: int, part: int) -> None:
+        """Kill a command so many times, as one of several parts of all its kills."""
         killed = trial = 0
         while killed < kills and time.monotonic() < self.until:
             trial += 1
-            rng = random.Random(f"{self.seed} {kind.name} {trial}")
+            rng = random.Random(f"{self.seed} {kind.name} {part} {trial}")
             whole = kind.whole and rng.random() < _WHOLE_SHARE * sum(k.share for k in KINDS.values()) / _WHOLE_KINDS
             seconds, *_ = self.reference(kind, whole)
             self.box.reset(kind.start)
@@ -197,26 +197,25 @@ class Lane:
                     self.tally.count(kind.name, "done")
                 if _NOISE.search(command.said()):
                     self.tally.count(kind.name, "traceback", _tail(command.said(), 30))
-            note = f"seed {self.seed} trial {trial} {'whole ' if whole else ''}at {[f'{m:.2f}' for m in moments]}"
+            note = f"seed {self.seed}, {part}, {trial} {'whole ' if whole else ''}at {[f'{m:.2f}' for m in moments]}"
             self.finish(kind, kind.name, commands, whole, note)
 
     # -- other signals -----------------------------------------------------------------------------------------------
 
-    def disturb(self, name: str, times: int) -> None:
-        """Send a signal, or a row of them, so many times."""
+    def disturb(self, name: str, times: int, part: int) -> None:
+        """Send a signal, or a row of them, so many times, as one of several parts."""
         done = trial = 0
         while done < times and trial < 4 * times + 10 and time.monotonic() < self.until:
             trial += 1
-            rng = random.Random(f"{self.seed} {name} {trial}")
-            kinds = SIGNALS[name][1]
-            kind = KINDS[kinds[trial % len(kinds)]]
+            rng = random.Random(f"{self.seed} {name} {part} {trial}")
+            kind = KINDS[rng.choice(SIGNALS[name][1])]
             whole = kind.whole and rng.random() < _WHOLE_SHARE
             seconds, *_ = self.reference(kind, whole)
             self.box.reset(kind.start)
             label = f"{name}: {kind.name}"
             command = self.box.start(kind.argv, whole=whole)
             moment = rng.uniform(0, seconds)
-            note = f"seed {self.seed} trial {trial} {'whole ' if whole else ''}at {moment:.2f} of {seconds:.2f}"
+            note = f"seed {self.seed}, {part}, {trial} {'whole ' if whole else ''}at {moment:.2f} of {seconds:.2f}"
             if command.wait(moment) or not _send(name, command, rng, seconds):
                 self.tally.count(label, "too late")
                 self.end(command, label, note, seconds)
@@ -557,15 +556,23 @@ def _dealt(total: int, shares: dict[str, float], lanes: int) -> list[dict[str, i
     return [{name: (n + lane) // lanes for name, n in counts.items()} for lane in range(lanes)]
 
 
+def _parts(count: int, size: int = 8) -> list[tuple[int, int]]:
+    return [(first // size, min(size, count - first)) for first in range(0, count, size)]
+
+
 def _work(lane: Lane, arguments: argparse.Namespace, number: int) -> None:
     sandbox.make_starts(lane.box)
     only = arguments.only
     shares = {name: kind.share for name, kind in KINDS.items() if not only or only in name}
+    parts: list[Callable[[], None]] = []
     for name, count in _dealt(arguments.kills, shares, arguments.lanes)[number].items():
-        lane.kill(KINDS[name], count)
+        parts += [functools.partial(lane.kill, KINDS[name], size, part) for part, size in _parts(count)]
     chances = {name: share for name, (share, _) in SIGNALS.items() if not only or only in name}
     for name, count in _dealt(arguments.signals, chances, arguments.lanes)[number].items():
-        lane.disturb(name, count)
+        parts += [functools.partial(lane.disturb, name, size, part) for part, size in _parts(count)]
+    random.Random(lane.seed).shuffle(parts)  # so that a limit of seconds cuts all kinds alike
+    for part in parts:
+        part()
     if arguments.faults:
         kinds = {name: 1.0 for name in _FAULTED if not only or only in name}
         for name, count in _dealt(arguments.faults, kinds, arguments.lanes)[number].items():
