@@ -156,7 +156,9 @@ def test_laplacian_scores(A, rng, n_neighbors):
 @given(matrices(rows=300), seeds, st.integers(1, 40), st.integers(0, 4), st.integers(1, 3))
 def test_k_means(A, rng, k, max_iter, n_init):
     n = A.shape[0]
-    starts = [rng.permutation(n)[:k] if rng.random() < 0.9 else rng.integers(-1, n + 1, k) for _ in range(n_init)]
+    starts = [
+        rng.permutation(max(n, k))[:k] if rng.random() < 0.9 else rng.integers(-1, n + 1, k) for _ in range(n_init)
+    ]
     try:
         found = lloyd(A, starts, max_iter)
     except REFUSED:
