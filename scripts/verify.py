@@ -12,7 +12,7 @@ from kmdr.errors import UserError
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import read_rows, rows_file
-from kmdr.studies.configs import study_names
+from kmdr.studies import study_names
 from kmdr.text import aligned
 from kmdr.verify import OUTCOMES, Verdict, folders_by_content, sample, verify, version_note
 

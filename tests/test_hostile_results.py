@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-from kmdr.errors import UserError
-from kmdr.report import escape, figures, untrusted
-from kmdr.report.build import build
 from kmdr.report.figures import figures_for_folder
-from kmdr.report.style import method_styles
 from kmdr.report.tables import cells, latex, save_table
 from kmdr.studies.catalogue import Table
 from kmdr.studies.configs import studies
 from kmdr.studies.results import NotRunError, Results, attempt
+
+from kmdr.errors import UserError
+from kmdr.figures.style import method_styles
+from kmdr.analysis import untrusted
+from kmdr.figures import canvas, escape
+from kmdr.report.build import build
 from rows import make_rows
 
 HASH = "0123456789ab"
