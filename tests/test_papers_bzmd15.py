@@ -14,11 +14,12 @@ from kmdr.claims.verdicts import uncorrected
 from kmdr.datasets import Dataset
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
-from kmdr.papers.bzmd15 import claims, facts
+from kmdr.papers.bzmd15 import claims
+from kmdr.papers.bzmd15.facts import BOUNDS, COLUMNS, FACTS, FIGURES, REDUCED
 from rows import make_results, make_rows
 
 GRID = (5, 20, 30, 100)
-STUDY = {name: study for study, names in facts.COLUMNS.items() for name in names}
+STUDY = {name: study for study, names in COLUMNS.items() for name in names}
 K = 10
 SINGLE = {"none": 256, "svd": K, "approx_svd": K}  # the only r of these
 REPEATS = 12
@@ -46,7 +47,7 @@ def results(datasets=tuple(STUDY), *, repeats=REPEATS, grid=GRID, folder=None, f
     """
     frames = []
     for dataset in datasets:
-        for reducer in ("none", *facts.REDUCED):
+        for reducer in ("none", *REDUCED):
             # Laplacian scores: worse on all but PIE and COIL20, where they are the most accurate.
             scores = reducer == "laplacian_score"
             led = scores and dataset in ("pie", "coil20")
@@ -202,7 +203,7 @@ def test_a_flip_to_rank_r_gives_svd_a_trend():
         objective=lambda r, t: 0.2 * (1 + excess(r)) + noise("svd", r, t, 1e-4),
     )  # fmt: skip
     both = make_results([base.all_rows, flip_rows])
-    before, after = flipped(both, Flip("flip_rank", "", "rank", facts.FIGURES, ("bzmd15-2",)))
+    before, after = flipped(both, Flip("flip_rank", "", "rank", FIGURES, ("bzmd15-2",)))
     assert not any(c.label.startswith("ApprSVD") for c in claims.objective_falls(before).components)
     assert any(c.label.startswith("ApprSVD") for c in claims.objective_falls(after).components)
 
@@ -211,7 +212,7 @@ def test_a_flip_to_rank_r_gives_svd_a_trend():
 
 
 def bound(value, names=("usps", "coil20")):
-    return {facts.BOUNDS[name]: pd.DataFrame({"dataset": [name], "k": [K], "bound": [value]}) for name in names}
+    return {BOUNDS[name]: pd.DataFrame({"dataset": [name], "k": [K], "bound": [value]}) for name in names}
 
 
 @pytest.mark.parametrize(("repeats", "expected"), [(300, "reproduced"), (20, "inconclusive")])
@@ -262,7 +263,7 @@ def test_without_kmeans_on_all_features_the_theorems_cannot_be_tested():
 
 def test_lower_bound_is_that_of_all_partitions(rng):
     A = rng.random((40, 7)).astype(np.float32)
-    table = facts._bound([Dataset("tiny", A, None, 3, "", "", "")], results(("usps",)))
+    table = FACTS[0]([Dataset("tiny", A, None, 3, "", "", "")], results(("usps",)))
     values = np.linalg.svd(A.astype(float), compute_uv=False)
     assert table["bound"].item() == pytest.approx((values[3:] ** 2).sum() / (values**2).sum(), rel=1e-9)
     # no partition into 3 is below it
@@ -278,7 +279,7 @@ def test_lower_bound_is_that_of_all_partitions(rng):
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_figures_have_the_papers_panels(number):
     drawing = catalogue.item(f"bzmd15_fig{number}").make(results(repeats=7))
-    left, right = facts.COLUMNS[f"bzmd15_fig{number}"]
+    left, right = COLUMNS[f"bzmd15_fig{number}"]
     titles = [ax.get_title(loc="left") for ax in drawing.figure.axes]
     names = [dataset_label(name) for name in (left, right)]
     kinds = ("Running time", "Objective", "Accuracy of clustering")
