@@ -353,7 +353,7 @@ def test_figure_8_draws_reported_and_both_scorings() -> None:
 
 def test_figure_8_without_the_reports_scoring() -> None:
     results = orl(2, leverage=0.7, random_sign=0.6)
-    assert len(items.figure8(results).axes) == 2
+    assert len(items.figure8(results).figure.axes) == 2
     with pytest.raises(NotRunError):
         items.figure8(orl(2, none=0.7))
 
