@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from kmdr.report.figures import figures_for_folder
 from kmdr.report.tables import cells, latex, save_table
-from kmdr.studies.catalogue import Table
 from kmdr.studies.configs import studies
 from kmdr.studies.results import NotRunError, Results, attempt
 
-from kmdr.errors import UserError
-from kmdr.figures.style import method_styles
 from kmdr.analysis import untrusted
-from kmdr.figures import canvas, escape
+from kmdr.errors import UserError
+from kmdr.figures import escape, panels
+from kmdr.figures.style import method_styles
+from kmdr.figures.tables import Table
 from kmdr.report.build import build
 from rows import make_rows
 
@@ -59,7 +59,7 @@ def quick(monkeypatch):
 
 
 def load_catalogue():
-    from kmdr.studies import catalogue
+    from kmdr.claims import catalogue
 
     return catalogue.items(), catalogue.claims()
 
@@ -402,7 +402,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
     written = figures_for_folder(folder, quantities=["objective"])
     assert len(written) == 3
     assert {path.parent for path in written} == {folder / "figures"}
-    fig = figures.paper_grid(untrusted.rows_of(folder), ["$x^2$"])
+    fig = panels.paper_grid(untrusted.rows_of(folder), ["$x^2$"]).figure
     labels = [text for text in fig.legends[0].get_texts() if text.get_text() == "$x^2$"]
     assert labels
     assert not labels[0].get_parse_math()
