@@ -11,17 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from kmdr.report.figures import figures_for_folder
-from kmdr.report.tables import cells, latex, save_table
-from kmdr.studies.configs import studies
-from kmdr.studies.results import NotRunError, Results, attempt
 
 from kmdr.analysis import untrusted
+from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.errors import UserError
 from kmdr.figures import escape, panels
+from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
-from kmdr.figures.tables import Table
+from kmdr.figures.tables import Table, cells, latex, save_table
 from kmdr.report.build import build
+from kmdr.studies import studies
 from rows import make_rows
 
 HASH = "0123456789ab"
@@ -49,8 +48,8 @@ def folder(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """One item and one claim of the catalogue in place of all."""
+    from kmdr.claims import verdicts
     from kmdr.report import build as module
-    from kmdr.studies import verdicts
 
     monkeypatch.setattr(module, "items", lambda: [one for one in ITEMS if one.id == "bzmd15_fig1"])
     monkeypatch.setattr(verdicts, "claims", lambda: [one for one in CLAIMS if one.id == "bzmd15-1"])
