@@ -12,12 +12,12 @@ from kmdr.errors import UserError
 from kmdr.progress import Progress
 from kmdr.provenance import code_version, environment
 from kmdr.store import read_rows, rows_file
-from kmdr.studies.configs import study_names
+from kmdr.studies import study_names
 from kmdr.text import aligned
-from kmdr.verify import OUTCOMES, Verdict, folders_by_content, sample, verify, version_note
+from kmdr.verify import OUTCOMES, Comparison, folders_by_content, sample, verify, version_note
 
 
-def _check(reference: Path, size: int, seed: int) -> list[Verdict]:
+def _check(reference: Path, size: int, seed: int) -> list[Comparison]:
     table = rows_file(reference)
     if not table.exists():
         raise UserError(f"there is no {table}; expected the rows of a reference run; 'make reference' makes one")

@@ -1,19 +1,32 @@
 """A report with every state that one can show, made of nothing but names and numbers."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kmdr.report.build import Made, Report
-from kmdr.report.figures import record, save
-from kmdr.report.statistics import Component
-from kmdr.report.tables import save_table
-from kmdr.studies.catalogue import PAPERS, Claim, Item, Table
-from kmdr.studies.register import Change, Flip, OpenPoint
-from kmdr.studies.verdicts import Diagnosis, Verdict
+from kmdr.analysis.statistics import Component
+from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
+from kmdr.claims.register import Change, Flip
+from kmdr.claims.verdicts import Diagnosis, Verdict
+from kmdr.figures.canvas import Drawing, save
+from kmdr.figures.tables import Table, save_table
+from kmdr.guests import PaperFolder
+from kmdr.report.model import Report, Reproduction
 
 COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
+
+
+def papers():
+    """Four papers, of which nothing but the name is known to any folder."""
+    return [
+        Paper(
+            PaperFolder(name, Path(name), name), f"Title of {name}", "A, B", f"Venue {year}", f"https://example.org/{name}",
+            year, (), (), (), (), (),
+        )
+        for name, year in (("bmd09", 2009), ("bzmd15", 2015), ("lst17", 2017), ("lf20", 2020))
+    ]  # fmt: skip
 
 
 def draw(_):
@@ -55,9 +68,8 @@ def made_figure(folder, id_, state, title, inches=(7.0, 4.0), **texts):
     for label, group in numbers[numbers["quantity"] == "objective"].groupby("label"):
         ax.plot(group["r"], group["mean"], label=label)
     ax.legend()
-    record(ax, numbers)
-    files = tuple(file.relative_to(folder) for file in save(fig, folder / "figures" / id_))
-    return Made(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
+    files = tuple(file.relative_to(folder) for file in save(Drawing(fig, [numbers]), folder / "figures" / id_))
+    return Reproduction(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
 
 
 def made_table(folder, id_):
@@ -71,7 +83,7 @@ def made_table(folder, id_):
     )
     table = Table(frame, {"reported": ".3f", "ours": ".3f"}, "Best of 30 by F <as in the paper>.")
     files = tuple(file.relative_to(folder) for file in save_table(table, folder / "tables" / id_))
-    return Made(
+    return Reproduction(
         Item(id_, "table", "P and F of NIPS & Bio", (), (), (), draw), "in part", files, frame, table,
         ("bio: has to be got by hand",), (), COMMAND,
     )  # fmt: skip
@@ -79,7 +91,7 @@ def made_table(folder, id_):
 
 def not_made(id_):
     item = Item(id_, "figure", "What could not be drawn", (), (), (), draw)
-    return Made(item, "not run", (), pd.DataFrame(), None, ("no rows of lst17_coil20",), (), COMMAND)
+    return Reproduction(item, "not run", (), pd.DataFrame(), None, ("no rows of lst17_coil20",), (), COMMAND)
 
 
 def component(effect, p_for, p_against, label="F falls by <r>"):
@@ -118,15 +130,15 @@ def make_report(folder, plan=None):
     }
     register = [
         (
-            OpenPoint("rank", "What does SVD mean against r?", "bzmd15", "rank `k`", "rank r"),
+            OpenPoint("rank", "What does SVD mean against r?", ("bzmd15",), "rank `k`", "rank r"),
             [
                 Change(flip, component(-0.02, 0.9, 0.01), component(0.5, 1.0, 0.0)._replace(unit="P"), diagnoses),
                 Change(flip, None, None, {}, "no rows of flip_rank"),
             ],
             "",
         ),
-        (OpenPoint("drawing", "Is the time of R counted?", "lf20", "yes", "no"), [], "Drawing R is 40 % of it."),
-        (OpenPoint("size", "Which size?", "lst17", "32×32", "128×128"), [], ""),
+        (OpenPoint("drawing", "Is the time of R counted?", ("lf20",), "yes", "no"), [], "Drawing R is 40 % of it."),
+        (OpenPoint("size", "Which size?", ("lst17",), "32×32", "128×128"), [], ""),
     ]
     studies = [
         {
@@ -149,7 +161,7 @@ def make_report(folder, plan=None):
         made_figure(folder, "lf20_fig10", "rerun", "A histogram"),
     ]
     return Report(
-        folder, list(PAPERS.values()), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
+        folder, papers(), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
         studies, {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
     )  # fmt: skip
 

@@ -1,63 +1,69 @@
-"""The catalogue is complete: every table, figure and claim of the papers, every open point; and nothing dangles."""
+"""The catalogue is complete: what each paper says it has is made, every open point is answered, nothing dangles."""
 
-import importlib
+import textwrap
 
+import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
 from kmdr import datasets
+from kmdr.claims.catalogue import claims, item, items, papers
+from kmdr.claims.register import Flip, answered, open_points
+from kmdr.claims.reported import reported
 from kmdr.cli import compose
-from kmdr.paths import CONF, REPORTED
-from kmdr.studies.catalogue import PAPERS, claims, facts, item, items
-from kmdr.studies.configs import studies, study_names
-from kmdr.studies.register import OPEN_POINTS, Flip
-from kmdr.studies.results import reported
+from kmdr.errors import UserError
+from kmdr.metrics import agreement, matchings
+from kmdr.studies import config_files, studies, study_names
+from rows import make_results, make_rows
 
-# Counted in the papers themselves: how many tables, figures and claims each has.
-TABLES = {"bmd09": 1, "bzmd15": 1, "lst17": 1, "lf20": 2}
-FIGURES = {"bmd09": 1, "bzmd15": 3, "lst17": 3, "lf20": 10}
-CLAIMS = {"bmd09": 4, "bzmd15": 7, "lst17": 6, "lf20": 7}
-# What flips of a diagnosis serve that are not left open by a paper: they are known to be otherwise.
-DIAGNOSES = {"matching", "label_mistake", "speed"}
-# What the papers leave open, one word each.
-OPEN = {
-    "starts", "centred", "rank", "coil20_size", "pixels", "width", "drawing", "merged", "rescaled", "repetitions",
-    "text_variant", "fjlt_density", "iterations", "r_of_fig10",
-}  # fmt: skip
+PAPERS = {paper.name: paper for paper in papers()}
+FACTS = {fact.name for paper in papers() for fact in paper.facts}
 
 
-def test_every_table_and_figure_is_there():
-    expected = {f"{p}_table{i}" for p, n in TABLES.items() for i in range(1, n + 1)}
-    expected |= {f"{p}_fig{i}" for p, n in FIGURES.items() for i in range(1, n + 1)}
-    assert {one.id for one in items()} == expected
+@pytest.mark.parametrize("name", PAPERS)
+def test_what_a_paper_says_it_has_is_made(name):
+    paper = PAPERS[name]
+    assert [made.id for made in paper.items] == [*paper.table_ids, *paper.figure_ids]
+    assert [claim.id for claim in paper.claims] == list(paper.claim_ids)
+    assert {made.paper for made in (*paper.items, *paper.claims)} == {name}
 
 
-def test_every_claim_is_there():
-    assert {one.id for one in claims()} == {f"{p}-{i}" for p, n in CLAIMS.items() for i in range(1, n + 1)}
-
-
-def test_every_open_point_is_answered():
-    assert {point.id for point in OPEN_POINTS} == OPEN
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_open_point_of_a_paper_is_answered(name):
+    paper = PAPERS[name]
+    points = {point.id for point in paper.points}
+    assert set(paper.answers) <= points
     flipped = {study["flip"]["entry"] for study in studies() if study.get("flip")}
-    assert flipped <= OPEN | DIAGNOSES
-    for point in OPEN_POINTS:
-        assert point.answer is not None or point.id in flipped, f"nothing answers {point.id}"
+    by_function = {id_ for other in papers() for id_ in other.answers}
+    assert points <= flipped | by_function, "nothing answers some points"
+    own = {study["flip"]["entry"] for study in studies() if study.get("flip") and study["paper"] == name}
+    assert own <= points | set(paper.diagnoses), "a flip serves nothing that the paper names"
 
 
-@pytest.mark.parametrize("one", [*items(), *claims()], ids=lambda one: one.id)
-def test_what_it_reads_exists(one):
-    assert one.studies or one.facts
-    assert set(one.studies) <= set(study_names())
-    assert set(one.facts) <= {fact.name for fact in facts()}
-    make = one.make if hasattr(one, "make") else one.test
-    assert len((make.__doc__ or "").split()) > 10, f"{one.id} does not say how it is made or tested"
+def test_a_point_of_several_papers_is_shown_once():
+    shown = {point.id: point for point in open_points()}
+    for paper in papers():
+        for point in paper.points:
+            assert paper.name in shown[point.id].papers
+            assert point.chosen in shown[point.id].chosen
+            assert point.question == shown[point.id].question or paper.name != shown[point.id].papers[0]
+    assert len(shown) == len(open_points())
+
+
+@pytest.mark.parametrize("made", [*items(), *claims()], ids=lambda made: made.id)
+def test_what_it_reads_exists(made):
+    assert made.studies or made.facts
+    assert set(made.studies) <= set(study_names())
+    assert set(made.facts) <= FACTS
+    make = made.make if hasattr(made, "make") else made.test
+    assert len((make.__doc__ or "").split()) > 10, f"{made.id} does not say how it is made or tested"
 
 
 @pytest.mark.parametrize("name", study_names())
 def test_a_study_is_read_by_something(name):
-    study = next(one for one in studies() if one["name"] == name)
+    study = next(study for study in studies() if study["name"] == name)
     assert study["paper"] in PAPERS
-    assert importlib.import_module(f"kmdr.studies.{study['paper']}")
+    assert config_files("study")[name].is_relative_to(PAPERS[study["paper"]].folder.folder)
     if flip := Flip.from_study(study):
         assert set(flip.base) <= set(study_names())
         assert set(flip.claims) <= {claim.id for claim in claims()}
@@ -65,55 +71,198 @@ def test_a_study_is_read_by_something(name):
         reads = {claim.id: set(claim.studies) for claim in claims()}
         for claim in flip.claims:
             assert reads[claim] & set(flip.base), f"{claim} reads no base of {name}"
-    elif name != "bzmd15_fig3_orl":  # beyond the paper
-        assert any(name in one.studies for one in [*items(), *claims()]), f"nothing reads {name}"
+    elif not study.get("beyond_paper"):
+        assert any(name in made.studies for made in [*items(), *claims()]), f"nothing reads {name}"
 
 
 @pytest.mark.parametrize("name", [study["name"] for study in studies() if study.get("flip")])
 def test_a_flip_changes_one_thing(name):
     """A flip's protocol is that of its base but for one setting, or its reducers or datasets have one setting more."""
-    flip = Flip.from_study(next(one for one in studies() if one["name"] == name))
-    mine, base = compose(f"study={name}").experiments, compose(f"study={flip.base[0]}").experiments
-    bases = [one for study in flip.base for one in compose(f"study={study}").experiments]
+    flip = Flip.from_study(next(study for study in studies() if study["name"] == name))
+    bases = [experiment for study in flip.base for experiment in compose(f"study={study}").experiments]
     differences = set()
-    for one in mine:
-        other = next(
-            b
-            for b in bases
-            if b.reducer == flip.reducers.get(one.reducer, one.reducer)
-            and b.dataset == flip.datasets.get(one.dataset, one.dataset)
+    for experiment in compose(f"study={name}").experiments:
+        base = next(
+            base
+            for base in bases
+            if base.reducer == flip.reducers.get(experiment.reducer, experiment.reducer)
+            and base.dataset == flip.datasets.get(experiment.dataset, experiment.dataset)
         )
-        if one.protocol != other.protocol:
+        if experiment.protocol != base.protocol:
             differences.add("protocol")
-        if (one.reducer, one.params) != (other.reducer, other.params):
+        if (experiment.reducer, experiment.params) != (base.reducer, base.params):
             differences.add("reducer")
-        if one.options != other.options or one.dataset != other.dataset:
+        if experiment.options != base.options or experiment.dataset != base.dataset:
             differences.add("dataset")
-        if one.matching != other.matching:
+        if experiment.matching != base.matching:
             differences.add("matching")
-        assert one.seed == other.seed
-        assert one.repeats <= other.repeats, "a flip repeats trials that the base has"
-        assert set(one.r_grid) <= set(other.r_grid), "a flip is on the base's grid"
+        assert experiment.seed == base.seed
+        assert experiment.repeats <= base.repeats, "a flip repeats trials that the base has"
+        assert set(experiment.r_grid) <= set(base.r_grid), "a flip is on the base's grid"
     allowed = {"protocol", "reducer"} if flip.entry == "speed" else None
     assert differences == allowed or (allowed is None and len(differences) == 1), differences
-    assert base
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_reported_numbers_name_what_exists(paper):
-    table = reported(paper)
+@pytest.mark.parametrize("name", PAPERS)
+def test_reported_numbers_name_what_exists(name):
+    table = reported(name)
     assert list(table.columns) == ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
-    assert set(table["id"]) <= {one.id for one in [*items(), *claims()]}
+    assert set(table["id"]) <= {made.id for made in [*PAPERS[name].items, *PAPERS[name].claims]}
     assert set(table["dataset"]) - {""} <= set(datasets.names())
     assert (table["reading_error"] >= 0).all()
-    assert (REPORTED / f"{paper}.csv").is_file()
 
 
 def test_an_unknown_item_is_refused():
-    with pytest.raises(Exception, match="did you mean 'lf20_fig8'"):
-        item("lf20_fig88")
+    known = items()[0].id
+    with pytest.raises(UserError, match=f"did you mean '{known}'"):
+        item(f"{known}x")
 
 
 def test_every_study_has_its_own_file():
-    for name in study_names():
-        assert OmegaConf.load(CONF / "study" / f"{name}.yaml").study.name == name
+    for name, file in config_files("study").items():
+        assert OmegaConf.load(file).study.name == name
+
+
+# --- a guest's paper
+
+
+TOML = """
+    title = "A paper of one's own"
+    authors = "Somebody"
+    venue = "Nowhere"
+    year = 2025
+    tables = [1]
+    claims = [1]
+
+    [[open]]
+    id = "shade"
+    question = "Which shade?"
+    chosen = "blue"
+    other = "green"
+"""
+ITEMS = """
+    import pandas as pd
+
+    from kmdr.claims.catalogue import table
+    from kmdr.figures.tables import Table
+
+    from .names import STUDY
+
+
+    @table("own25_table1", "Means", studies=[STUDY])
+    def means(results):
+        return Table(results.rows(STUDY).groupby("reducer", as_index=False)["objective"].mean(), {"objective": ".3f"})
+
+
+    ITEMS = (means,)
+"""
+CLAIMS = """
+    from kmdr.analysis.statistics import below
+    from kmdr.claims.catalogue import Finding, claim
+
+    from .names import STUDY
+
+
+    @claim("own25-1", "F is small.", "p. 1", studies=[STUDY])
+    def small(results):
+        values = results.rows(STUDY).groupby("repeat")["objective"].mean()
+        return Finding([below("F", values, 0.9)], "It is.")
+
+
+    CLAIMS = (small,)
+    ANSWERS = {"shade": lambda results: "Blue it is."}
+"""
+STUDY = """
+    defaults:
+      - override /grid: own25
+      - override /kmeans: own25
+    study:
+      name: own25_study
+      paper: own25
+      title: A study of one's own
+      note: ""
+      datasets: [synth]
+      reducers: [random_sign, none]
+    repeats: 3
+"""
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """A folder with one paper, and ``KMDR_PATH`` that names it."""
+    files = {
+        "paper.toml": TOML, "items.py": ITEMS, "claims.py": CLAIMS, "names.py": "STUDY = 'own25_study'",
+        "matchings.py": "MATCHINGS = {'own25': lambda truth: truth + 1}", "studies/own25_study.yaml": STUDY,
+        "grid/own25.yaml": "r_grid: [3, 4]",
+        "kmeans/own25.yaml": "{n_init: 2, max_iter: 7, start: sample, engine: kmdr}",
+    }  # fmt: skip
+    for name, content in files.items():
+        file = tmp_path / "papers" / "own25" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(content))
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    return tmp_path / "papers" / "own25"
+
+
+def test_a_guest_s_paper_is_one_of_the_papers(guest):
+    own = next(paper for paper in papers() if paper.name == "own25")
+    assert own.folder.folder == guest
+    results = make_results([make_rows("own25_study", "synth", "none", 3, 4, objective=0.25)])
+    (made,), (claim,) = own.items, own.claims
+    assert made.make(results).frame.to_dict("records") == [{"reducer": "none", "objective": 0.25}]
+    assert claim.test(results).components[0].p_for == 0
+    assert item("own25_table1") is made
+    assert reported("own25").empty
+    point = next(point for point in open_points() if point.id == "shade")
+    assert (point.papers, answered(point, results)) == (("own25",), "Blue it is.")
+
+
+def test_a_guest_s_study_grid_protocol_and_matching_can_be_asked_for(guest):
+    job = compose("study=own25_study")
+    assert [(e.dataset, e.reducer, e.r_grid, e.repeats) for e in job.experiments] == [
+        ("synth", "random_sign", (3, 4), 3), ("synth", "none", (3, 4), 3)
+    ]  # fmt: skip
+    assert {e.protocol.max_iter for e in job.experiments} == {7}
+    assert "own25" in matchings()
+    truth = pd.Series([0, 0, 1, 1]).to_numpy()
+    assert agreement(truth, truth + 1, "own25")["accuracy"] == 1
+
+
+def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
+    assert "own25" in {paper.name for paper in papers()}
+    monkeypatch.delenv("KMDR_PATH")
+    assert "own25" not in {paper.name for paper in papers()}
+    assert "own25_study" not in study_names()
+    assert "own25" not in matchings()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("paper.toml", "title = ", "cannot be read"),
+        ("paper.toml", "title = 'A'", "lacks authors, venue, year; add it"),
+        ("paper.toml", TOML.replace("tables", "table"), "did you mean 'tables'"),
+        ("paper.toml", TOML.replace("other =", "others ="), "has id, question, chosen, others"),
+        ("paper.toml", TOML.replace("tables = [1]", "tables = [1, 2]"), "do not agree on own25_table2"),
+        ("claims.py", "CLAIMS = ()", "do not agree on own25-1"),
+    ],
+)
+def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, message):
+    (guest / name).write_text(textwrap.dedent(content))
+    with pytest.raises(UserError, match=message):
+        [*items(), *claims()]
+
+
+def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch):
+    (guest / "paper.toml").rename(guest / "paper.txt")
+    bad = tmp_path / "papers" / "own_25"
+    bad.mkdir()
+    (bad / "paper.toml").write_text("")
+    with pytest.raises(UserError, match="letters and digits alone"):
+        papers()
+    bad.rename(bad.with_name(next(iter(PAPERS))))
+    with pytest.raises(UserError, match="are both named"):
+        papers()
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="nowhere, which is no folder"):
+        papers()

@@ -12,9 +12,8 @@ from kmdr import datasets, reducers
 from kmdr.cli import compose, compose_studies, main
 from kmdr.errors import UserError
 from kmdr.kmeans import Protocol
-from kmdr.paths import CONF
 from kmdr.runner import BACKENDS
-from kmdr.studies.configs import study_names
+from kmdr.studies import config_files, study_names
 from kmdr.task import canonical
 
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
@@ -35,7 +34,7 @@ def kmdr(monkeypatch, *arguments):
 
 
 def stems(group):
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    return sorted(config_files(group))
 
 
 # -- every configuration ---------------------------------------------------------------------------------------------
@@ -59,8 +58,7 @@ def test_every_protocol_runs(name, monkeypatch):
 @pytest.mark.parametrize("change", [
     ["kmeans.start=plus"],
     ["kmeans.engine=sklearn"],
-    ["kmeans=lf20", "matching=identity"],
-    ["kmeans=lf20", "matching=identity_lf20"],
+    ["kmeans.start=first_of_class", "kmeans.n_init=1", "matching=identity"],
     ["reducer=leverage", "reducer.centred=true", "reducer.merged=true"],
     ["reducer=leverage_sqrt", "reducer.centred=true", "reducer.merged=true"],
     ["reducer=svd", "reducer.centred=true", "reducer.solver=lapack"],
@@ -78,15 +76,10 @@ def test_every_grid_composes(name):
     assert experiment.r_grid
 
 
-def test_the_grids_and_protocols_are_those_of_the_papers():
-    (bzmd15,) = compose("grid=bzmd15", "kmeans=bzmd15").experiments
-    assert bzmd15.r_grid == tuple(range(5, 101, 5))
-    assert (bzmd15.protocol.n_init, bzmd15.protocol.max_iter) == (5, 500)
-    (lf20,) = compose("grid=lf20", "kmeans=lf20").experiments
-    assert lf20.r_grid == tuple(range(5, 301, 5))
-    assert lf20.protocol.start == "first_of_class"
-    (bmd09,) = compose("kmeans=bmd09").experiments
-    assert (bmd09.protocol.n_init, bmd09.protocol.max_iter) == (30, 30)
+def test_the_default_grid_and_protocol():
+    (experiment,) = compose().experiments
+    assert experiment.r_grid == tuple(range(5, 101, 5))
+    assert (experiment.protocol.n_init, experiment.protocol.max_iter) == (5, 500)
 
 
 @pytest.mark.parametrize("name", stems("runner"))
@@ -216,14 +209,13 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatc
         (["kmeans.n_init=0"], "kmeans.n_init = 0 is not a whole number of at least 1"),
         (["kmeans.max_iter=1.5"], "kmeans.max_iter = 1.5 is not a whole number of at least 1"),
         (["kmeans.start=first_of_class"], "is one start, not kmeans.n_init = 5"),
-        (["kmeans=lf20", "k=3"], "gives 2 centres, one a class, but k = 3"),
+        (["kmeans.start=first_of_class", "kmeans.n_init=1", "k=3"], "gives 2 centres, one a class, but k = 3"),
         (["kmeans.start=plusplus"], "kmeans.start = 'plusplus' is not one of sample, first_of_class, plus"),
         (["kmeans.engine=matlab"], "kmeans.engine = 'matlab' is not one of kmdr, sklearn"),
         (["reducer=sparsified", "kmeans.engine=sklearn"], "cannot be had with reducer sparsified"),
         (["reducer=sparsified", "kmeans.start=plus"], "kmeans.start = 'plus' cannot be had with reducer sparsified"),
-        (["matching=hungarian"], "matching = 'hungarian' is not one of best, identity, identity_lf20"),
+        (["matching=hungarian"], "matching = 'hungarian' is not one of best, identity"),
         (["matching=identity"], "which needs kmeans.start = 'first_of_class', not 'sample'"),
-        (["kmeans=lf20", "matching=identity_lf20", "dataset.n=41"], "needs the 41 rows in 2 blocks of equal size"),
         (["dataset=orl_64x64", "dataset.row=unit"], "did you mean 'dataset.rows'?"),
         (["reducer=leverage", "reducer.centred=1"], "centred = 1 is neither true nor false"),
         (["reducer=leverage", "reducer.merged=true", "r_grid=[13]"], "r = 13 is more than the 12 distinct columns"),

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kmdr.analysis import untrusted
+from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.errors import UserError
-from kmdr.report import escape, figures, untrusted
+from kmdr.figures import escape, panels
+from kmdr.figures.panels import figures_for_folder
+from kmdr.figures.style import method_styles
+from kmdr.figures.tables import Table, cells, latex, save_table
 from kmdr.report.build import build
-from kmdr.report.figures import figures_for_folder
-from kmdr.report.style import method_styles
-from kmdr.report.tables import cells, latex, save_table
-from kmdr.studies.catalogue import Table
-from kmdr.studies.configs import studies
-from kmdr.studies.results import NotRunError, Results, attempt
+from kmdr.studies import studies
 from rows import make_rows
 
 HASH = "0123456789ab"
@@ -48,8 +48,8 @@ def folder(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """One item and one claim of the catalogue in place of all."""
+    from kmdr.claims import verdicts
     from kmdr.report import build as module
-    from kmdr.studies import verdicts
 
     monkeypatch.setattr(module, "items", lambda: [one for one in ITEMS if one.id == "bzmd15_fig1"])
     monkeypatch.setattr(verdicts, "claims", lambda: [one for one in CLAIMS if one.id == "bzmd15-1"])
@@ -58,7 +58,7 @@ def quick(monkeypatch):
 
 
 def load_catalogue():
-    from kmdr.studies import catalogue
+    from kmdr.claims import catalogue
 
     return catalogue.items(), catalogue.claims()
 
@@ -401,7 +401,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
     written = figures_for_folder(folder, quantities=["objective"])
     assert len(written) == 3
     assert {path.parent for path in written} == {folder / "figures"}
-    fig = figures.paper_grid(untrusted.rows_of(folder), ["$x^2$"])
+    fig = panels.paper_grid(untrusted.rows_of(folder), ["$x^2$"]).figure
     labels = [text for text in fig.legends[0].get_texts() if text.get_text() == "$x^2$"]
     assert labels
     assert not labels[0].get_parse_math()

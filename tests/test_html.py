@@ -11,9 +11,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from kmdr.report import canvas, escape, html, untrusted
-from kmdr.report.build import Made
-from kmdr.report.escape import markdown_escaped
+from kmdr.analysis import untrusted
+from kmdr.claims import catalogue
+from kmdr.claims.verdicts import Verdict
+from kmdr.figures import canvas, escape
+from kmdr.figures.escape import markdown_escaped
+from kmdr.report import html
 from kmdr.report.html import (
     OUTCOMES,
     STATES,
@@ -23,20 +26,13 @@ from kmdr.report.html import (
     shortfalls,
     write_report,
 )
-from kmdr.studies.catalogue import PAPERS, claims, items
-from kmdr.studies.verdicts import Verdict
-from reports import THINNED, curves, made_figure, make_report
+from kmdr.report.model import Reproduction
+from reports import THINNED, curves, made_figure, make_report, papers
 
 VOID = {"meta", "link", "img", "br", "input"}
 # What the four papers have, counted in them.
-_FIGURES = {"bmd09": 1, "bzmd15": 3, "lst17": 3, "lf20": 10}
-_TABLES = {"bmd09": 1, "bzmd15": 1, "lst17": 1, "lf20": 2}
-_CLAIMS = {"bmd09": 4, "bzmd15": 7, "lst17": 6, "lf20": 7}
-EVERY_ITEM = [f"{paper}_fig{i + 1}" for paper, n in _FIGURES.items() for i in range(n)] + [
-    f"{paper}_table{i + 1}" for paper, n in _TABLES.items() for i in range(n)
-]
-EVERY_CLAIM = [f"{paper}-{i + 1}" for paper, n in _CLAIMS.items() for i in range(n)]
-PAPERS_URLS = {paper.url for paper in PAPERS.values() if paper.url}
+PAPERS = papers()
+PAPERS_URLS = {paper.url for paper in PAPERS if paper.url}
 
 
 class Page(HTMLParser):
@@ -224,7 +220,7 @@ def test_the_claims_table_has_a_line_a_claim_with_what_sorts_and_filters_it(page
         (verdict.claim.paper, verdict.outcome) for verdict in report.verdicts
     ]
     options = [one["text"] for one in page.all("option")]
-    assert set(OUTCOMES) | set(PAPERS) <= set(options)
+    assert set(OUTCOMES) | {paper.name for paper in PAPERS} <= set(options)
 
 
 def test_open_points_show_changes_and_the_verdicts_that_move(page):
@@ -259,14 +255,18 @@ def test_every_table_figure_and_claim_of_the_catalogue_appears(tmp_path, report)
     every = dataclasses.replace(
         report,
         folder=tmp_path,
-        items=[Made(item, "not run", (), pd.DataFrame(), None, ("no rows",), (), "kmdr") for item in items()],
-        verdicts=[Verdict(claim, "not run", "no rows") for claim in claims()],
+        papers=catalogue.papers(),
+        items=[
+            Reproduction(item, "not run", (), pd.DataFrame(), None, ("no rows",), (), "kmdr")
+            for item in catalogue.items()
+        ],
+        verdicts=[Verdict(claim, "not run", "no rows") for claim in catalogue.claims()],
     )
     page_path, markdown_path = write_report(every, "0.1.0")
     page, text = Page(page_path.read_text(encoding="utf-8")), markdown_path.read_text(encoding="utf-8")
     card = page.all("table", **{"class": "scorecard"})[0]
     linked = {one["href"][1:] for one in page.inside(card, "a")}
-    for id_ in EVERY_ITEM + EVERY_CLAIM:
+    for id_ in [one.id for one in (*catalogue.items(), *catalogue.claims())]:
         assert id_ in linked
         assert [one["tag"] for one in page.elements if one.get("id") == id_] == ["article"]
         assert f"](#{id_})" in text

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr.errors import UserError
 from kmdr.kmeans import Protocol, lloyd, starting_rows
-from kmdr.metrics import accuracy, agreement, check_matching, class_numbers, lf20_class_numbers, objective, residual
+from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 
@@ -181,42 +180,17 @@ def test_agreement_known_values():
 # --- cluster j for class j
 
 
-def lf20_persons(images, each):
-    """The person of image i = 1, 2, … as lf20's code has it, and as it should."""
-    wrong = [math.floor(i / each) + 1 for i in range(1, images + 1)]
-    right = [math.floor((i - 1) / each) + 1 for i in range(1, images + 1)]
-    return np.array(wrong), np.array(right)
-
-
-@pytest.mark.parametrize(("images", "each"), [(400, 10), (12, 3), (6, 6), (5, 1)])
-def test_lf20_gives_every_last_image_the_next_person(images, each):
-    wrong, right = lf20_persons(images, each)
-    np.testing.assert_array_equal(lf20_class_numbers(right), wrong - 1)
-    found = agreement(right, right - 1, "identity_lf20")
-    assert found["accuracy"] == pytest.approx(1 - 1 / each)
-    assert (found["nmi"], found["ari"]) == (1, 1)  # of the true labels
-
-
-def test_forty_of_the_400_orl_images_carry_a_wrong_label():
-    wrong, right = lf20_persons(400, 10)
-    assert (wrong != right).sum() == (lf20_class_numbers(right) != right - 1).sum() == 40
-    assert np.flatnonzero(wrong != right).tolist() == list(range(9, 400, 10))
-
-
 def test_accuracy_under_the_identity_is_a_plain_comparison(rng):
-    wrong, right = lf20_persons(60, 5)
+    right = np.repeat(np.arange(12), 5)
     for _ in range(20):
         labels = rng.integers(12, size=60)
-        same = sum(a == b + 1 for a, b in zip(right, labels, strict=True)) / 60
+        same = sum(a == b for a, b in zip(right, labels, strict=True)) / 60
         assert agreement(right, labels, "identity")["accuracy"] == pytest.approx(same)
-        mistaken = sum(a == b + 1 for a, b in zip(wrong, labels, strict=True)) / 60
-        assert agreement(right, labels, "identity_lf20")["accuracy"] == pytest.approx(mistaken)
         assert agreement(right, labels)["accuracy"] == accuracy(right, labels) >= same
 
 
 def test_classes_are_numbered_as_they_first_appear():
     np.testing.assert_array_equal(class_numbers(np.array([7, 7, -2, 9, -2, 7, 9])), [0, 0, 1, 2, 1, 0, 2])
-    np.testing.assert_array_equal(lf20_class_numbers(np.array([7, 7, -2, -2])), [0, 1, 1, 2])
 
 
 def test_clusters_keep_the_numbers_of_their_starts(rng):
@@ -228,11 +202,3 @@ def test_clusters_keep_the_numbers_of_their_starts(rng):
         labels = lloyd(layout(A), rows, 50).labels
         assert agreement(truth, labels, "identity")["accuracy"] == 1
         assert labels[rows[0]].tolist() == list(range(9))
-
-
-@pytest.mark.parametrize("truth", [[0, 1, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 0, 0]], ids=str)
-def test_lf20_s_labels_need_blocks(truth):
-    with pytest.raises(UserError, match=rf"identity_lf20.*{len(truth)} rows in 2 blocks"):
-        check_matching("identity_lf20", np.array(truth))
-    check_matching("identity", np.array(truth))
-    check_matching("best", None)

@@ -12,24 +12,17 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 
-from kmdr.errors import UserError
-from kmdr.report.figures import (
-    drawn_numbers,
-    figures_for_folder,
-    panel_letter,
-    paper_grid,
-    plot_panel,
-    record,
-    save,
-)
-from kmdr.report.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
-from kmdr.report.summary import (
+from kmdr.analysis.rows import (
     mean_interval,
     ratio_to_best,
     summarise,
     timing_note,
 )
-from kmdr.report.untrusted import rows_of
+from kmdr.analysis.untrusted import rows_of
+from kmdr.errors import UserError
+from kmdr.figures.canvas import Drawing, panel_letter, save
+from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
+from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
 from kmdr.task import COLUMNS
 
 GRID = (5, 10, 20)
@@ -260,7 +253,7 @@ def test_unknown_reducers_keep_their_look_and_do_not_collide():
 
 
 def test_unknown_look_does_not_depend_on_the_process():
-    code = "from kmdr.report.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
+    code = "from kmdr.figures.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == reducer_styles(["mine"])["mine"].color
 
@@ -388,7 +381,7 @@ def test_panel_shows_one_dataset():
 
 def test_grid_is_laid_out_as_the_paper():
     rows = pd.DataFrame(dataset_rows("synth") + dataset_rows("usps"))
-    fig = paper_grid(rows, ["synth", "usps"])
+    fig = paper_grid(rows, ["synth", "usps"]).figure
     assert [title(ax) for ax in fig.axes] == [
         "(a) Synth – Running time",
         "(b) USPS – Running time",
@@ -410,9 +403,9 @@ def test_grid_is_laid_out_as_the_paper():
 def test_failed_missing_and_users_reducer():
     rows = dataset_rows("usps") + [row(reducer="mine", r=r, repeat=i) for r in GRID for i in range(3)]
     rows += [failed(reducer="svd", r=10, repeat=i) for i in (3, 4, 5)] + [failed(reducer="lle", r=5)]
-    alone = paper_grid(pd.DataFrame(rows), ["usps"])
+    alone = paper_grid(pd.DataFrame(rows), ["usps"]).figure
     assert "4 failed trials left out: lle ×1, svd ×3." in footnote(alone)
-    both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"})
+    both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"}).figure
     assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
     assert "ORL small: no rows" in words(both.axes[1])
     labels = [text.get_text() for text in both.legends[0].get_texts()]
@@ -431,11 +424,11 @@ def test_lines_as_the_paper_would_have_seen_them():
     np.testing.assert_allclose(curve["mean"], mine.groupby("r")["objective"].mean(), rtol=1e-12)
     assert set(curve["shown_count"]) == {5}
     assert set(curve["count"]) == {8}
-    note = footnote(paper_grid(rows, ["usps"], paper_repeats=5))
+    note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)
     assert "Lines: means of the first 5 repetitions, as many as the paper made; bands: 95 % Student-t interval" in note
     assert "of the mean of all 8." in note
     some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
-    assert "of all 8 (times: 3)." in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5))
+    assert "of all 8 (times: 3)." in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5).figure)
     late_alone = rows.assign(concurrency=np.where(rows["repeat"] < 5, 2, 1))
     assert panel(late_alone, "total_seconds", paper_repeats=5)[1]["shown"].isna().all()
 
@@ -451,25 +444,26 @@ def test_a_method_without_the_papers_repetitions_has_a_band_alone():
     assert np.isnan(line(ax, "SVD").get_ydata()).all()
 
 
-def test_panels_of_other_kinds_record_their_numbers(tmp_path):
+def test_a_drawing_has_the_numbers_of_panels_of_any_kind(tmp_path):
     fig = Figure()
-    left, right = fig.subplots(1, 2)
+    left, _ = fig.subplots(1, 2)
     bars = pd.DataFrame({"word": ["hand", "tishby"], "score": [0.1, 0.2]})
-    record(right, bars)
-    plot_panel(left, pd.DataFrame(dataset_rows()), "objective")
-    numbers = drawn_numbers(fig)
+    drawing = Drawing(fig, [plot_panel(left, pd.DataFrame(dataset_rows()), "objective"), bars])
+    numbers = drawing.numbers
     assert numbers.columns[0] == "panel"
     pd.testing.assert_frame_equal(
         numbers.loc[numbers["panel"] == "b", ["word", "score"]].reset_index(drop=True), bars, check_dtype=False
     )
     assert numbers.loc[numbers["panel"] == "a", "word"].isna().all()
-    save(fig, tmp_path / "fig")
+    save(drawing, tmp_path / "fig")
     assert pd.read_csv(tmp_path / "fig.csv")["score"].dropna().tolist() == [0.1, 0.2]
 
 
 def test_colours_are_equal_across_figures():
-    few = paper_grid(pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS[3:5], ("mine", "{}")])), ["usps"])
-    many = paper_grid(pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS, ("mine", "{}"), ("lle", "{}")])), ["usps"])
+    few = paper_grid(pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS[3:5], ("mine", "{}")])), ["usps"]).figure
+    many = paper_grid(
+        pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS, ("mine", "{}"), ("lle", "{}")])), ["usps"]
+    ).figure
     for label in ("SVD", "RP", "mine"):
         a, b = line(few.axes[1], label), line(many.axes[1], label)
         assert (a.get_color(), a.get_marker(), a.get_linestyle()) == (b.get_color(), b.get_marker(), b.get_linestyle())
@@ -477,7 +471,9 @@ def test_colours_are_equal_across_figures():
 
 def test_method_without_a_serial_time_is_named():
     rows = [row(r=r) for r in GRID] + [row(reducer="lle", r=r, concurrency=2) for r in GRID]
-    assert "Never timed alone, so without a running time: LLE." in footnote(paper_grid(pd.DataFrame(rows), ["usps"]))
+    assert "Never timed alone, so without a running time: LLE." in footnote(
+        paper_grid(pd.DataFrame(rows), ["usps"]).figure
+    )
 
 
 @pytest.mark.parametrize("datasets", [["light"], ["light", "nips"], ["light", "nips", "usps", "orl_64x64"]])
@@ -485,7 +481,7 @@ def test_nothing_overlaps_or_leaves_the_page(datasets):
     rows = dataset_rows("light", stand_in="68 × 21 images drawn from pie, 1024 columns instead of 1014", concurrency=3)
     rows += dataset_rows("nips", accuracy=np.nan) + dataset_rows("usps") + [failed(reducer="lle")]
     with print_style():
-        fig = paper_grid(pd.DataFrame(rows), datasets)
+        fig = paper_grid(pd.DataFrame(rows), datasets).figure
         fig.canvas.draw()
         page = fig.bbox
         boxes = [ax.get_tightbbox() for ax in fig.axes] + [fig.legends[0].get_window_extent()]
@@ -505,9 +501,9 @@ def test_nothing_overlaps_or_leaves_the_page(datasets):
 
 
 def test_empty_grid_can_be_drawn(tmp_path):
-    fig = paper_grid(pd.DataFrame([row()]), ["pie", "orl"])
-    assert not fig.legends
-    paths = save(fig, tmp_path / "gap")
+    drawing = paper_grid(pd.DataFrame([row()]), ["pie", "orl"])
+    assert not drawing.figure.legends
+    paths = save(drawing, tmp_path / "gap")
     assert len(pd.read_csv(paths[2])) == 0
 
 
@@ -520,8 +516,8 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
     table = pd.read_csv(first[2], keep_default_na=False)
-    fig = paper_grid(rows, ["synth", "usps"])
-    shown = drawn_numbers(fig)
+    drawing = paper_grid(rows, ["synth", "usps"])
+    fig, shown = drawing.figure, drawing.numbers
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
     curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
     np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
@@ -559,18 +555,20 @@ def test_letters():
 
 
 def test_pyplot_is_not_used():
-    code = "import sys, kmdr.report.figures; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, kmdr.figures.panels; print('matplotlib.pyplot' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
 
 
 def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in_silence():
     plain = pd.DataFrame([row(repeat=i) for i in range(4)])
-    assert not any(word in footnote(paper_grid(plain, ["usps"])) for word in ("Pools", "versions", "environments"))
+    assert not any(
+        word in footnote(paper_grid(plain, ["usps"]).figure) for word in ("Pools", "versions", "environments")
+    )
     mixed = plain.assign(
         config_hash=["c", "c", "d", "d"], code_version=["1", "1", "1", "2"], env_hash=["e", "f", "f", "f"]
     )
-    text = footnote(paper_grid(mixed, ["usps"]))
+    text = footnote(paper_grid(mixed, ["usps"]).figure)
     assert "Pools rows of several configurations" in text
     assert "2 versions of the code" in text
     assert "2 environments" in text
@@ -586,7 +584,7 @@ def test_the_palette_of_a_png_keeps_the_colours_of_all_methods(tmp_path):
             ax.plot([0, 1, 2], [i, i + 0.5, i], color=style.color, marker=style.marker, linestyle=style.linestyle)
             ax.fill_between([0, 1, 2], [i - 1] * 3, [i + 1] * 3, color=style.color, alpha=0.12, linewidth=0)
         fig.savefig(tmp_path / "full.png")
-    png = next(path for path in save(fig, tmp_path / "small") if path.suffix == ".png")
+    png = next(path for path in save(Drawing(fig, []), tmp_path / "small") if path.suffix == ".png")
     with Image.open(tmp_path / "full.png") as full, Image.open(png) as small:
         assert small.size == full.size
         difference = np.abs(np.asarray(full.convert("RGB"), int) - np.asarray(small.convert("RGB"), int))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kmdr.report.statistics import (
+from kmdr.analysis.statistics import (
     Component,
     above,
     below,

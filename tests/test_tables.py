@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from kmdr.report.tables import cells, latex, markdown, save_table
-from kmdr.studies.catalogue import Table
+from kmdr.figures.tables import Table, cells, latex, markdown, save_table
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference" / "tables"
 

@@ -26,13 +26,13 @@ from kmdr import __version__, check, datasets, reducers
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, unknown
+from kmdr.figures.panels import figures_for_folder
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.plan import ALLOWANCE_SECONDS
 from kmdr.progress import Progress
 from kmdr.report.build import build
-from kmdr.report.figures import figures_for_folder
-from kmdr.studies.configs import studies, study_names
+from kmdr.studies import GROUPS, config_files, paper_files, studies
 from kmdr.text import aligned
 
 Config = dict[str, Any]
@@ -40,11 +40,15 @@ Config = dict[str, Any]
 _MOST_JOBS = 10_000
 
 
-def _register_datasets() -> None:
-    """Offer each entry of the dataset registry as ``dataset=NAME``: a dataset is one entry and no other file."""
+def _register_configs() -> None:
+    """Offer what has no file in ``conf``: each dataset of the registry, and each paper's studies, grids and k-means."""
+    store = ConfigStore.instance().store
     for name in datasets.names():
-        node = {"name": name, **registry.entry(name).options}
-        ConfigStore.instance().store(group="dataset", name=name, node=node, provider="kmdr")
+        store(group="dataset", name=name, node={"name": name, **registry.entry(name).options}, provider="kmdr")
+    with _explained([]):
+        for group, (_, package) in GROUPS.items():
+            for name, file in paper_files(group).items():
+                store(group=group, name=name, node=_loaded(file), package=package, provider=str(file))
 
 
 def _plain(config: DictConfig) -> Config:
@@ -116,10 +120,10 @@ def _choice(group: str, name: str) -> Config:
     """Return the configuration of one dataset or reducer, read as it stands: Hydra takes a tenth of a second."""
     if group == "dataset":
         return {"name": name, **registry.entry(name).options}
-    file = CONF / group / f"{name}.yaml"
-    if not file.is_file():
-        raise unknown(group, name, [path.stem for path in (CONF / group).glob("*.yaml")])
-    return _plain(_loaded(file))
+    files = config_files(group)
+    if name not in files:
+        raise unknown(group, name, files)
+    return _plain(_loaded(files[name]))
 
 
 def _loaded(file: Path) -> DictConfig:
@@ -179,7 +183,7 @@ def compose(*overrides: str) -> Job:
     UserError
         When an override or a value is not valid.
     """
-    _register_datasets()
+    _register_configs()
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
@@ -195,18 +199,18 @@ def compose_studies(out: str) -> list[Job]:
     out : str
         Folder of the results.
     """
-    _register_datasets()
+    _register_configs()
     with _explained([]), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         base = hydra.compose("config", overrides=[f"out={out}"])
         jobs = []
-        for name in study_names():
-            study = _loaded(CONF / "study" / f"{name}.yaml")
+        for _, file in sorted(config_files("study").items()):
+            study = _loaded(file)
             config = base.copy()
             OmegaConf.set_struct(config, False)
             for choice in study.pop("defaults", None) or []:
                 ((target, chosen),) = choice.items()
                 group = str(target).removeprefix("override /")
-                layer = _loaded(CONF / group / f"{chosen}.yaml")
+                layer = _loaded(config_files(group)[chosen])
                 if group == "grid":  # its file is of the package _global_
                     config.update(layer)
                 else:
@@ -248,7 +252,7 @@ def _check_sweep(arguments: Sequence[str]) -> None:
 
 
 def _choices(group: str) -> list[str]:
-    return list(datasets.names()) if group == "dataset" else [path.stem for path in (CONF / group).glob("*.yaml")]
+    return list(datasets.names()) if group == "dataset" else list(config_files(group))
 
 
 def _from_command_line() -> list[Job]:
@@ -276,7 +280,7 @@ def _from_command_line() -> list[Job]:
             jobs.append(job)
 
     sys.argv = ["refresh=true" if argument == "--refresh" else argument for argument in sys.argv]
-    _register_datasets()
+    _register_configs()
     _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
     with _explained(sys.argv[1:]):

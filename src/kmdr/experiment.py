@@ -9,7 +9,7 @@ from kmdr import reducers
 from kmdr.datasets import Dataset, checked_verify
 from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
 from kmdr.kmeans import Protocol, starter
-from kmdr.metrics import MATCHINGS, check_matching
+from kmdr.metrics import check_matching, matchings
 from kmdr.seeding import generator
 from kmdr.task import Task, canonical
 
@@ -46,8 +46,8 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
-    if not isinstance(value, str) or value not in MATCHINGS:
-        raise UserError(f"matching = {shown(value)} is not one of {', '.join(MATCHINGS)}; choose one of them")
+    if not isinstance(value, str) or value not in matchings():
+        raise UserError(f"matching = {shown(value)} is not one of {', '.join(matchings())}; choose one of them")
     if value != "best" and protocol.start != "first_of_class":
         raise UserError(
             f"matching = {value!r} takes cluster j for class j, which needs kmeans.start = 'first_of_class', not "
@@ -84,7 +84,7 @@ class Experiment:
     seed : int
     protocol : Protocol
     matching : str
-        Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
+        Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified, one of `kmdr.datasets.VERIFY`; no part of any row.
     """

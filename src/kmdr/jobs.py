@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import datasets
+from kmdr.analysis.results import ASKED
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
@@ -23,8 +24,7 @@ from kmdr.report.build import build, draw_items
 from kmdr.runner import Runner, run_tasks
 from kmdr.store import Store, mixed_code
 from kmdr.store import missing as unfinished
-from kmdr.studies.configs import studies as configured
-from kmdr.studies.results import ASKED
+from kmdr.studies import studies as configured
 from kmdr.task import Task
 from kmdr.text import tell
 

@@ -1,14 +1,16 @@
 """What a partition of A is worth: F on the original matrix, and P, NMI, ARI against labels."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import numba
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from kmdr.errors import ArgumentError, UserError
+from kmdr.errors import ArgumentError
+from kmdr.guests import PaperFolder, paper_folders
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import SQUARES, canonical_csr, normalised, scaled_back, squared_frobenius
 
@@ -201,7 +203,7 @@ def residual(A: Matrix, labels: Dense) -> float:
 
 
 def objective(A: Matrix, labels: Dense, total: float | None = None) -> float:
-    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (all papers; bzmd15 §7.4).
+    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4).
 
     Parameters
     ----------
@@ -323,40 +325,23 @@ def class_numbers(truth: Dense) -> Dense:
     return np.asarray(np.argsort(np.argsort(first))[inverse])
 
 
-def lf20_class_numbers(truth: Dense) -> Dense:
-    """Return the labels with lf20's mistake: the last row of each class has the number of the next.
+@cache
+def _numberings(folders: tuple[PaperFolder, ...]) -> Mapping[str, Callable[[Dense], Dense]]:
+    modules = [module for folder in folders if (module := folder.module("matchings"))]
+    return {"identity": class_numbers} | {name: made for module in modules for name, made in module.MATCHINGS.items()}
 
-    For ten images a person its code takes ⌊i/10⌋ + 1 for the person of image i = 1, 2, …, where ⌊(i − 1)/10⌋ + 1 is
-    right. So one row of every class is wrong, the last of all has a number that no class has, and for classes of m rows
-    no partition has P > 1 − 1/m.
 
-    Parameters
-    ----------
-    truth : (n,) int array
-        Rows in the order of their classes, the same number of each.
+def numberings() -> Mapping[str, Callable[[Dense], Dense]]:
+    """Return the matchings that take cluster j for class j, each with how it numbers the classes.
 
-    Returns
-    -------
-    (n,) ndarray of int64
-        From 0.
-
-    Raises
-    ------
-    UserError
-        When the rows are not such blocks.
+    Besides ``identity``, those that a paper brings: ``MATCHINGS`` in the module ``matchings`` of its folder.
     """
-    n, k = len(truth), len(np.unique(truth))
-    m = n // k
-    if n % k or (truth.reshape(k, m) != truth[::m, None]).any():
-        raise UserError(
-            f"matching = 'identity_lf20' needs the {n} rows in {k} blocks of equal size, one a class, which they are "
-            "not; use 'best'"
-        )
-    return np.arange(1, n + 1) // m
+    return _numberings(paper_folders())
 
 
-_NUMBERS: dict[str, Callable[[Dense], Dense]] = {"identity": class_numbers, "identity_lf20": lf20_class_numbers}
-MATCHINGS = ("best", *_NUMBERS)
+def matchings() -> tuple[str, ...]:
+    """Return the names of all matchings."""
+    return ("best", *numberings())
 
 
 def check_matching(matching: str, truth: Dense | None) -> None:
@@ -367,7 +352,7 @@ def check_matching(matching: str, truth: Dense | None) -> None:
     UserError
     """
     if matching != "best" and truth is not None:
-        _NUMBERS[matching](truth)
+        numberings()[matching](truth)
 
 
 def _entropy(counts: Dense) -> float:
@@ -405,14 +390,14 @@ def agreement(truth: Dense, labels: Dense, matching: str = "best") -> dict[str, 
     Parameters
     ----------
     truth, labels : (n,) int arrays
-    matching : {"best", "identity", "identity_lf20"}
-        Which cluster counts as which class in ``accuracy``: `accuracy`'s best matching, cluster j as the class number
-        j of `class_numbers` (what lf20's code does), or of `lf20_class_numbers` (what it does for random projections).
+    matching : str
+        Which cluster counts as which class in ``accuracy``, one of `matchings`: `accuracy`'s best matching, cluster j
+        as the class number j of `class_numbers` (``identity``), or of a paper's own numbering.
 
     Returns
     -------
     dict
     """
     table = _contingency(truth, labels)
-    P = _accuracy(table) if matching == "best" else float(np.mean(_NUMBERS[matching](truth) == labels))
+    P = _accuracy(table) if matching == "best" else float(np.mean(numberings()[matching](truth) == labels))
     return {"accuracy": P, "nmi": _nmi(table), "ari": _ari(table)}

@@ -12,7 +12,6 @@ _SHARE = _CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 
 CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
-REPORTED = _SHARE / "datasets" / "reported"
 
 
 def cache_folder() -> Path:

@@ -66,7 +66,7 @@ class Task:
     serial : bool
         Whether its times must be taken with no other worker running.
     matching : str
-        Of clusters to classes, one of `kmdr.metrics.MATCHINGS`.
+        Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified; not part of the identity.
     """

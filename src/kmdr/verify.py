@@ -42,7 +42,7 @@ _NEAR_AGREEMENT = 1e-9
 _OTHER_PATH = 0.01
 
 
-class Verdict(NamedTuple):
+class Comparison(NamedTuple):
     """What became of a row: one of `OUTCOMES`, and why where that is not plain."""
 
     row: Mapping[str, str]
@@ -150,7 +150,7 @@ def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> 
 
 def verify(
     row: Mapping[str, str], reference: Path, folders: Mapping[str, Path], environment: Mapping[str, Any]
-) -> Verdict:
+) -> Comparison:
     """Rerun the trial of one row.
 
     Parameters
@@ -165,17 +165,17 @@ def verify(
 
     Returns
     -------
-    Verdict
+    Comparison
     """
     if row["data_sha256"] not in folders:
         name, content = row["dataset"], row["data_sha256"][:12]
-        return Verdict(row, "skipped", f"{name} is not here with content {content}…; 'kmdr data where {name}' helps")
+        return Comparison(row, "skipped", f"{name} is not here with content {content}…; 'kmdr data where {name}' helps")
     task = rebuild(row, _described(reference, "configs", row["config_hash"]), folders[row["data_sha256"]])
     stamp = Stamp(1, int(row["threads"]), "", "")
     with pinned(stamp.threads):
         (again,) = run(task, open_prepared(Path(task.folder)), stamp)
     theirs = _described(reference, "environments", row["env_hash"])
-    return Verdict(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
+    return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
 
 
 @cache

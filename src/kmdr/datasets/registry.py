@@ -15,7 +15,7 @@ from kmdr.errors import UserError, unknown
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
-_ENTRY_MAY = {"options", "fixed", "stand_in", "home", "nonnegative"}
+_ENTRY_MAY = {"label", "options", "fixed", "stand_in", "home", "nonnegative"}
 _SOURCE_NEEDS = {
     "local": {"filename", "sha256"},
     "url": {"url", "filename", "sha256"},
@@ -82,6 +82,7 @@ class Entry:
     sources: tuple[Source, ...]
     options: Mapping[str, Any]
     fixed: Mapping[str, Any]
+    label: str = ""
     stand_in: str = ""
     home: str = ""
     nonnegative: bool = False

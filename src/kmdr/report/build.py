@@ -4,129 +4,69 @@ Only the folder and the reported numbers are read, so the same folder gives the 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
+from kmdr.analysis.results import ASKED, NotRunError, Recorder, Results, attempt
+from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes
+from kmdr.claims.catalogue import Item, gaps, items, papers, rerun_command
+from kmdr.claims.facts import write_facts
+from kmdr.claims.register import Change, answered, change, flips, open_points
+from kmdr.claims.verdicts import Diagnosis, judge
+from kmdr.figures.canvas import Drawing, save
+from kmdr.figures.escape import spreadsheet_csv
+from kmdr.figures.panels import paper_grid
+from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
-from kmdr.paths import REPORTED
 from kmdr.provenance import code_version
-from kmdr.report.escape import spreadsheet_csv
-from kmdr.report.figures import drawn_numbers, paper_grid, save
-from kmdr.report.tables import save_table
-from kmdr.report.untrusted import check_places, contents, environments_of, plan_of, table_bytes
+from kmdr.report.html import write_report
+from kmdr.report.model import Report, Reproduction, State
 from kmdr.store import rows_file
-from kmdr.studies.catalogue import PAPERS, Item, Paper, Table, items, rerun_command, write_facts
-from kmdr.studies.register import OPEN_POINTS, Change, OpenPoint, change, flips
-from kmdr.studies.results import ASKED, NotRunError, Results, attempt
-from kmdr.studies.verdicts import Diagnosis, Verdict, judge
-
-State = Literal["rerun", "in part", "not run"]
 
 
-@dataclass(frozen=True)
-class Made:
-    """A table or figure as it was made, or why it was not.
+def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Reproduction:
+    """Make one table or figure and its files.
 
-    Attributes
+    Parameters
     ----------
     item : Item
-    state : {"rerun", "in part", "not run"}
-        In part: some of its datasets could not be had, or stand-ins took their place.
-    files : tuple of Path
-        Relative to the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
-    numbers : DataFrame
-        What it shows.
-    table : Table or None
-    gaps : tuple of str
-        What is missing, with the reason.
-    stand_ins : tuple of str
-        What stood in for what.
-    command : str
-        What reruns it.
-    """
-
-    item: Item
-    state: State
-    files: tuple[Path, ...]
-    numbers: pd.DataFrame
-    table: Table | None
-    gaps: tuple[str, ...]
-    stand_ins: tuple[str, ...]
-    command: str
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the report shows.
-
-    Attributes
-    ----------
+    results : Results
+    datasets : mapping
+        Those of each study, to tell which of them are missing.
     folder : Path
-    papers : sequence of Paper
-    items : sequence of Made
-    verdicts : sequence of Verdict
-    register : sequence of (OpenPoint, list of Change, str)
-        The last is the answer of a point that no study flips.
-    environments : mapping
-        Manifests by hash, of those that the rows name.
-    code_versions : mapping of str to int
-        Rows of each version of the code.
-    studies : sequence of mapping
-        Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
-    missing : mapping
-        Why which datasets could not be had.
-    plan : mapping
-        What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
     """
-
-    folder: Path
-    papers: Sequence[Paper]
-    items: Sequence[Made]
-    verdicts: Sequence[Verdict]
-    register: Sequence[tuple[OpenPoint, list[Change], str]]
-    environments: Mapping[str, Mapping[str, Any]]
-    code_versions: Mapping[str, int]
-    studies: Sequence[Mapping[str, Any]]
-    missing: Mapping[str, str]
-    plan: Mapping[str, Any]
-
-
-def _make(item: Item, results: Results, gaps: Mapping[str, Sequence[str]], folder: Path) -> Made:
-    mine = results.fresh()
-    missing = mine.gaps(item, gaps)
+    recorder = Recorder(results)
+    missing = gaps(results, item, datasets)
     command = rerun_command(item)
     try:
-        made = attempt(item.make, mine)
+        content = attempt(item.make, recorder)
     except NotRunError as reason:
-        return Made(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
-    texts = mine.all_rows.loc[sorted(mine.used), ["dataset", "stand_in"]].drop_duplicates()
+        return Reproduction(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
+    texts = recorder.rows_read()[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
-    if isinstance(made, Figure):
-        files = save(made, folder / "figures" / item.id)
-        numbers, table = drawn_numbers(made), None
+    if isinstance(content, Drawing):
+        files = save(content, folder / "figures" / item.id)
+        numbers, table = content.numbers, None
     else:
-        files = save_table(made, folder / "tables" / item.id)
-        numbers, table = made.frame, made
+        files = save_table(content, folder / "tables" / item.id)
+        numbers, table = content.frame, content
     relative = tuple(file.relative_to(folder) for file in files)
-    return Made(
-        item, "in part" if missing or stand_ins else "rerun", relative, numbers, table, missing, stand_ins, command
-    )
+    state: State = "in part" if missing or stand_ins else "rerun"
+    return Reproduction(item, state, relative, numbers, table, missing, stand_ins, command)
 
 
 def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was run of each study."""
-    found: list[Mapping[str, Any]] = []
+    summaries: list[Mapping[str, Any]] = []
     for study in configs:
         rows = results.all_rows[results.all_rows["study"] == study["name"]]
         seconds = np.nansum(rows[["reduce_seconds", "cluster_seconds", "score_seconds"]].to_numpy(dtype=float))
         prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
-        found.append(
+        summaries.append(
             {
                 **study,
                 "rows": len(rows),
@@ -136,7 +76,7 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
                 "command": f"kmdr study={study['name']}",
             }
         )
-    return found
+    return summaries
 
 
 def report_of(
@@ -159,32 +99,26 @@ def report_of(
     """
     results = Results.of_folder(folder)
     environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
-    gaps = {study["name"]: study["datasets"] for study in configs}
-    made = []
+    datasets = {study["name"]: study["datasets"] for study in configs}
+    reproductions = []
     for item in items():
         tell(item.id)
-        made.append(_make(item, results, gaps, folder))
+        reproductions.append(_reproduce(item, results, datasets, folder))
     changes: dict[str, list[Change]] = {}
     diagnoses: dict[str, list[Diagnosis]] = {}
     for flip in flips(configs):
         tell(flip.study)
-        one = change(results, flip)
-        changes.setdefault(flip.entry, []).append(one)
-        for claim, diagnosis in one.diagnoses.items():
+        flipped = change(results, flip)
+        changes.setdefault(flip.entry, []).append(flipped)
+        for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
     tell("verdicts")
-    verdicts = judge(results, gaps, diagnoses)
-    register = []
-    for point in OPEN_POINTS:
-        try:
-            answer = attempt(point.answer, results.fresh()) if point.answer else ""
-        except NotRunError as reason:
-            answer = f"not run: {reason}"
-        register.append((point, changes.get(point.id, []), answer))
+    verdicts = judge(results, datasets, diagnoses)
+    register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
-        list(PAPERS.values()),
-        made,
+        papers(),
+        reproductions,
         verdicts,
         register,
         environments,
@@ -248,19 +182,19 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     """
     write_facts(folder, wanted)
     results = Results.of_folder(folder)
-    gaps = {study["name"]: study["datasets"] for study in configs}
+    datasets = {study["name"]: study["datasets"] for study in configs}
     written = [
         folder / file
         for item in items()
         if set(item.studies) & set(wanted)
-        for file in _make(item, results, gaps, folder).files
+        for file in _reproduce(item, results, datasets, folder).files
     ]
     shown = {name for item in items() for name in item.studies}
     for study in configs:
         if study["name"] in set(wanted) - shown:
             rows = results.all_rows[results.all_rows["study"] == study["name"]]
-            drawn = paper_grid(rows, study["datasets"], reasons=results.missing, note=study["note"])
-            written += save(drawn, folder / "figures" / study["name"])
+            drawing = paper_grid(rows, study["datasets"], reasons=results.missing, note=study["note"])
+            written += save(drawing, folder / "figures" / study["name"])
     return written
 
 
@@ -293,8 +227,6 @@ def build(
     UserError
         When the folder has no rows, or holds what kmdr does not write.
     """
-    from kmdr.report.html import write_report  # which knows `Report`
-
     check_places(folder)
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
     if not again and page.is_file() and contents(folder, "report/.made_from") == _made_from(folder):
@@ -319,6 +251,6 @@ def _made_from(folder: Path) -> bytes:
         content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report
         if content is not None:
             digest.update(Path(name).name.removesuffix(".xz").encode() + sha256(content).digest())
-    for file in sorted(REPORTED.glob("*.csv")):
-        digest.update(file.name.encode() + sha256(file.read_bytes()).digest())
+    for file in (paper.folder.folder / name for paper in papers() for name in ("paper.toml", "reported.csv")):
+        digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))
     return f"{digest.hexdigest()}\n".encode()

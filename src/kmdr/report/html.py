@@ -20,15 +20,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
+from kmdr.claims.catalogue import Paper
+from kmdr.claims.effects import LEVEL, OUTCOMES, decided
+from kmdr.claims.register import describe
+from kmdr.claims.reported import reported
+from kmdr.claims.verdicts import Verdict
+from kmdr.figures.escape import markdown_escaped
+from kmdr.figures.panels import QUANTITY_LABELS, dataset_label
+from kmdr.figures.tables import cells, markdown
 from kmdr.files import write_atomically
-from kmdr.report.build import Made, Report
-from kmdr.report.escape import markdown_escaped
-from kmdr.report.figures import QUANTITY_LABELS, dataset_label
-from kmdr.report.tables import cells, markdown
-from kmdr.studies.catalogue import Paper
-from kmdr.studies.register import describe
-from kmdr.studies.results import reported
-from kmdr.studies.verdicts import LEVEL, Verdict, outcome
+from kmdr.report.model import Report, Reproduction
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -43,7 +44,6 @@ STATES: Mapping[str, tuple[str, str]] = {
     "not run": ("–", "none"),
 }
 ITEM_STATES = ("rerun", "in part", "not run")
-OUTCOMES = ("reproduced", "not reproduced", "inconclusive", "not run")
 
 
 class Picture(NamedTuple):
@@ -64,12 +64,12 @@ class Grid(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shown:
+class Exhibit:
     """A table or figure with what the page adds to it.
 
     Attributes
     ----------
-    made : Made
+    reproduction : Reproduction
     alt : str
         What is to be seen, for those who do not see it.
     picture : Picture or None
@@ -81,7 +81,7 @@ class Shown:
         The numbers that the paper reports for a figure, beside ours.
     """
 
-    made: Made
+    reproduction: Reproduction
     alt: str
     picture: Picture | None
     grid: Grid | None
@@ -90,25 +90,25 @@ class Shown:
 
     def file(self, kind: str) -> Path | None:
         """Return the item's file with an extension, relative to the folder, if there is one."""
-        return next((file for file in self.made.files if file.suffix == f".{kind}"), None)
+        return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
 
 
 @dataclass(frozen=True)
-class Chapter:
+class PaperSection:
     """A paper with its items and verdicts."""
 
     paper: Paper
-    items: Sequence[Shown]
+    items: Sequence[Exhibit]
     verdicts: Sequence[Verdict]
 
-    def called(self, kind: str) -> list[Shown]:
+    def called(self, kind: str) -> list[Exhibit]:
         """Return what the paper calls ``Table``, or ``Figure``."""
-        return [shown for shown in self.items if shown.made.item.label.startswith(kind)]
+        return [exhibit for exhibit in self.items if exhibit.reproduction.item.label.startswith(kind)]
 
     @property
     def item_counts(self) -> list[tuple[str, int]]:
         """How many tables and figures are in each state that occurs."""
-        return _counts((shown.made.state for shown in self.items), ITEM_STATES)
+        return _counts((exhibit.reproduction.state for exhibit in self.items), ITEM_STATES)
 
     @property
     def outcome_counts(self) -> list[tuple[str, int]]:
@@ -116,8 +116,8 @@ class Chapter:
         return _counts((verdict.outcome for verdict in self.verdicts), OUTCOMES)
 
 
-def _counts(found: Iterable[str], states: Sequence[str]) -> list[tuple[str, int]]:
-    every = list(found)
+def _counts(occurring: Iterable[str], states: Sequence[str]) -> list[tuple[str, int]]:
+    every = list(occurring)
     return [(state, every.count(state)) for state in states if state in every]
 
 
@@ -131,8 +131,20 @@ def number(value: float | None, digits: int = 3) -> str:
     """
     if value is None or math.isnan(value):
         return "–"
-    shown = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:.{digits}g}"
-    return shown.replace("-", "−")
+    text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:.{digits}g}"
+    return text.replace("-", "−")
+
+
+def in_words(count: int) -> str:
+    """Return a small whole number in words.
+
+    Examples
+    --------
+    >>> in_words(4), in_words(40)
+    ('four', '40')
+    """
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    return words[count] if count < len(words) else str(count)
 
 
 def probability(p: float) -> str:
@@ -224,23 +236,20 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
     return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
 
 
-def compared(made: Made) -> Grid | None:
+def compared(reproduction: Reproduction) -> Grid | None:
     """Return what the paper reports for a figure beside the means of ours.
 
     None where it reports no number, and where several curves of ours stand beside one of the paper's: the figure's
     numbers have them all.
     """
-    try:
-        theirs = reported(made.item.paper)
-    except FileNotFoundError:
-        return None
-    theirs = theirs[(theirs["id"] == made.item.id) & (theirs["method"] != "")]
+    theirs = reported(reproduction.item.paper)
+    theirs = theirs[(theirs["id"] == reproduction.item.id) & (theirs["method"] != "")]
     if theirs.empty:
         return None
     keys = ["dataset", "reducer", "quantity"]
     ours: dict[tuple[Any, ...], set[float]] = {}
-    if {*keys, "r", "mean", "drawn_as"} <= set(made.numbers):
-        known = made.numbers[made.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
+    if {*keys, "r", "mean", "drawn_as"} <= set(reproduction.numbers):
+        known = reproduction.numbers[reproduction.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
         known = known.assign(r=pd.to_numeric(known["r"], errors="coerce"))
         for *key, r, mean in known[[*keys, "r", "mean"]].itertuples(index=False):
             # A reported number without r belongs to a method whose result has one.
@@ -248,19 +257,19 @@ def compared(made: Made) -> Grid | None:
                 ours.setdefault(address, set()).add(float(mean))
     means = []
     for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
-        found = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
-        if len(found) > 1:
+        means_there = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
+        if len(means_there) > 1:
             return None
-        means.append(next(iter(found), math.nan))
+        means.append(next(iter(means_there), math.nan))
     table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=means)
     table["difference"] = table["ours"] - table["reported"]
     return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
 
 
-def described(made: Made, paper: Paper) -> str:
+def described(reproduction: Reproduction, paper: Paper) -> str:
     """Return the alternative text of a figure: its title, and what is drawn of what."""
-    numbers = made.numbers
-    parts = [f"{made.item.label} of {paper.authors} ({paper.venue}): {made.item.title.rstrip('.')}."]
+    numbers = reproduction.numbers
+    parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
     if {"quantity", "dataset"} <= set(numbers):
         names = map(str, numbers["quantity"].dropna().unique())
         quantities = [QUANTITY_LABELS.get(name, (name, ""))[0].lower() for name in names]
@@ -276,29 +285,33 @@ def described(made: Made, paper: Paper) -> str:
     return " ".join(parts)
 
 
-def _shown(made: Made, folder: Path, paper: Paper) -> Shown:
-    png = next((file for file in made.files if file.suffix == ".png"), None)
+def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
+    png = next((file for file in reproduction.files if file.suffix == ".png"), None)
     grid = None
-    if made.table is not None:
-        names, lines = cells(made.table)
-        grid = Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in made.table.formats))
-    is_figure = made.item.kind == "figure"
-    return Shown(
-        made,
-        described(made, paper),
+    if reproduction.table is not None:
+        names, lines = cells(reproduction.table)
+        grid = Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in reproduction.table.formats))
+    is_figure = reproduction.item.kind == "figure"
+    return Exhibit(
+        reproduction,
+        described(reproduction, paper),
         embedded(folder / png) if png else None,
         grid,
-        figure_numbers(made.numbers) if is_figure else None,
-        compared(made) if is_figure else None,
+        figure_numbers(reproduction.numbers) if is_figure else None,
+        compared(reproduction) if is_figure else None,
     )
 
 
-def chapters(report: Report) -> list[Chapter]:
+def paper_sections(report: Report) -> list[PaperSection]:
     """Return the papers, each with its items and verdicts."""
     return [
-        Chapter(
+        PaperSection(
             paper,
-            [_shown(made, report.folder, paper) for made in report.items if made.item.paper == paper.name],
+            [
+                _exhibit(reproduction, report.folder, paper)
+                for reproduction in report.items
+                if reproduction.item.paper == paper.name
+            ],
             [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
         )
         for paper in report.papers
@@ -352,7 +365,7 @@ def _environment() -> Environment:
         "markdown": markdown,
         "plain": _plain,
     }
-    environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": outcome}
+    environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
     return environment
 
 
@@ -387,10 +400,11 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "script": Markup(script),
         "policy": _policy(style, script),
         "report": report,
-        "chapters": chapters(report),
+        "paper_sections": paper_sections(report),
         "shortfalls": shortfalls(report.plan),
-        "item_counts": _counts((made.state for made in report.items), ITEM_STATES),
+        "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
         "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
+        "papers_in_words": in_words(len(report.papers)),
         "made_by": made_by,
     }
     written = []

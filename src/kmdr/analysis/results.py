@@ -1,0 +1,211 @@
+"""A folder of results as items and claims see it: rows, facts, and what is missing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from kmdr.analysis.rows import is_time, ok_rows, quantity_rows
+from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
+
+Made = TypeVar("Made")
+# In a folder of results: the configurations that each study was last run with.
+ASKED = "asked.json"
+
+
+class NotRunError(Exception):
+    """What an item or a claim needs is not in the folder; the message says what and why."""
+
+
+class Results:
+    """Rows, facts and gaps of a folder. Reading changes nothing; see `Recorder` for which rows were read.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `kmdr.analysis.untrusted.rows_of` gives them, failed ones included.
+    facts : Path or None
+        Folder of the facts.
+    missing : mapping
+        Why which datasets could not be had.
+    """
+
+    def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
+        self.all_rows = rows
+        self._facts = facts
+        self.missing = dict(missing or {})
+        self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
+        self._wide: dict[object, pd.DataFrame] = {}  # what `wide` has laid out, for the many claims that read the same
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "Results":
+        """Read a folder.
+
+        Raises
+        ------
+        UserError
+            When it has no rows, or holds what kmdr does not write.
+        """
+        rows, asked = rows_of(folder), asked_of(folder, ASKED)
+        known = {(study, config) for study, configs in asked.items() for config in configs}
+        keys = zip(rows["study"], rows["config_hash"], strict=True)
+        rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
+        return cls(rows.reset_index(drop=True), folder / "facts", missing_of(folder))
+
+    def replaced(self, rows: pd.DataFrame) -> "Results":
+        """Return the same facts with other rows."""
+        return Results(rows, self._facts, self.missing)
+
+    def rows(
+        self,
+        studies: str | Sequence[str],
+        *,
+        datasets: Sequence[str] | None = None,
+        reducers: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return the ok rows of some studies, under their index in ``all_rows``.
+
+        Parameters
+        ----------
+        studies : str or sequence of str
+        datasets, reducers : sequence of str, optional
+            Only these.
+
+        Raises
+        ------
+        NotRunError
+            When there are none.
+        """
+        names = [studies] if isinstance(studies, str) else list(studies)
+        parts = [self._by_study[name] for name in names if name in self._by_study]
+        rows = pd.concat(parts) if parts else self.all_rows.iloc[:0]
+        if datasets is not None:
+            rows = rows[rows["dataset"].isin(list(datasets))]
+        if reducers is not None:
+            rows = rows[rows["reducer"].isin(list(reducers))]
+        if rows.empty:
+            why = [self.missing[name] for name in datasets or () if name in self.missing]
+            raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
+        return rows
+
+    def fact(self, name: str) -> pd.DataFrame:
+        """Return a fact.
+
+        Raises
+        ------
+        NotRunError
+            When it was not made.
+        """
+        fact = fact_of(self._facts, name) if self._facts else None
+        if fact is None:
+            raise NotRunError(f"the table {name} was not made, for want of its data")
+        return fact
+
+    def wide(
+        self,
+        studies: str | Sequence[str],
+        quantity: str,
+        *,
+        datasets: Sequence[str] | None = None,
+        reducers: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return one quantity with a column for each reducer, so that a line holds trials that started alike.
+
+        Parameters
+        ----------
+        studies : str or sequence of str
+        quantity : str
+            A numeric column of the rows or ``reduction_seconds``; times are those taken alone.
+        datasets, reducers : sequence of str, optional
+            Only these.
+
+        Returns
+        -------
+        DataFrame
+            Index (dataset, r, repeat). A reducer that has one r where others have several (``none``, or rank k) does
+            not depend on r and is repeated at each r. Missing trials are NaN.
+
+        Raises
+        ------
+        NotRunError
+            When there are none.
+        """
+        rows = self.rows(studies, datasets=datasets, reducers=reducers)
+        key = (repr(studies), quantity, repr(datasets), repr(reducers))
+        if key not in self._wide:
+            self._wide[key] = _as_wide(rows, quantity)
+        return self._wide[key].copy()
+
+
+class Recorder(Results):
+    """The same results, for a caller that has to tell on which rows an item or a verdict rests.
+
+    Parameters
+    ----------
+    results : Results
+
+    Attributes
+    ----------
+    read : set of int
+        Index in ``all_rows`` of the rows that were handed out so far.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.__dict__ |= results.__dict__
+        self.read: set[int] = set()
+
+    def rows(
+        self,
+        studies: str | Sequence[str],
+        *,
+        datasets: Sequence[str] | None = None,
+        reducers: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return rows as `Results.rows` does, and note them."""
+        rows = super().rows(studies, datasets=datasets, reducers=reducers)
+        self.read |= set(rows.index)
+        return rows
+
+    def rows_read(self) -> pd.DataFrame:
+        """Return the rows that were handed out so far, in their order."""
+        return self.all_rows.loc[sorted(self.read)]
+
+
+def attempt(make: Callable[[Results], Made], results: Results) -> Made:
+    """Return what a function makes of results; rows or facts that are not such as it reads count as not there.
+
+    Raises
+    ------
+    NotRunError
+    """
+    try:
+        return make(results)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise NotRunError(f"its rows or facts are not such as it reads ({what}); run its studies again") from error
+
+
+def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return one quantity of some rows as `Results.wide` lays it out."""
+    rows = quantity_rows(rows, quantity)
+    if is_time(quantity):
+        rows = rows[rows["concurrency"] == 1]
+    if rows.empty:
+        raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
+    parts = []
+    for dataset, group in rows.groupby("dataset", sort=True):
+        table = group.pivot_table(index=["r", "repeat"], columns="reducer", values="value", aggfunc="mean")
+        sizes = group.groupby("reducer")["r"].nunique()
+        several = sizes.index[sizes > 1]
+        if len(several):
+            grid = table.loc[table[several].notna().any(axis=1)]
+            for name in sizes.index[sizes == 1]:
+                once = group[group["reducer"] == name].groupby("repeat")["value"].mean()
+                grid = grid.assign(**{str(name): once.reindex(grid.index.get_level_values("repeat")).to_numpy()})
+            table = grid
+        else:  # a single r each: pair them all
+            table = table.groupby("repeat").first()
+            table = pd.concat({int(group["r"].min()): table}, names=["r"])
+        parts.append(pd.concat({str(dataset): table}, names=["dataset"]))
+    return pd.concat(parts)

@@ -1,0 +1,161 @@
+"""The rows of a folder and the quantities in them: reading, the rule of times, means and intervals."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from kmdr.errors import UserError, unknown
+
+_TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
+COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
+
+# Quantities that are sums of columns: what does not depend on r counts as part of the reduction at each r.
+DERIVED = {"reduction_seconds": ("prepare_seconds", "reduce_seconds")}
+
+
+class Interval(NamedTuple):
+    """Mean of a sample and the ends of the interval of that mean (NaN if there is none)."""
+
+    mean: float
+    low: float
+    high: float
+    size: int
+
+
+def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the trials that ended well."""
+    return rows[rows["status"] == "ok"]
+
+
+def failed_counts(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """Count the failed trials of each (dataset, reducer)."""
+    failed = rows[rows["status"] != "ok"]
+    return {(str(d), str(m)): len(group) for (d, m), group in failed.groupby(["dataset", "reducer"], sort=True)}
+
+
+def is_time(quantity: str) -> bool:
+    """Whether a quantity is a duration, so that the time rule holds for it."""
+    return quantity.endswith("_seconds")
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Student-t interval of a mean.
+
+    Assumes that the values are independent draws of one distribution whose mean is close to normal; with the
+    handful of repetitions of the papers that is a convention rather than a theorem. The interval is not clipped to
+    the range of the quantity (an accuracy's may reach beyond 1).
+
+    Parameters
+    ----------
+    values : array_like
+        At least one finite value.
+    confidence : float
+        Coverage, between 0 and 1.
+
+    Returns
+    -------
+    Interval
+        Without ends for one value; of width zero for equal values.
+    """
+    x = np.sort(np.asarray(values, dtype=float))  # so that the sums do not depend on the order of the rows
+    if x.size == 0:
+        raise ValueError("the mean of no values is not defined")
+    if x.size == 1:
+        return Interval(float(x[0]), np.nan, np.nan, 1)
+    if x.min() == x.max():  # exactly: rounding in the mean would otherwise give a width of 1e-17
+        return Interval(float(x[0]), float(x[0]), float(x[0]), x.size)
+    mean = float(x.mean())
+    half = float(stdtrit(x.size - 1, 0.5 + confidence / 2)) * float(x.std(ddof=1)) / np.sqrt(x.size)
+    return Interval(mean, mean - half, mean + half, x.size)
+
+
+def timed_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Apply the time rule, dataset by dataset.
+
+    Only trials that ran alone (``concurrency`` 1) were timed fairly. A dataset that has any keeps those alone; one
+    that has none keeps all of its rows, and `timing_note` has the words to say so.
+    """
+    alone = rows["concurrency"] == 1
+    return rows[alone | ~rows["dataset"].isin(rows.loc[alone, "dataset"])]
+
+
+def timing_note(rows: pd.DataFrame) -> str:
+    """Say beside how many other workers the ok rows of one dataset were timed; empty if some were timed alone."""
+    others = ok_rows(rows)["concurrency"].dropna().astype(int) - 1
+    if others.empty or (others == 0).any():
+        return ""
+    low, high = int(others.min()), int(others.max())
+    number = str(high) if low == high else f"{low}–{high}"
+    return f"timed beside {number} other worker{'s' if high > 1 else ''}"
+
+
+def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return the rows that count for a quantity, with its values in the column ``value``.
+
+    Failed trials and empty values are left out. Times follow the time rule. A quality is a function of the trial, so
+    a trial that was run twice (once among others, once alone for its time) counts once: its second row is
+    no new evidence and would narrow the interval.
+    """
+    rows = ok_rows(rows)
+    parts = DERIVED.get(quantity, (quantity,))
+    missing = [name for name in parts if name not in rows.columns]
+    if missing:
+        raise unknown("quantity", missing[0], [*rows.select_dtypes("number").columns, *DERIVED])
+    rows = rows.assign(value=sum((rows[name].astype(float) for name in parts), start=pd.Series(0.0, rows.index)))
+    rows = rows[rows["value"].notna()]
+    return (
+        timed_rows(rows)
+        if is_time(quantity)
+        else rows.sort_values("concurrency", kind="stable").drop_duplicates(_TRIAL)
+    )
+
+
+def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd.DataFrame:
+    """Mean and Student-t interval of a quantity for each dataset, reducer, setting and r.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one study, one k a dataset.
+    quantity : str
+        A numeric column, or a name in ``DERIVED``.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``dataset reducer params r mean low high count``, sorted by the first four; no line for a
+        combination without values. See `mean_interval` and `quantity_rows` for what is assumed and left out.
+
+    Raises
+    ------
+    UserError
+        If a dataset has rows for several k: their mean would mean nothing.
+    """
+    for dataset, group in rows.groupby("dataset"):
+        if group["k"].nunique() > 1:
+            ks = ", ".join(str(int(k)) for k in sorted(group["k"].dropna().unique()))
+            raise UserError(
+                f"dataset {dataset!r} has rows for k = {ks}; expected one k; select the rows of one of them"
+            )
+    groups = quantity_rows(rows, quantity).groupby(COLUMNS[:4], sort=True)["value"]
+    table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
+    return pd.DataFrame(table, columns=COLUMNS).astype(
+        {"r": int, "count": int, "mean": float, "low": float, "high": float}
+    )
+
+
+def ratio_to_best(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Objective of each ok row divided by the smallest objective that any ok row of the same data has.
+
+    The smallest F found stands for F_opt, which nobody knows; it is at least F_opt, so the ratios are lower bounds of
+    the approximation ratios. Same data means same dataset and k, and same content hash where rows have one.
+    """
+    rows = ok_rows(rows)
+    keys: Sequence[str] = [name for name in ("dataset", "k", "data_sha256") if name in rows.columns]
+    return rows["objective"] / rows.groupby(list(keys), dropna=False)["objective"].transform("min")

@@ -1,0 +1,1 @@
+"""Papers, their tables, figures and claims, and the verdicts on them."""

@@ -1,0 +1,403 @@
+"""The catalogue: every paper with its tables, figures, claims, facts and open points, found by its folder.
+
+A paper is a folder with a ``paper.toml``. Its modules make values with the decorators below and list them: ``items.py``
+has ``ITEMS``, ``claims.py`` has ``CLAIMS`` and, for open points that no study flips, ``ANSWERS``, ``facts.py`` has
+``FACTS``. Items and claims read a folder of results (`Results`) and the reported numbers, never a dataset, so that a
+report can be made again wherever the folder is. What has to be computed from a dataset and is not a trial, such as the
+leverage score of every word, is a fact: a table that the run stores.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.statistics import Component
+from kmdr.datasets import Dataset
+from kmdr.errors import UserError, unknown
+from kmdr.figures.canvas import Drawing
+from kmdr.figures.tables import Table
+from kmdr.guests import PaperFolder, paper_folders
+
+Kind = Literal["figure", "table"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure of a paper.
+
+    Attributes
+    ----------
+    id : str
+        ``<paper>_fig1`` or ``<paper>_table1``: the stem of its files.
+    kind : {"figure", "table"}
+    title : str
+        What it shows, in words: the caption's first sentence and the alternative text of the picture.
+    studies, facts : tuple of str
+        What it reads.
+    datasets : tuple of str
+        Of those studies' datasets, the ones that it shows; empty for all.
+    make : callable
+        From `Results` to a `Drawing` or a `Table`; its docstring says how the item is laid out and what may differ.
+    """
+
+    id: str
+    kind: Kind
+    title: str
+    studies: tuple[str, ...]
+    facts: tuple[str, ...]
+    datasets: tuple[str, ...]
+    make: Callable[[Results], Drawing | Table]
+
+    def __call__(self, results: Results) -> Drawing | Table:
+        """Make it."""
+        return self.make(results)
+
+    @property
+    def paper(self) -> str:
+        """Short name of the paper."""
+        return self.id.partition("_")[0]
+
+    @property
+    def label(self) -> str:
+        """``Figure 1`` or ``Table 1``, as the paper calls it, be it set as the one or the other."""
+        stem = self.id.rpartition("_")[2]
+        return f"Figure {stem.removeprefix('fig')}" if stem.startswith("fig") else f"Table {stem.removeprefix('table')}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim's test found.
+
+    Attributes
+    ----------
+    components : sequence of Component
+        The claim holds when all of them do.
+    sentence : str
+        One sentence that explains the outcome with its numbers.
+    """
+
+    components: Sequence[Component]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper that rows can confirm or refute.
+
+    Attributes
+    ----------
+    id : str
+        ``<paper>-<number>``.
+    sentence : str
+        What the paper says.
+    where : str
+        Section, table or figure of the paper.
+    studies, facts : tuple of str
+        What its test reads.
+    datasets : tuple of str
+        Of those studies' datasets, the ones that it speaks of; empty for all.
+    test : callable
+        From `Results` to a `Finding`; its docstring states the test, the margins and the unit of repetition.
+    """
+
+    id: str
+    sentence: str
+    where: str
+    studies: tuple[str, ...]
+    facts: tuple[str, ...]
+    datasets: tuple[str, ...]
+    test: Callable[[Results], Finding]
+
+    def __call__(self, results: Results) -> Finding:
+        """Test it."""
+        return self.test(results)
+
+    @property
+    def paper(self) -> str:
+        """Short name of the paper."""
+        return self.id.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A table that is computed from a dataset once, and stored with the rows.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its file in ``OUT/facts``.
+    datasets : tuple of str
+        What it needs; without them it is not made.
+    studies : tuple of str
+        Studies whose rows it needs (for example the repetition whose draw is to be shown).
+    make : callable
+        From the datasets, in order, and `Results` to a DataFrame.
+    """
+
+    name: str
+    datasets: tuple[str, ...]
+    studies: tuple[str, ...]
+    make: Callable[[Sequence[Dataset], Results], pd.DataFrame]
+
+    def __call__(self, datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+        """Compute it."""
+        return self.make(datasets, results)
+
+
+Answer = Callable[[Results], str]
+
+
+@dataclass(frozen=True)
+class OpenPoint:
+    """A choice that papers leave open.
+
+    Attributes
+    ----------
+    id : str
+        The ``entry`` of the studies that flip it.
+    question : str
+    papers : tuple of str
+        Which papers leave it open.
+    chosen : str
+        What we chose, and why.
+    other : str
+        What else it could be.
+    answers : tuple of callable
+        For a point that no study flips: from `Results` to a sentence.
+    """
+
+    id: str
+    question: str
+    papers: tuple[str, ...]
+    chosen: str
+    other: str
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper.
+
+    Attributes
+    ----------
+    folder : PaperFolder
+        All there is of it.
+    title, authors, venue, url : str
+    year : int
+        Papers are shown in the order of their years.
+    table_ids, figure_ids, claim_ids : tuple of str
+        What it has, as ``paper.toml`` says by their numbers; its modules are to make exactly these.
+    diagnoses : tuple of str
+        What its flips serve besides open points, since it is known to be otherwise.
+    points : tuple of OpenPoint
+        What it leaves open.
+    """
+
+    folder: PaperFolder
+    title: str
+    authors: str
+    venue: str
+    url: str
+    year: int
+    table_ids: tuple[str, ...]
+    figure_ids: tuple[str, ...]
+    claim_ids: tuple[str, ...]
+    diagnoses: tuple[str, ...]
+    points: tuple[OpenPoint, ...]
+
+    @property
+    def name(self) -> str:
+        """Short name, with which the ids of its items and claims begin."""
+        return self.folder.name
+
+    def _listed(self, module: str, name: str) -> Any:
+        return getattr(self.folder.module(module), name, ())
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """Its tables and figures, each by number."""
+        made = {item.id: item for item in self._listed("items", "ITEMS")}
+        return tuple(made[id_] for id_ in _in_order(self, made, (*self.table_ids, *self.figure_ids)))
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Its claims, by number."""
+        made = {claim.id: claim for claim in self._listed("claims", "CLAIMS")}
+        return tuple(made[id_] for id_ in _in_order(self, made, self.claim_ids))
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Its facts."""
+        return tuple(self._listed("facts", "FACTS"))
+
+    @cached_property
+    def answers(self) -> Mapping[str, Answer]:
+        """Answers to open points that no study flips, by the point's id."""
+        return dict(self._listed("claims", "ANSWERS"))
+
+
+def _in_order(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -> Sequence[str]:
+    """Return the ids that a paper states, once its modules make them and no other.
+
+    Raises
+    ------
+    UserError
+    """
+    if differing := set(made) ^ set(stated):
+        raise UserError(
+            f"{paper.folder.folder}: paper.toml and the modules do not agree on {', '.join(sorted(differing))}; name "
+            "the same numbers in both"
+        )
+    return stated
+
+
+_PAPER_NEEDS = ("title", "authors", "venue", "year")
+_PAPER_MAY = ("url", "tables", "figures", "claims", "diagnoses", "open")
+_POINT_NEEDS = {"id", "question", "chosen", "other"}
+
+
+def _read(folder: PaperFolder) -> Paper:
+    """Read a ``paper.toml``.
+
+    Raises
+    ------
+    UserError
+        When it is malformed.
+    """
+    file = folder.folder / "paper.toml"
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read: {error}; write it as the other papers' are") from error
+    if missing := [key for key in _PAPER_NEEDS if key not in table]:
+        raise UserError(f"{file} lacks {', '.join(missing)}; add it")
+    for key in table.keys() - {*_PAPER_NEEDS, *_PAPER_MAY}:
+        raise unknown(f"key in {file}", key, (*_PAPER_NEEDS, *_PAPER_MAY))
+    for point in table.get("open", ()):
+        if point.keys() != _POINT_NEEDS:
+            raise UserError(
+                f"an open point of {file} has {', '.join(point)}; it needs {', '.join(sorted(_POINT_NEEDS))}"
+            )
+    name = folder.name
+    return Paper(
+        folder, table["title"], table["authors"], table["venue"], table.get("url", ""), table["year"],
+        tuple(f"{name}_table{number}" for number in table.get("tables", ())),
+        tuple(f"{name}_fig{number}" for number in table.get("figures", ())),
+        tuple(f"{name}-{number}" for number in table.get("claims", ())),
+        tuple(table.get("diagnoses", ())),
+        tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
+    )  # fmt: skip
+
+
+@cache
+def _papers(folders: tuple[PaperFolder, ...]) -> tuple[Paper, ...]:
+    return tuple(sorted(map(_read, folders), key=lambda paper: (paper.year, paper.name)))
+
+
+def papers() -> tuple[Paper, ...]:
+    """Return every paper, built in or a guest's, by year."""
+    return _papers(paper_folders())
+
+
+def items() -> list[Item]:
+    """Return every table and figure, paper by paper."""
+    return [item for paper in papers() for item in paper.items]
+
+
+def claims() -> list[Claim]:
+    """Return every claim, paper by paper."""
+    return [claim for paper in papers() for claim in paper.claims]
+
+
+def item(id_: str) -> Item:
+    """Return one item.
+
+    Raises
+    ------
+    UserError
+        When there is none of that id.
+    """
+    by_id = {item.id: item for item in items()}
+    if id_ not in by_id:
+        raise unknown("table or figure", id_, by_id)
+    return by_id[id_]
+
+
+# -- what a paper's modules make their items, claims and facts with --
+
+
+def _item(
+    kind: Kind, id_: str, title: str, studies: Sequence[str], facts: Sequence[str], datasets: Sequence[str]
+) -> Callable[[Callable[[Results], Drawing | Table]], Item]:
+    return lambda make: Item(id_, kind, title, tuple(studies), tuple(facts), tuple(datasets), make)
+
+
+def figure(
+    id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
+) -> Callable[[Callable[[Results], Drawing]], Item]:
+    """Make an item of the function that draws a figure of a paper."""
+    return _item("figure", id_, title, studies, facts, datasets)
+
+
+def table(
+    id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
+) -> Callable[[Callable[[Results], Table]], Item]:
+    """Make an item of the function that makes a table of a paper."""
+    return _item("table", id_, title, studies, facts, datasets)
+
+
+def claim(
+    id_: str,
+    sentence: str,
+    where: str,
+    *,
+    studies: Sequence[str] = (),
+    facts: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+) -> Callable[[Callable[[Results], Finding]], Claim]:
+    """Make a claim of the function that tests it."""
+    return lambda test: Claim(id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test)
+
+
+def fact(
+    name: str, datasets: Sequence[str], *, studies: Sequence[str] = ()
+) -> Callable[[Callable[[Sequence[Dataset], Results], pd.DataFrame]], Fact]:
+    """Make a fact of the function that computes it."""
+    return lambda make: Fact(name, tuple(datasets), tuple(studies), make)
+
+
+# -- what is said of an item or a claim --
+
+
+def rerun_command(reader: Item | Claim) -> str:
+    """Return what runs the studies of an item or a claim again and makes the report of them."""
+    return " && ".join([*(f"kmdr study={name}" for name in reader.studies), "kmdr report results/runs"])
+
+
+def gaps(results: Results, reader: Item | Claim, datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return what an item or a claim would read and is not there, with the reason.
+
+    Parameters
+    ----------
+    results : Results
+    reader : Item or Claim
+    datasets : mapping
+        The datasets of each study.
+    """
+    asked = dict.fromkeys(name for study in reader.studies for name in datasets.get(study, ()))
+    reasons = [
+        f"{name}: {results.missing[name]}"
+        for name in asked
+        if name in results.missing and (not reader.datasets or name in reader.datasets)
+    ]
+    for name in reader.facts:
+        try:
+            results.fact(name)
+        except NotRunError as reason:
+            reasons.append(str(reason))
+    return tuple(reasons)

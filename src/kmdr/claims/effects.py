@@ -1,0 +1,212 @@
+"""The one vocabulary of effects that claims are made of, and the words in which sentences tell of them.
+
+A claim is a few statements, each about one of these:
+
+* a **paired difference**: two methods on trials that started alike (`paired`), a value a repetition (`by_repetition`);
+  times are compared by the logarithms of their ratio;
+* a **slope on r**: of a quantity on log r within each repetition (`slopes_on_log_r`);
+* a **share** of runs: `kmdr.analysis.statistics.share`, or near a stated one (`share_near`);
+* **equivalence**: a difference within a margin, `kmdr.analysis.statistics.equal`;
+* a **tally** of many statements, each tested alone (`tally`).
+
+What is independent is the repetition, so each effect is reduced to one value a repetition before it is tested.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kmdr.analysis.results import NotRunError
+from kmdr.analysis.statistics import Component, conjunction, share, slopes
+
+Floats = NDArray[np.float64]
+Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+LEVEL = 0.05
+
+
+def outcome(components: Sequence[Component]) -> Outcome:
+    """Return the outcome of statements that are all to hold, uncorrected."""
+    return decided(*conjunction(components))
+
+
+def decided(p_for: float, p_against: float) -> Outcome:
+    """Return the outcome of two p-values at the level of 5 %."""
+    if p_for <= LEVEL:
+        return "reproduced"
+    return "not reproduced" if p_against <= LEVEL else "inconclusive"
+
+
+# -- effects --
+
+
+def together(table: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Return the columns of some methods on the trials that all of them have.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `kmdr.analysis.results.Results.wide` gives it.
+    *names : str
+
+    Raises
+    ------
+    NotRunError
+        When a method or every trial is missing.
+    """
+    absent = [name for name in names if name not in table]
+    complete = table[list(names)].dropna() if not absent else table.iloc[:0]
+    if complete.empty:
+        raise NotRunError(f"no trials that have {', '.join(absent or names)}")
+    return complete
+
+
+def over_r(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over r, a line a repetition."""
+    return table.groupby("repeat").mean()
+
+
+def by_repetition(values: "pd.Series[float]") -> Floats:
+    """Return the mean over r inside each repetition: one value a repetition, which are independent."""
+    return np.asarray(values.groupby("repeat").mean(), dtype=np.float64)
+
+
+def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) -> "pd.Series[float]":
+    """Return the difference of two methods (with ``logs`` of their logarithms) on the trials that both have.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Index (r, repeat), a column a method.
+    method, other : str
+    logs : bool
+    """
+    pair = table[[method, other]].apply(np.log) if logs else table[[method, other]]
+    return (pair[method] - pair[other]).dropna()
+
+
+class Pair(NamedTuple):
+    """One method beside another on one dataset: values with index (r, repeat), of trials that both have."""
+
+    dataset: str
+    method: str
+    own: "pd.Series[float]"
+    other: "pd.Series[float]"
+
+    def at(self, few: Sequence[int]) -> "Pair":
+        """Return the part at some r."""
+        there = self.own.index.get_level_values("r").isin(list(few))
+        return self._replace(own=self.own[there], other=self.other[there])
+
+    @property
+    def grid(self) -> list[int]:
+        """The r that both have."""
+        return sorted({int(r) for r in self.own.index.get_level_values("r")})
+
+
+def pairs(values: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str], other: str) -> Iterator[Pair]:
+    """Go through the methods of some datasets that have trials to compare with those of another method."""
+    for dataset in datasets:
+        for method in methods:
+            if dataset in values.index.get_level_values("dataset") and {method, other} <= set(values.columns):
+                both = values.xs(dataset, level="dataset")[[method, other]].dropna()
+                if len(both):
+                    yield Pair(dataset, method, both[method], both[other])
+
+
+def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.log) -> Floats:
+    """Return the least-squares slope on log r of each repetition that has every r; none where r does not vary.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        A line a repetition, a column an r (or another size).
+    log : callable
+        The logarithm: ``np.log10`` for a change per tenfold r.
+    """
+    complete = lines.dropna()
+    if complete.shape[1] < 2 or complete.empty:
+        return np.empty(0)
+    return slopes(complete, log(complete.columns.to_numpy(dtype=np.float64)))
+
+
+def share_near(label: str, successes: Collection[bool], target: float, margin: float) -> Component:
+    """Test that a probability lies within a margin of a target: two one-sided binomial tests.
+
+    Parameters
+    ----------
+    label : str
+    successes : collection of bool
+        One a trial.
+    target, margin : float
+    """
+    count, n = int(sum(successes)), len(successes)
+    over = share(label, count, n, target - margin)
+    under = share(label, count, n, target + margin, at_most=True)
+    return over._replace(
+        p_for=max(over.p_for, under.p_for), p_against=min(1.0, 2 * min(over.p_against, under.p_against))
+    )
+
+
+def need(parts: Sequence[object] | Mapping[str, object], what: str) -> None:
+    """Refuse to judge a claim that has nothing to compare.
+
+    Raises
+    ------
+    NotRunError
+    """
+    if not parts:
+        raise NotRunError(f"no trials of {what} to compare")
+
+
+# -- words --
+
+
+def estimate(component: Component, form: str) -> str:
+    """Return an effect and, where there is one, its interval, for a sentence.
+
+    Examples
+    --------
+    >>> estimate(Component("F", 0.02, 0.01, 0.03, 0.0, 1.0, 5, "F"), "+.1%")
+    '+2.0% [+1.0%, +3.0%]'
+    """
+    effect, low, high = (format(value, form) for value in (component.effect, component.low, component.high))
+    return f"{effect} [{low}, {high}]" if component.n > 1 else effect
+
+
+def counted(n: int, what: str) -> str:
+    """Return ``1 block`` or ``2 blocks``."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
+    """Name the least and the greatest of some values.
+
+    Examples
+    --------
+    >>> extremes({"SVD": 0.1, "RP": 0.3, "SE": 0.2})
+    '+10.0% (SVD) to +30.0% (RP)'
+    """
+    low, high = min(values, key=lambda key: values[key]), max(values, key=lambda key: values[key])
+    if low == high:
+        return f"{values[low]:{form}} ({low})"
+    return f"{values[low]:{form}} ({low}) to {values[high]:{form}} ({high})"
+
+
+def tally(components: Sequence[Component]) -> str:
+    """Say how many statements hold, fail and stay open, each tested alone at 5 %, and which fail most clearly.
+
+    Of each dataset (what a label names after "on") the clearest failure is named, of three datasets at most.
+    """
+    outcomes = [outcome([component]) for component in components]
+    fail = [c for c, said in zip(components, outcomes, strict=True) if said == "not reproduced"]
+    hold, still = outcomes.count("reproduced"), outcomes.count("inconclusive")
+    text = f"of {len(components)} comparisons {hold} hold, {len(fail)} fail and {still} stay open"
+    clearest: dict[str, str] = {}
+    for component in sorted(fail, key=lambda c: c.p_against):
+        effect = f"{component.effect:{'.3g' if 'ratio' in component.unit else '+.3g'}}"
+        clearest.setdefault(component.label.partition(" on ")[2] or component.label, f"{component.label} ({effect})")
+    return text + (f"; against it: {'; '.join(list(clearest.values())[:3])}" if clearest else "")

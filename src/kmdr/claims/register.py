@@ -1,0 +1,211 @@
+"""The register of what the papers leave open: what we chose, and what choosing otherwise does to F, P and the verdicts.
+
+An entry is an `OpenPoint` of a paper. Most are answered by studies that flip the choice; such a study (``study.flip``
+in its YAML) names the entry, the base studies whose trials it repeats under the other choice, and the claims that may
+depend on it. Seeds are addressed by name, so that a flipped trial pairs with the trial of the same dataset, reducer, r
+and repetition. The others are answered by a function of the paper.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.analysis.statistics import Component, equal
+from kmdr.claims.catalogue import OpenPoint, claims, papers
+from kmdr.claims.verdicts import Diagnosis, uncorrected
+
+# Changes up to these count as none, in F relatively and in P absolutely.
+F_MARGIN, P_MARGIN = 0.01, 0.02
+_UNCHANGED = "no trial changed"
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A study that flips one choice of other studies.
+
+    Attributes
+    ----------
+    study, title : str
+        Its name and what it does, in words.
+    entry : str
+        The open point it answers, or the diagnosis it serves.
+    base : tuple of str
+        The studies whose trials it repeats.
+    claims : tuple of str
+        Ids of the claims that may depend on the choice.
+    datasets, reducers : mapping
+        Which dataset or reducer of the base one of another name stands for.
+    """
+
+    study: str
+    title: str
+    entry: str
+    base: tuple[str, ...]
+    claims: tuple[str, ...]
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    reducers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_study(cls, study: Mapping[str, Any]) -> "Flip | None":
+        """Read the ``study`` tree of a configuration; None for a study that flips nothing."""
+        flip = study.get("flip")
+        if not flip:
+            return None
+        return cls(
+            study["name"], study["title"], flip["entry"], tuple(flip["base"]), tuple(flip["claims"]),
+            dict(flip.get("datasets") or {}), dict(flip.get("reducers") or {}),
+        )  # fmt: skip
+
+
+def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
+    """Return the trials that base and flip share, under the papers' choice and under the other.
+
+    The first holds the base's rows on the flip's datasets, r and repetitions (a reducer with a single r is kept
+    whatever its r); the second is the same with the rows of the flipped reducers in place of the base's, under the
+    base's names.
+
+    Raises
+    ------
+    NotRunError
+        When either has no rows.
+    """
+    other = results.rows(flip.study)
+    other = other.assign(
+        dataset=other["dataset"].replace(dict(flip.datasets)), reducer=other["reducer"].replace(dict(flip.reducers))
+    )
+    base = results.rows(flip.base, datasets=sorted(set(other["dataset"])))
+    single = base.groupby(["dataset", "reducer"])["r"].transform("nunique") == 1
+    base = base[(base["r"].isin(set(other["r"])) | single) & (base["repeat"] <= other["repeat"].max())]
+    if base.empty:
+        raise NotRunError(f"{flip.study} shares no trial with {', '.join(flip.base)}")
+    names = base.groupby("dataset")["study"].first()
+    other = other.assign(study=other["dataset"].map(names))
+    changed = set(zip(other["dataset"], other["reducer"], strict=True))
+    kept = base[[key not in changed for key in zip(base["dataset"], base["reducer"], strict=True)]]
+    # Rows of studies that the flip does not touch stay for claims that read several.
+    rest = results.all_rows[~results.all_rows["study"].isin([*flip.base, flip.study])]
+    before = pd.concat([base, rest])
+    after = pd.concat([kept, other, rest], ignore_index=True)
+    return results.replaced(before), results.replaced(after)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What flipping one choice does.
+
+    Attributes
+    ----------
+    flip : Flip
+    objective, accuracy : Component or None
+        Mean of F_flipped/F − 1 and of P_flipped − P over the flipped trials, a value a repetition, tested for
+        equality with zero; None without rows.
+    diagnoses : mapping of str to Diagnosis
+        By claim.
+    reason : str
+        Why there are no rows, if there are none.
+    """
+
+    flip: Flip
+    objective: Component | None
+    accuracy: Component | None
+    diagnoses: Mapping[str, Diagnosis]
+    reason: str = ""
+
+
+def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> Component | None:
+    """Return the mean change of F (relative) or P over the flipped methods, a value a repetition."""
+    old, new = (side.wide(flip.base, quantity) for side in (before, after))
+    methods = [name for name in new.columns if name in old.columns]
+    # A method whose C has one width in the base and several in the flip pairs by the r of the flip.
+    old = old[methods]
+    if set(old.index) != set(new.index):
+        old = old.reindex(new.index)
+        for dataset in new.index.get_level_values("dataset").unique():
+            fill = old.xs(dataset, level="dataset").groupby("repeat").mean()
+            part = old.loc[[dataset]]
+            lines = fill.reindex(part.index.get_level_values("repeat")).set_axis(part.index)
+            old.loc[[dataset]] = part.fillna(lines)
+    change = new[methods] / old - 1 if quantity == "objective" else new[methods] - old
+    change = change.loc[:, (change != 0).any()]
+    by_repeat = change.mean(axis=1).groupby("repeat").mean().dropna()
+    if by_repeat.empty:
+        return equal(_UNCHANGED, np.zeros(2), F_MARGIN, "")
+    label, margin, unit = (
+        ("relative change of F", F_MARGIN, "F") if quantity == "objective" else ("change of P", P_MARGIN, "P")
+    )
+    return equal(label, by_repeat.to_numpy(), margin, unit)
+
+
+def _changed(results: Results, flip: Flip) -> Change:
+    before, after = flipped(results, flip)
+    diagnoses = {}
+    for claim in claims():
+        if claim.id in flip.claims:
+            was, _, _ = uncorrected(claim, before)
+            now, _, sentence = uncorrected(claim, after)
+            diagnoses[claim.id] = Diagnosis(flip.study, flip.title, was, now, sentence)
+    return Change(
+        flip,
+        _mean_change(before, after, flip, "objective"),
+        _mean_change(before, after, flip, "accuracy"),
+        diagnoses,
+    )
+
+
+def change(results: Results, flip: Flip) -> Change:
+    """Return what flipping one choice does to F, P and the claims that the flip names."""
+    try:
+        return attempt(lambda rows: _changed(rows, flip), results)
+    except NotRunError as reason:
+        return Change(flip, None, None, {}, str(reason))
+
+
+def open_points() -> list[OpenPoint]:
+    """Return what the papers leave open; a point that several have once, with what each of them has to say."""
+    by_id: dict[str, list[OpenPoint]] = {}
+    for paper in papers():
+        for point in paper.points:
+            answer = paper.answers.get(point.id)
+            by_id.setdefault(point.id, []).append(replace(point, answers=(answer,) if answer else ()))
+    return [
+        OpenPoint(
+            id_,
+            points[0].question,
+            tuple(name for point in points for name in point.papers),
+            "; ".join(dict.fromkeys(point.chosen for point in points)),
+            "; ".join(dict.fromkeys(point.other for point in points)),
+            tuple(answer for point in points for answer in point.answers),
+        )
+        for id_, points in by_id.items()
+    ]
+
+
+def answered(point: OpenPoint, results: Results) -> str:
+    """Return what the papers' functions find of an open point, and what is missing for it."""
+    sentences = []
+    for answer in point.answers:
+        try:
+            sentences.append(attempt(answer, results))
+        except NotRunError as reason:
+            sentences.append(f"not run: {reason}")
+    return " ".join(sentences)
+
+
+def describe(component: Component | None) -> str:
+    """Return effect and interval in words of one table cell."""
+    if component is None:
+        return "not run"
+    if component.label == _UNCHANGED:
+        return "unchanged"
+    shown = "{:+.1%}" if component.unit == "F" else "{:+.3f}"
+    low, high = shown.format(component.low), shown.format(component.high)
+    return f"{shown.format(component.effect)} [{low}, {high}]".replace("-", "−")
+
+
+def flips(studies: Sequence[Mapping[str, Any]]) -> list[Flip]:
+    """Return the flips among some studies, in their order."""
+    return [flip for study in studies if (flip := Flip.from_study(study)) is not None]

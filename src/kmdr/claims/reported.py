@@ -1,0 +1,51 @@
+"""The numbers that papers report, to stand beside ours."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from kmdr.guests import paper_folders
+
+
+def reported(paper: str) -> pd.DataFrame:
+    """Return the numbers that a paper reports, of its ``reported.csv``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``. No
+        line for a paper that reports none.
+    """
+    columns = ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
+    for folder in paper_folders():
+        file = folder.folder / "reported.csv"
+        if folder.name == paper and file.is_file():
+            return pd.read_csv(file, keep_default_na=False, na_values={"r": [""]})
+    return pd.DataFrame(columns=columns)
+
+
+class Number(NamedTuple):
+    """A number that a paper reports; see `reported`."""
+
+    id: str
+    dataset: str
+    method: str
+    r: float
+    quantity: str
+    value: float
+    reading_error: float
+
+
+def numbers(id_: str, **fixed: str) -> list[Number]:
+    """Return the reported numbers of an item or claim, in the order of the file.
+
+    Parameters
+    ----------
+    id_ : str
+    **fixed : str
+        Only those with these values of other columns, e.g. ``dataset="nips"``.
+    """
+    table = reported(id_.replace("-", "_").partition("_")[0])
+    for name, value in {"id": id_, **fixed}.items():
+        table = table[table[name] == value]
+    return [Number(*line) for line in table[list(Number._fields)].itertuples(index=False)]

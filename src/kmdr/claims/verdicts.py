@@ -1,0 +1,159 @@
+"""Verdicts: what the rows say of each claim, corrected for the number of claims of its paper."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
+from kmdr.analysis.statistics import Component, conjunction, holm
+from kmdr.claims.catalogue import Claim, Finding, claims, gaps, rerun_command
+from kmdr.claims.effects import Outcome, decided, outcome
+from kmdr.task import short_hash
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a claim's test finds once one choice is flipped.
+
+    Attributes
+    ----------
+    flip : str
+        The study that flips it.
+    change : str
+        The choice, in words.
+    before, after : str
+        Outcome (uncorrected, on the trials that both have) with the choice as in the papers' protocol, and flipped.
+    sentence : str
+        The explanation of the flipped test.
+    """
+
+    flip: str
+    change: str
+    before: Outcome
+    after: Outcome
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one claim.
+
+    Attributes
+    ----------
+    claim : Claim
+    outcome : {"reproduced", "not reproduced", "inconclusive", "not run"}
+    sentence : str
+        The explanation; for "not run" the reason.
+    components : tuple of Component
+    p_for, p_against : float
+        Of all components together, corrected by Holm within the paper; NaN when not run.
+    rows : mapping of str to int
+        How many rows of each study were used.
+    rows_digest : str
+        Hash of the identity and values of those rows.
+    command : str
+        What reruns it.
+    gaps : tuple of str
+        Datasets that the claim speaks of and that could not be had, with the reason.
+    diagnoses : tuple of Diagnosis
+    """
+
+    claim: Claim
+    outcome: Outcome
+    sentence: str
+    components: tuple[Component, ...] = ()
+    p_for: float = float("nan")
+    p_against: float = float("nan")
+    rows: Mapping[str, int] = field(default_factory=dict)
+    rows_digest: str = ""
+    command: str = ""
+    gaps: tuple[str, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
+
+    @property
+    def weakest(self) -> Component | None:
+        """The component that decides: against the claim where it fails, else the least certain."""
+        if not self.components:
+            return None
+        if self.outcome == "not reproduced":
+            return min(self.components, key=lambda c: c.p_against)
+        return max(self.components, key=lambda c: c.p_for)
+
+
+def _tested(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
+    """Test one claim, uncorrected."""
+    recorder = Recorder(results)
+    missing = gaps(results, claim, datasets)
+    command = rerun_command(claim)
+    try:
+        finding = attempt(claim.test, recorder)
+    except NotRunError as reason:
+        return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
+    p_for, p_against = conjunction(finding.components)
+    used = recorder.rows_read()
+    identity = used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]].astype(str)
+    return Verdict(
+        claim,
+        decided(p_for, p_against),
+        _minus(finding.sentence),
+        tuple(finding.components),
+        p_for,
+        p_against,
+        {str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
+        short_hash(identity.to_numpy().tolist()) if len(used) else "",
+        command,
+        missing,
+    )
+
+
+def judge(
+    results: Results, datasets: Mapping[str, Sequence[str]], diagnoses: Mapping[str, Sequence[Diagnosis]]
+) -> list[Verdict]:
+    """Return the verdict on every claim.
+
+    Within a paper the p-values for and against its m claims, 2m in all, are corrected together (Holm).
+
+    Parameters
+    ----------
+    results : Results
+    datasets : mapping
+        Those of each study, to tell which of them are missing.
+    diagnoses : mapping
+        Those of each claim.
+    """
+    tested = [_tested(claim, results, datasets) for claim in claims()]
+    verdicts: list[Verdict] = []
+    for paper in dict.fromkeys(verdict.claim.paper for verdict in tested):
+        of_paper = [verdict for verdict in tested if verdict.claim.paper == paper]
+        ran = [verdict for verdict in of_paper if verdict.outcome != "not run"]
+        adjusted = holm([p for verdict in ran for p in (verdict.p_for, verdict.p_against)])
+        corrected = {verdict.claim.id: (adjusted[2 * i], adjusted[2 * i + 1]) for i, verdict in enumerate(ran)}
+        for verdict in of_paper:
+            if verdict.claim.id in corrected:
+                p_for, p_against = corrected[verdict.claim.id]
+            else:
+                p_for = p_against = float("nan")
+            verdicts.append(
+                replace(
+                    verdict,
+                    outcome=verdict.outcome if verdict.outcome == "not run" else decided(p_for, p_against),
+                    p_for=p_for,
+                    p_against=p_against,
+                    diagnoses=tuple(diagnoses.get(verdict.claim.id, ())),
+                )
+            )
+    return verdicts
+
+
+def _minus(text: str) -> str:
+    """Return a text with minus signs before numbers, where formatting has put hyphens."""
+    return re.sub(r"(?<![\w.−-])-(?=\d)", "−", text)
+
+
+def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
+    """Return outcome, finding and explanation of one claim on some rows, without correction."""
+    try:
+        finding = attempt(claim.test, results)
+    except NotRunError as reason:
+        return "not run", None, str(reason)
+    return outcome(finding.components), finding, _minus(finding.sentence)

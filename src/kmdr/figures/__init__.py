@@ -1,0 +1,1 @@
+"""Figures and tables: how they look, and the files that they become."""

@@ -1,0 +1,172 @@
+"""Blank figures in the print style, what stands around their panels, and the files that a drawing becomes."""
+
+import io
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from numpy.typing import NDArray
+from PIL import Image
+
+from kmdr.analysis.rows import COLUMNS
+from kmdr.figures.escape import spreadsheet_csv
+from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
+from kmdr.files import write_atomically
+
+_CHARS_PER_INCH = 20  # of the notes, at 7 pt
+_LINE = 0.13  # inches: a line of a note or of the legend
+# What a panel of curves against r shows; one that shows nothing has these columns and no line.
+NO_NUMBERS = pd.DataFrame(columns=["quantity", *COLUMNS, "shown", "shown_count", "label", "drawn_as", "timing"])
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with the numbers that it shows, so that the CSV beside it is what was drawn.
+
+    Attributes
+    ----------
+    figure : Figure
+    panels : sequence of DataFrame
+        Of each panel, in the order of ``figure.axes``, exactly the plotted numbers, a line a point or bar; any columns
+        but ``panel``. No line for a panel that shows nothing.
+    """
+
+    figure: Figure
+    panels: Sequence[pd.DataFrame]
+
+    @property
+    def numbers(self) -> pd.DataFrame:
+        """The numbers of all panels, with the panel's letter; a column that some panels lack is empty there."""
+        parts = [part.assign(panel=panel_letter(i)) for i, part in enumerate(self.panels) if len(part)]
+        table = pd.concat(parts, ignore_index=True) if parts else NO_NUMBERS.assign(panel=[])
+        return table[["panel", *table.columns.drop("panel")]]
+
+
+def panel_letter(index: int) -> str:
+    """Return a, b, …, z, aa, ab, … for 0, 1, ….
+
+    Examples
+    --------
+    >>> panel_letter(0), panel_letter(25), panel_letter(26)
+    ('a', 'z', 'aa')
+    """
+    rest, last = divmod(index, 26)
+    return (panel_letter(rest - 1) if rest else "") + ascii_lowercase[last]
+
+
+def blank(rows: int, columns: int, width: float, height: float) -> tuple[Figure, NDArray[np.object_]]:
+    """Return a figure in inches with rows × columns panels that make room for their titles, labels and legends."""
+    fig = Figure(figsize=(width, height))
+    fig.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02))
+    FigureCanvasAgg(fig)
+    return fig, fig.subplots(rows, columns, squeeze=False)
+
+
+def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels side by side; to be called, and drawn on, within `kmdr.figures.style.print_style`.
+
+    Parameters
+    ----------
+    panels : int
+    height : float
+        Of the panels, in inches.
+    width : float, optional
+        In inches; by default one column for one panel, the text width for more.
+    """
+    fig, axes = blank(1, panels, width or (COLUMN_WIDTH if panels == 1 else TEXT_WIDTH), height)
+    return fig, list(axes[0])
+
+
+def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> Figure:
+    """Put one legend above all panels and the notes below them, and make room for both.
+
+    Parameters
+    ----------
+    fig : Figure
+        From `canvas`.
+    notes : sequence of str
+        A paragraph each; empty ones are left out.
+    legend_columns : int
+        0 for no legend. A label that several panels have appears once.
+    """
+    legend_lines = 0
+    if legend_columns:
+        handles: dict[str, Artist] = {}
+        for ax in fig.axes:
+            for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        columns = min(legend_columns, len(handles))
+        if handles:
+            fig.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=columns)
+            legend_lines = -(-len(handles) // columns)
+    width = int(fig.get_figwidth() * _CHARS_PER_INCH)
+    text = "\n".join(textwrap.fill(note, width) for note in notes if note)
+    note_lines = text.count("\n") + 1 if text else 0
+    fig.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#333333")
+    fig.set_figheight(fig.get_figheight() + _LINE * (legend_lines + note_lines))
+    return fig
+
+
+def save(drawing: Drawing, stem: Path) -> list[Path]:
+    """Write a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
+
+    Each file appears complete or not at all, and the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    drawing : Drawing
+    stem : Path
+        Path without extension; missing folders are made.
+
+    Returns
+    -------
+    list of Path
+        The PDF, the PNG and the CSV.
+    """
+    contents: dict[str, bytes] = {}
+    fig = drawing.figure
+    with print_style():
+        fig.draw_without_rendering()  # lays the panels out, once for both formats
+        fig.set_layout_engine("none")
+        for kind in ("pdf", "png"):
+            buffer = io.BytesIO()
+            fig.savefig(buffer, format=kind, metadata=METADATA[kind])
+            contents[kind] = _fewer_colours(buffer) if kind == "png" else buffer.getvalue()
+    contents["csv"] = spreadsheet_csv(drawing.numbers)
+    paths = []
+    for kind, content in contents.items():
+        path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may hold a dot
+        write_atomically(path, content)
+        paths.append(path)
+    return paths
+
+
+def _fewer_colours(png: io.BytesIO) -> bytes:
+    """Return a picture with a palette: flat colours and thin lines look the same, and take a third of the bytes."""
+    buffer = io.BytesIO()
+    with Image.open(png) as image:
+        dpi = image.info["dpi"]
+        small = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        small.save(buffer, "PNG", optimize=True, dpi=dpi)
+    return buffer.getvalue()
+
+
+def power_of_ten(value: float, _: float | None = None) -> str:
+    """Return a power of ten, written without mathematics, which names in figures must not be read as.
+
+    Examples
+    --------
+    >>> power_of_ten(0.01), power_of_ten(1e5)
+    ('10⁻²', '10⁵')
+    """
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

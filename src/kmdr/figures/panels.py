@@ -1,0 +1,574 @@
+"""Panels and grids of panels: measures against the number of dimensions r."""
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from kmdr.analysis.rows import (
+    COLUMNS,
+    failed_counts,
+    is_time,
+    ok_rows,
+    quantity_rows,
+    summarise,
+    timed_rows,
+    timing_note,
+)
+from kmdr.analysis.untrusted import rows_of
+from kmdr.datasets import registry
+from kmdr.figures.canvas import NO_NUMBERS, Drawing, blank, panel_letter, save
+from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
+
+USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
+QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
+    "total_seconds": ("Running time", "running time (s)"),
+    "reduction_seconds": ("Reduction time", "reduction time (s)"),
+    "prepare_seconds": ("Preparation time", "preparation time (s)"),
+    "reduce_seconds": ("Reduction time for one r", "time for one r (s)"),
+    "cluster_seconds": ("Clustering time", "clustering time (s)"),
+    "score_seconds": ("Scoring time", "scoring time (s)"),
+    "objective": ("Objective", "normalised objective F"),
+    "objective_ratio": ("Objective ratio", "objective ratio"),
+    "accuracy": ("Accuracy of clustering", "accuracy P"),
+    "nmi": ("Normalised mutual information", "NMI"),
+    "ari": ("Adjusted Rand index", "ARI"),
+    "n_iter": ("Lloyd iterations", "iterations"),
+}
+NOT_HAD = "the data could not be had or was not run"
+
+_CHAR = 0.053  # inches: width of an average character at 7.5 pt
+
+
+def dataset_label(name: str, labels: Mapping[str, str] | None = None) -> str:
+    """Return the display name of a dataset: the caller's, else that of the registry, else the name itself."""
+    known = registry.entry(name).label if name in registry.names() else ""
+    return (labels or {}).get(name) or known or name
+
+
+def methods_of(rows: pd.DataFrame) -> list[Method]:
+    """Return the (reducer, params) pairs that have at least one ok row."""
+    pairs = ok_rows(rows)[["reducer", "params"]].drop_duplicates()
+    return [(str(name), str(params)) for name, params in pairs.itertuples(index=False)]
+
+
+def plot_panel(
+    ax: Axes,
+    rows: pd.DataFrame,
+    quantity: str,
+    *,
+    name: str | None = None,
+    letter: str | None = None,
+    styles: Mapping[Method, Style] | None = None,
+    reason: str = NOT_HAD,
+    paper_repeats: int | None = None,
+) -> pd.DataFrame:
+    """Draw one quantity of one dataset against r: a mean line with markers and a 95 % band for each method.
+
+    A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line,
+    with a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line.
+    If there is nothing to draw, the panel says why.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw; its title, labels, scales and limits are set.
+    rows : DataFrame
+        All rows of one dataset, failed ones included; may be empty.
+    quantity : str
+        See `kmdr.analysis.rows.summarise`.
+    name : str, optional
+        Display name of the dataset; by default that of the rows.
+    letter : str, optional
+        Put before the title as ``(a)``.
+    styles : mapping, optional
+        Look of each (reducer, params); by default `method_styles` of these rows.
+    reason : str
+        Why there are no rows, if there are none.
+    paper_repeats : int, optional
+        How often the paper repeated its experiment: lines are then means of the first repetitions, as many as this, as
+        the paper would have seen them; bands stay those of all. By default lines are means of all.
+
+    Returns
+    -------
+    DataFrame
+        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the line, a mean of
+        `shown_count` repetitions.
+    """
+    if rows["dataset"].nunique() > 1:
+        raise ValueError(f"a panel shows one dataset, not {sorted(rows['dataset'].unique())}")
+    if name is None:
+        name = dataset_label(str(rows["dataset"].iloc[0])) if len(rows) else "dataset"
+    if styles is None:
+        styles = method_styles(methods_of(rows))
+    title, ylabel = QUANTITY_LABELS.get(quantity, (quantity, quantity))
+    timing = timing_note(rows) if is_time(quantity) else ""
+    ax.set_ylabel(ylabel)
+    _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
+    numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else NO_NUMBERS
+    if numbers.empty:
+        _write(ax, f"{name}: {_why_empty(rows, quantity, reason)}")
+        return NO_NUMBERS
+
+    grid, flat = _grid_and_flat(rows)
+    for method, style in styles.items():
+        of_method = numbers[(numbers["reducer"] == method[0]) & (numbers["params"] == method[1])]
+        if of_method.empty:
+            continue
+        if method in flat:
+            _draw_flat(ax, of_method, style, grid)
+        else:
+            _draw_curve(ax, of_method, style)
+    kinds = [
+        "line" if method in flat else "curve" for method in zip(numbers["reducer"], numbers["params"], strict=True)
+    ]
+    _scale_x(ax, grid)
+    _scale_y(ax, numbers, quantity)
+    labels = [styles[m].label for m in zip(numbers["reducer"], numbers["params"], strict=True)]
+    return numbers.assign(quantity=quantity, label=labels, drawn_as=kinds, timing=timing)[list(NO_NUMBERS.columns)]
+
+
+def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
+    """Return the summary of all repetitions, and beside it the mean of those that the line shows."""
+    numbers = summarise(rows, quantity)
+    if paper_repeats is None:
+        return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
+    counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # the time rule is about all of them
+    first = summarise(counted[counted["repeat"] < paper_repeats], quantity)
+    first = first.rename(columns={"mean": "shown", "count": "shown_count"}).drop(columns=["low", "high"])
+    together = numbers.merge(first, how="left", on=COLUMNS[:4])
+    return together.assign(shown_count=together["shown_count"].fillna(0).astype(int))
+
+
+def paper_grid(
+    rows: pd.DataFrame,
+    datasets: Sequence[str],
+    quantities: Sequence[str] = USUAL_QUANTITIES,
+    labels: Mapping[str, str] | None = None,
+    reasons: Mapping[str, str] | None = None,
+    note: str = "",
+    paper_repeats: int | None = None,
+    styles: Mapping[Method, Style] | None = None,
+) -> Drawing:
+    """Draw a row of panels for each quantity and a column for each dataset.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one study.
+    datasets : sequence of str
+        The columns, also those without rows.
+    quantities : sequence of str
+        The rows of panels.
+    labels : mapping, optional
+        Display names of datasets that differ from the usual ones.
+    reasons : mapping, optional
+        Why a dataset has no rows, in words; by default `NOT_HAD`.
+    note : str
+        A sentence to stand first below the figure.
+    paper_repeats : int, optional
+        See `plot_panel`.
+    styles : mapping, optional
+        Look of each (reducer, params), in the order of the legend; by default `method_styles` of these rows.
+
+    Returns
+    -------
+    Drawing
+        At print width (one column for one dataset, the text width for more), with one legend above and
+        the notes a reader needs below.
+    """
+    rows = rows[rows["dataset"].isin(datasets)]
+    styles = method_styles(methods_of(rows)) if styles is None else styles
+    columns = len(datasets)
+    width = COLUMN_WIDTH if columns == 1 else TEXT_WIDTH
+    with print_style():
+        fig, axes = blank(len(quantities), columns, width, 1.0)
+        panels: list[pd.DataFrame] = []
+        for i, quantity in enumerate(quantities):
+            for j, dataset in enumerate(datasets):
+                drawn = plot_panel(
+                    axes[i, j],
+                    rows[rows["dataset"] == dataset],
+                    quantity,
+                    name=dataset_label(dataset, labels),
+                    letter=panel_letter(i * columns + j),
+                    styles=styles,
+                    reason=(reasons or {}).get(dataset, NOT_HAD),
+                    paper_repeats=paper_repeats,
+                )
+                panels.append(drawn)
+                if j:
+                    axes[i, j].set_ylabel("")
+        for j in range(columns):
+            full = [ax for ax, drawn in zip(axes[:, j], panels[j::columns], strict=True) if len(drawn)]
+            if full:
+                full[-1].set_xlabel("number of dimensions r")
+        drawing = Drawing(fig, panels)
+        legend_lines = _add_legend(fig, axes.ravel().tolist(), styles)
+        notes = [
+            textwrap.fill(text, int(width / _CHAR * 1.06))
+            for text in ([note] if note else []) + _notes(rows, datasets, quantities, styles, drawing, labels=labels)
+        ]
+        fig.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7, color="#333333")
+        note_lines = sum(note.count("\n") + 1 for note in notes)
+        title_lines = sum(max(ax.get_title(loc="left").count("\n") + 1 for ax in line) for line in axes)
+        panel = 1.45 if columns > 2 else 1.6
+        fig.set_figheight(len(quantities) * panel + 0.13 * (legend_lines + note_lines + title_lines) + 0.3)
+    return drawing
+
+
+def figures_for_folder(
+    folder: Path,
+    *,
+    datasets: Mapping[str, Sequence[str]] | None = None,
+    quantities: Sequence[str] = USUAL_QUANTITIES,
+    labels: Mapping[str, str] | None = None,
+    reasons: Mapping[str, str] | None = None,
+    per_figure: int = 4,
+) -> list[Path]:
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``rows.csv`` or ``rows.csv.xz``.
+    datasets : mapping of study to sequence of str, optional
+        The datasets a study asked for, in order; those without rows get panels that say so. By default the
+        datasets in the rows. Datasets in the rows are never left out.
+    quantities : sequence of str
+        The rows of panels.
+    labels, reasons : mapping, optional
+        See `paper_grid`.
+    per_figure : int
+        Datasets a figure; a study with more is split into ``<study>_1``, ``<study>_2``, ….
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    UserError
+        If there are no rows.
+    """
+    rows, by_k = _one_k_a_name(rows_of(folder), labels)
+    written: list[Path] = []
+    for study, of_study in rows.groupby("study", sort=True):
+        asked = list((datasets or {}).get(str(study), ()))
+        split = {by_k[name][0] for name in set(of_study["dataset"]) if name in by_k}
+        columns = [name for name in asked if name not in split]
+        columns += sorted(set(of_study["dataset"]) - set(columns), key=_dataset_order)
+        stem = folder / "figures" / re.sub(r"[^\w.+-]", "_", str(study))
+        pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
+        names = {**(labels or {}), **{name: label for name, (_, label) in by_k.items()}}
+        for number, page in enumerate(pages, 1):
+            drawing = paper_grid(of_study, page, quantities, names, reasons)
+            written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
+    return written
+
+
+def _dataset_order(name: str) -> tuple[int, str]:
+    known = registry.names()
+    return (known.index(name) if name in known else len(known)), name
+
+
+def _one_k_a_name(
+    rows: pd.DataFrame, labels: Mapping[str, str] | None
+) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
+    """Rename datasets that a study ran with several k, so that each k gets its own panels.
+
+    Returns the rows and, for each new name, the old name and the display name.
+    """
+    several = rows.groupby(["study", "dataset"])["k"].transform("nunique") > 1
+    by_k: dict[str, tuple[str, str]] = {}
+    renamed = rows["dataset"].copy()
+    for keys, group in rows[several].groupby(["dataset", "k"]):
+        dataset, k = str(keys[0]), int(str(keys[1]).removesuffix(".0"))
+        name = f"{dataset} (k={k:04d})"  # zeros, so that names sort by k
+        by_k[name] = dataset, f"{dataset_label(dataset, labels)}, k = {k}"
+        renamed[group.index] = name
+    return rows.assign(dataset=renamed), by_k
+
+
+def _stand_ins(rows: pd.DataFrame) -> list[str]:
+    """Return what stands in for the dataset, one line each; empty text and NaN mean the real thing."""
+    if rows.empty:
+        return []
+    texts = sorted({str(text) for text in rows["stand_in"].dropna() if str(text)})
+    return [f"stand-in: {text}" for text in texts]
+
+
+def _chars(ax: Axes) -> int:
+    """Estimate how many characters fit above a panel."""
+    figure, spec = ax.get_figure(root=True), ax.get_subplotspec()
+    width = figure.get_size_inches()[0] if figure else COLUMN_WIDTH
+    columns = spec.get_gridspec().ncols if spec else 1
+    return max(12, int((width / columns - 0.4) / _CHAR))
+
+
+def _set_title(ax: Axes, letter: str, name: str, title: str, subtitles: Iterable[str]) -> None:
+    """Set the title in as many lines as the panel's width asks for, broken at the dash first."""
+    chars = _chars(ax)
+    whole = f"{letter}{name} – {title}"
+    lines = [whole] if len(whole) <= chars else [f"{letter}{name} –", *textwrap.wrap(title, chars)]
+    for text in subtitles:
+        lines += textwrap.wrap(text, chars)
+    ax.set_title("\n".join(lines), loc="left")
+
+
+def _write(ax: Axes, message: str) -> None:
+    """Put words where a panel has no data."""
+    ax.text(0.5, 0.5, textwrap.fill(message, int(_chars(ax) * 0.85)), ha="center", va="center", transform=ax.transAxes)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.grid(visible=False)
+    for spine in ax.spines.values():
+        spine.set_color("#cccccc")
+
+
+def _why_empty(rows: pd.DataFrame, quantity: str, reason: str) -> str:
+    """Say why there is nothing to draw."""
+    if rows.empty:
+        return f"no rows; {reason}"
+    if ok_rows(rows).empty:
+        return f"no results; all {len(rows)} trials failed"
+    if quantity in ("accuracy", "nmi", "ari"):
+        return f"no {quantity.upper() if quantity != 'accuracy' else quantity}; the data has no labels"
+    return f"no values of {QUANTITY_LABELS.get(quantity, (quantity,))[0].lower()}"
+
+
+def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
+    """Return the r of the panel's x axis and the methods that are drawn as horizontal lines.
+
+    Failed trials count here: a method that failed at all r but one still depends on r.
+    """
+    tried = {
+        (str(name), str(params)): sorted({int(r) for r in group["r"].dropna()})
+        for (name, params), group in rows.groupby(["reducer", "params"])
+    }
+    several = {method for method, rs in tried.items() if len(rs) > 1 and method[0] != "none"}
+    if not several:  # a single r was asked for: points at their r, and the reference line
+        several = {method for method in tried if method[0] != "none"}
+    return sorted({r for method in several for r in tried[method]}), set(tried) - several
+
+
+def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
+    r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
+    ax.plot(
+        r,
+        numbers["shown"].to_numpy(),
+        color=style.color,
+        marker=style.marker,
+        linestyle=style.linestyle,
+        markerfacecolor=style.color if style.filled else "white",
+        markevery=math.ceil(len(r) / 25),  # markers that touch are a thick line
+        label=style.label,
+    )
+    low, high = numbers["low"].to_numpy(), numbers["high"].to_numpy()
+    if len(r) == 1 and numbers["count"].iloc[0] > 1:  # a band needs two points
+        ax.errorbar(r, mean, [mean - low, high - mean], fmt="none", ecolor=style.color, elinewidth=0.7, capsize=1.5)
+    else:
+        ax.fill_between(r, low, high, color=style.color, alpha=_band_alpha(numbers), linewidth=0)
+
+
+def _band_alpha(numbers: pd.DataFrame) -> float:
+    """Return the opacity of a band: faint where two repetitions make it so wide (t = 12.7) that it hides others."""
+    return 0.12 if int(numbers["count"].max()) > 2 else 0.05
+
+
+def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
+    line = numbers.iloc[0]
+    ax.axhline(line["shown"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
+    if line["count"] > 1:
+        ax.axhspan(line["low"], line["high"], color=style.color, alpha=_band_alpha(numbers), linewidth=0)
+    if style.marker and grid and grid[0] <= line["r"] <= grid[-1]:
+        face = style.color if style.filled else "white"
+        ax.plot(
+            [line["r"]], [line["shown"]], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none"
+        )
+
+
+def _plain(value: float, _: int | None = None) -> str:
+    return f"{value:g}"
+
+
+def _plain_log_axis(ax: Axes, which: str, low: float, high: float) -> None:
+    """Label a log axis 1, 2, 5, 10, … in plain numbers; over many decades, only the powers of ten."""
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    decades = math.log10(high / low)
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)))
+    axis.set_major_formatter(FuncFormatter(_plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
+    """Show the grid of r; logarithmic if it was laid out so, that is if its median is nearer the geometric mean."""
+    if not grid:  # only horizontal lines
+        ax.set_xticks([])
+        return
+    low, high, middle = grid[0], grid[-1], grid[len(grid) // 2]
+    if low > 0 and high > 10 * low and abs(middle - math.sqrt(low * high)) < abs(middle - (low + high) / 2):
+        pad = (high / low) ** 0.03
+        ax.set_xscale("log")
+        ax.set_xlim(low / pad, high * pad)
+        _plain_log_axis(ax, "x", low, high)
+        return
+    pad = 0.03 * (high - low) or 1.0
+    ax.set_xlim(low - pad, high + pad)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
+    """Range that shows all lines and means, and bands as far as they do not squeeze them.
+
+    With two repetitions t is 12.7 and a band may be ten times as high as everything else.
+    """
+    means = numbers[["mean", "shown"]].to_numpy()
+    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    room = (high - low) / 2 or abs(high) * 0.05 or 0.05
+    bottom = max(low - room, min(low, float(numbers["low"].min()))) if numbers["low"].notna().any() else low
+    top = min(high + room, max(high, float(numbers["high"].max()))) if numbers["high"].notna().any() else high
+    return bottom, top
+
+
+def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
+    """Set the limits; logarithmic for times whose means span more than a decade."""
+    means = numbers[["mean", "shown"]].to_numpy()
+    least, most = float(np.nanmin(means)), float(np.nanmax(means))
+    if is_time(quantity) and least > 0 and most > 10 * least:
+        pad = (most / least) ** 0.05
+        ax.set_yscale("log", nonpositive="clip")
+        ax.set_ylim(least / pad, most * pad)
+        _plain_log_axis(ax, "y", least, most)
+        return
+    bottom, top = _y_range(numbers)
+    pad = 0.05 * (top - bottom) or abs(top) * 0.05 or 0.05
+    low, high = bottom - pad, top + pad
+    if is_time(quantity):
+        low = max(low, 0.0)
+    if quantity == "objective":
+        low = max(low, -0.03 * high)  # F is never negative, whatever a band says; zero itself stays in sight
+    if quantity in ("accuracy", "nmi"):
+        low, high = max(low, -0.02), min(high, 1.02)
+    ax.set_ylim(low, high)
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=5))
+
+
+def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style]) -> int:
+    """Put one legend above all panels; return the number of its lines."""
+    shown = {line.get_label() for ax in axes for line in ax.get_lines()}
+    looks = [style for style in styles.values() if style.label in shown]
+    if not looks:
+        return 0
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=style.color,
+            marker=style.marker,
+            linestyle=style.linestyle,
+            markerfacecolor=style.color if style.filled else "white",
+            label=style.label,
+        )
+        for style in looks
+    ]
+    widths = [0.45 + _CHAR * len(style.label) for style in looks]  # handle, paddings and text, in inches
+
+    def fits(columns: int) -> bool:
+        parts = np.array_split(widths, columns)  # as matplotlib does: column by column
+        return sum(float(part.max()) for part in parts) <= fig.get_figwidth()
+
+    columns = next((c for c in range(len(looks), 1, -1) if fits(c)), 1)
+    columns = math.ceil(len(looks) / math.ceil(len(looks) / columns))  # as many lines, evenly filled
+    fig.legend(handles=handles, loc="outside upper center", ncols=columns)
+    return math.ceil(len(looks) / columns)
+
+
+def _span(counts: "pd.Series[int]") -> str:
+    """Return the least and the most of some counts as ``2–5``, or ``5`` where they are the same."""
+    least, most = int(counts.min()), int(counts.max())
+    return f"{least}–{most}" if least < most else str(most)
+
+
+def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
+    """Say what lines and bands are."""
+    least, most = int(numbers["count"].min()), int(numbers["count"].max())
+    several, shown = _span(numbers["count"]), _span(numbers["shown_count"])
+    if shown != several:
+        times = numbers["quantity"].map(is_time)
+        if times.any() and not times.all():
+            several, of_times = _span(numbers.loc[~times, "count"]), _span(numbers.loc[times, "count"])
+            several += f" (times: {of_times})" if of_times != several else ""
+        text = f"Lines: means of the first {shown} repetitions, as many as the paper made"
+        text += f"; bands: 95 % Student-t interval of the mean of all {several}."
+    else:
+        text = f"Means of {several} repetition{'s' if most > 1 else ''}"
+        text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
+    if least == 1 < most:
+        text += " No band: one repetition."
+    if bands_cut:
+        text += " Bands may reach beyond the axes."
+    flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])
+    if flat:
+        names = ", ".join(style.label for style in styles.values() if style.label in flat)
+        text += f" Run at one r only, drawn across: {names}."
+    return text
+
+
+def _notes(
+    rows: pd.DataFrame,
+    datasets: Sequence[str],
+    quantities: Sequence[str],
+    styles: Mapping[Method, Style],
+    drawing: Drawing,
+    *,
+    labels: Mapping[str, str] | None,
+) -> list[str]:
+    """Return the sentences below a figure: what the bands are, and everything that the panels do not show."""
+    numbers = drawing.numbers
+    notes = [_repetitions_note(numbers, styles, _any_band_cut(drawing))] if len(numbers) else []
+
+    def of(dataset: str) -> str:
+        return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
+
+    pooled = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["config_hash"].nunique()
+    if (pooled > 1).any():
+        notes.append(
+            "Pools rows of several configurations (seeds or k-means settings); the config_hash tells them apart."
+        )
+    for column, what in (("code_version", "versions of the code"), ("env_hash", "environments")):
+        if rows[column].nunique() > 1:
+            notes.append(f"Rows of {rows[column].nunique()} {what}.")
+    failed = failed_counts(rows)
+    if failed:
+        total = sum(failed.values())
+        listed = ", ".join(f"{name} ×{count}{of(dataset)}" for (dataset, name), count in failed.items())
+        notes.append(f"{total} failed trial{'s' if total > 1 else ''} left out: {listed}.")
+    untimed: dict[str, None] = {}
+    for quantity in filter(is_time, quantities):
+        for dataset in datasets:
+            of_dataset = rows[rows["dataset"] == dataset]
+            if len(of_dataset):
+                timed = set(methods_of(quantity_rows(of_dataset, quantity)))
+                absent = [m for m in styles if m in set(methods_of(of_dataset)) - timed]
+                untimed |= dict.fromkeys(f"{styles[method].label}{of(dataset)}" for method in absent)
+    if untimed:
+        notes.append(f"Never timed alone, so without a running time: {', '.join(untimed)}.")
+    return notes
+
+
+def _any_band_cut(drawing: Drawing) -> bool:
+    for ax, numbers in zip(drawing.figure.axes, drawing.panels, strict=True):
+        bottom, top = ax.get_ylim()
+        if len(numbers) and ((numbers["low"] < bottom) | (numbers["high"] > top)).any():
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""The papers: a folder each, which holds all there is of it."""

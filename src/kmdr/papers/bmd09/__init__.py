@@ -1,0 +1,1 @@
+"""bmd09: Unsupervised Feature Selection for the k-means Clustering Problem (NIPS 2009)."""

@@ -1,0 +1,1 @@
+"""bzmd15: Randomized Dimensionality Reduction for k-means Clustering (IEEE Trans. Information Theory, 2015)."""

@@ -1,0 +1,324 @@
+"""What bzmd15 claims, each statement with its test."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import ratio_to_best
+from kmdr.analysis.statistics import Component, above, below, equal, ratio_below, share
+from kmdr.claims.catalogue import Finding, claim
+from kmdr.claims.effects import by_repetition, extremes, need, pairs, slopes_on_log_r, tally
+from kmdr.claims.reported import reported
+from kmdr.figures.style import KNOWN
+
+from .facts import BOUNDS, FIGURES, PROPOSED, REAL, REDUCED, bounds, label
+
+FEW = (20, 30)  # the r that §7.5 calls small
+# F within a twentieth of that of k-means on all features counts as having come to it.
+F_MARGIN = 0.05
+# The paper's means of five runs on Synth have standard errors of about 0.05: it could not tell smaller differences.
+P_MARGIN = 0.05
+
+
+def _varying(results: Results, studies: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the (dataset, reducer) that were run at several r: those whose C has r columns."""
+    sizes = results.rows(studies).groupby(["dataset", "reducer"])["r"].nunique()
+    return {(str(dataset), str(reducer)) for dataset, reducer in sizes.index[sizes > 1]}
+
+
+@claim(
+    "bzmd15-1",
+    "On Synth all dimensionality reduction methods are clearly more efficient than k-means on all features, and they "
+    "are accurate even for small r, about 20.",
+    "§7.5, Figure 1",
+    studies=("bzmd15_fig1", "bzmd15_synth"),
+)
+def faster_on_synth(results: Results) -> Finding:
+    """Two statements for each of the six methods.
+
+    Time: the total time (reduction and k-means) is less than that of k-means on all features; one-sided t test of the
+    mean logarithm of the ratio, paired by repetition and averaged over the grid of r, on trials timed alone.
+
+    Accuracy: P at the r nearest 20 equals that of k-means on all features from the same starts within ±0.05, paired by
+    repetition; two one-sided t tests. The paper's means of five runs could not resolve less than 0.05 on Synth, where a
+    run finds all five clusters or merges two.
+
+    One method that is slower, or whose P differs by more, refutes the claim.
+    """
+    seconds = results.wide("bzmd15_fig1", "total_seconds", datasets=["synth"])
+    accuracy = results.wide(("bzmd15_fig1", "bzmd15_synth"), "accuracy", datasets=["synth"])
+    components, ratios, differences = [], {}, {}
+    for pair in pairs(seconds, ["synth"], REDUCED, "none"):
+        name = KNOWN[pair.method].label
+        ratio = np.exp(by_repetition(pair.own.map(math.log) - pair.other.map(math.log)))
+        components.append(ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio))
+        ratios[name] = components[-1].effect
+    for pair in pairs(accuracy, ["synth"], REDUCED, "none"):
+        name = KNOWN[pair.method].label
+        near = pair.at([min(pair.grid, key=lambda r: abs(r - 20))])
+        difference = by_repetition(near.own - near.other)
+        components.append(equal(f"{name}: P − P of kMeans at r ≈ 20, within ±{P_MARGIN}", difference, P_MARGIN, "P"))
+        differences[name] = components[-1].effect
+    need(components, "kMeans and a reduction on Synth")
+    slow = [name for name, ratio in ratios.items() if ratio >= 1]
+    sentence = f"The total time is {extremes(ratios, '.2f')} times that of kMeans" if ratios else "No times were taken"
+    sentence += f", more than kMeans for {', '.join(slow)}" if slow else ""
+    if differences:
+        sentence += f"; P at r ≈ 20 differs from that of kMeans by {extremes(differences, '+.3f')}"
+    return Finding(components, f"{sentence}; {tally(components)}.")
+
+
+@claim(
+    "bzmd15-2",
+    "As the number of dimensions increases, the normalised objective of the resulting clustering decreases.",
+    "§7.5, Figures 1–3",
+    studies=FIGURES,
+)
+def objective_falls(results: Results) -> Finding:
+    """For each real dataset and each method whose C has r columns: the slope of F on log r is negative.
+
+    The slope is fitted within each repetition over the whole grid and given as the change of F from the least to the
+    greatest r; one-sided t test over repetitions. SVD and ApprSVD have k columns whatever r is and are not tested.
+    Synth is left out: the sentence is about the real data, and F there is next to nothing or, when a run merges two
+    clusters, thousands of times that, whatever r is. One method on one dataset whose F does not fall refutes the
+    claim.
+    """
+    varying = _varying(results, FIGURES)
+    values = results.wide(FIGURES, "objective", datasets=REAL)
+    components, falls = [], {}
+    for dataset in REAL:
+        for method in REDUCED:
+            if (dataset, method) not in varying:
+                continue
+            lines = values[method].xs(dataset, level="dataset").dropna().unstack("r")
+            least, most = int(lines.columns[0]), int(lines.columns[-1])
+            changes = slopes_on_log_r(lines) * math.log(most / least)
+            if not changes.size:
+                continue
+            name = label(results, dataset, method)
+            statement = f"{name}: change of F from r = {least} to {most}, below 0"
+            components.append(below(statement, changes, unit="F"))
+            means = lines.mean()
+            falls[name] = float(means.iloc[-1] / means.iloc[0] - 1)
+    need(components, "several r on the real datasets")
+    return Finding(
+        components, f"From the least to the greatest r, F changes by {extremes(falls)}; {tally(components)}."
+    )
+
+
+@claim(
+    "bzmd15-3",
+    "In all cases the normalised objective of the proposed methods converges to that of k-means on all features, as "
+    "the number of dimensions increases.",
+    "§7.5, Figures 2 and 3",
+    studies=FIGURES,
+)
+def objective_converges(results: Results) -> Finding:
+    """Two statements for each real dataset and each proposed method (Sampl/SVD, Sampl/ApproxSVD, RP, ApprSVD).
+
+    Arrival: at the greatest r, F equals that of k-means on all features from the same starts within ±5 % of it; two
+    one-sided t tests, paired by repetition.
+
+    Approach: |F − F of k-means| is less at the greatest r than at the least; one-sided t test, paired by repetition.
+    Not for ApprSVD, which has k columns whatever r is.
+
+    Synth is left out, as in claim 2. One method on one dataset that stays away refutes the claim.
+    """
+    varying = _varying(results, FIGURES)
+    need([name for name, _ in varying if name in REAL], "several r on the real datasets")
+    values = results.wide(FIGURES, "objective", datasets=REAL)
+    components, first, last = [], {}, {}
+    for pair in pairs(values, REAL, PROPOSED, "none"):
+        name = label(results, pair.dataset, pair.method)
+        least, most = pair.grid[0], pair.grid[-1]
+        excess = (pair.own / pair.other - 1).unstack("r")
+        there = excess[most].dropna()
+        statement = f"{name}: F ÷ F of kMeans − 1 at r = {most}, within ±{F_MARGIN}"
+        components.append(equal(statement, there, F_MARGIN, "F"))
+        last[name] = float(there.mean())
+        if (pair.dataset, pair.method) in varying:
+            shrunk = (excess[least].abs() - excess[most].abs()).dropna()
+            first[name] = float(excess[least].mean())
+            if shrunk.size:
+                statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
+                components.append(above(statement, shrunk, unit="F"))
+    need(components, "kMeans and a proposed method on the real datasets")
+    sentence = f"At the greatest r, F differs from that of kMeans by {extremes(last)}"
+    sentence += f", at the least by {extremes(first)}" if first else ""
+    return Finding(components, f"{sentence}; {tally(components)}.")
+
+
+@claim(
+    "bzmd15-4",
+    "In all cases but PIE and COIL20 the proposed methods are superior to Laplacian scores, both in accuracy and in "
+    "the normalised objective.",
+    "§7.5, Figures 1–3",
+    studies=FIGURES,
+)
+def better_than_laplacian_scores(results: Results) -> Finding:
+    """Two statements for each of Synth, USPS, LIGHT and ORL and each proposed method, averaged over the grid of r.
+
+    P is higher than that of LapScores, and F is lower; one-sided t tests of the differences, paired by r and
+    repetition, a value a repetition. SVD is not among the proposed methods; ApprSVD is taken at its k columns. One
+    method on one dataset that is worse in either refutes the claim.
+    """
+    datasets = ("synth", "usps", "light", "orl_64x64")
+    components: list[Component] = []
+    ahead: dict[str, dict[str, float]] = {"P": {}, "F": {}}
+    for quantity, unit, test, side in (("accuracy", "P", above, "above 0"), ("objective", "F", below, "below 0")):
+        values = results.wide(FIGURES, quantity, datasets=datasets)
+        for pair in pairs(values, datasets, PROPOSED, "laplacian_score"):
+            name = label(results, pair.dataset, pair.method)
+            statement = f"{name}: {unit} − {unit} of LapScores, {side}"
+            components.append(test(statement, by_repetition(pair.own - pair.other), unit=unit))
+            ahead[unit][name] = components[-1].effect
+    need(components, "LapScores and a proposed method")
+    sentence = f"P less that of LapScores is {extremes(ahead['P'], '+.3f')}" if ahead["P"] else "P is not known"
+    sentence += f", F {extremes(ahead['F'], '+.4f')}"
+    return Finding(components, f"{sentence}; {tally(components)}.")
+
+
+@claim(
+    "bzmd15-5",
+    "On PIE and COIL20 Laplacian scores are superior to all other approaches in terms of accuracy.",
+    "§7.5, Figures 2 and 3",
+    studies=FIGURES,
+)
+def laplacian_scores_lead(results: Results) -> Finding:
+    """For PIE and COIL20 and each other method, k-means on all features among them: P of LapScores is higher.
+
+    Averaged over the grid of r; one-sided t test of the difference, paired by r and repetition, a value a repetition.
+    One other method with a higher P on either dataset refutes the claim.
+    """
+    datasets = ("pie", "coil20")
+    values = results.wide(FIGURES, "accuracy", datasets=datasets)
+    others = [*(method for method in REDUCED if method != "laplacian_score"), "none"]
+    components = []
+    lead: dict[str, dict[str, float]] = {}
+    for pair in pairs(values, datasets, others, "laplacian_score"):
+        statement = f"P of LapScores − P of {label(results, pair.dataset, pair.method)}, above 0"
+        components.append(above(statement, by_repetition(pair.other - pair.own), unit="P"))
+        on_dataset = lead.setdefault(label(results, pair.dataset), {})
+        on_dataset[KNOWN[pair.method].label] = components[-1].effect
+    need(components, "LapScores and another method on PIE or COIL20")
+    leads = [f"on {name} by {extremes(values, '+.3f')}" for name, values in lead.items()]
+    return Finding(components, f"Averaged over r, LapScores lead in P {' and '.join(leads)}; {tally(components)}.")
+
+
+@claim(
+    "bzmd15-6",
+    "Running the algorithms with small r, e.g. r = 20 or r = 30, achieves nearly optimal separation of a mixture of "
+    "Gaussians and does well in several real-world clustering problems.",
+    "§7.5",
+    studies=(*FIGURES, "bzmd15_synth"),
+)
+def few_dimensions_suffice(results: Results) -> Finding:
+    """For each proposed method whose C has r columns, at 20 ≤ r ≤ 30.
+
+    Synth: P equals that of k-means on all features within ±0.05. Real datasets, where "does well" is taken to be
+    close to k-means on all features: F is less than 5 % above it. t tests of differences from the same starts,
+    averaged over these r inside a repetition, over repetitions. ApprSVD has k columns whatever r is and is not
+    tested. One method on one dataset that stays further away refutes the claim.
+    """
+    studies = (*FIGURES, "bzmd15_synth")
+    varying = _varying(results, studies)
+    components, excess, behind = [], {}, {}
+    for quantity, datasets in (("accuracy", ("synth",)), ("objective", REAL)):
+        try:
+            values = results.wide(studies, quantity, datasets=datasets)
+        except NotRunError:
+            continue
+        for whole in pairs(values, datasets, PROPOSED, "none"):
+            near = [r for r in whole.grid if FEW[0] <= r <= FEW[1]]
+            if (whole.dataset, whole.method) not in varying or not near:
+                continue
+            pair, name = whole.at(near), label(results, whole.dataset, whole.method)
+            span = f"r = {near[0]}" if len(near) == 1 else f"r = {near[0]} to {near[-1]}"
+            if quantity == "accuracy":
+                statement = f"{name}: P − P of kMeans at {span}, within ±{P_MARGIN}"
+                components.append(equal(statement, by_repetition(pair.own - pair.other), P_MARGIN, "P"))
+                behind[name] = components[-1].effect
+            else:
+                statement = f"{name}: F ÷ F of kMeans − 1 at {span}, below {F_MARGIN}"
+                components.append(below(statement, by_repetition(pair.own / pair.other - 1), F_MARGIN, "F"))
+                excess[name] = components[-1].effect
+    need(components, "kMeans and a proposed method at 20 ≤ r ≤ 30")
+    parts = [f"P is off by {extremes(behind, '+.3f')}"] if behind else []
+    parts += [f"F is above that of kMeans by {extremes(excess)}"] if excess else []
+    return Finding(components, f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally(components)}.")
+
+
+THEOREMS = (("Theorem 11", "leverage_approx"), ("Theorem 12", "random_sign"), ("Theorem 13", "approx_svd"))
+
+
+def _set_aside(rows: pd.DataFrame, limit: float) -> list[str]:
+    """Return the datasets on which k-means on all features is above ``limit`` times the best F, or was not run."""
+    best = rows.groupby("dataset")["objective"].min()
+    worst = rows[rows["reducer"] == "none"].groupby("dataset")["objective"].max().reindex(best.index)
+    return [str(name) for name in best.index[~(worst <= limit * best)]]
+
+
+@claim(
+    "bzmd15-7",
+    "The clusterings are within the provable ratios: F ≤ (1 + (2 + ε)γ)F_opt for sampled features with probability at "
+    "least 0.2, F ≤ (1 + (1 + ε)γ)F_opt for random projections with 0.96 and for the approximate SVD with 0.99.",
+    "Theorems 11–13",
+    studies=(*FIGURES, "bzmd15_theorem13"),
+    facts=tuple(BOUNDS.values()),
+)
+def ratios_hold(results: Results) -> Finding:
+    """For each theorem: the probability that its bound fails is below what it states, with γ = 1 and ε = 1/3.
+
+    A trial is one repetition on one dataset, and fails when F exceeds the bound at any r of the grid; exact binomial
+    test. The theorems ask for more dimensions than the grid has, so this asks more than they promise. F_opt, which
+    nobody knows, is taken to be the smallest F that any trial on the dataset found; ‖A − A_k‖² ≤ F_opt (§2.2) tells
+    which trials meet the bound beyond doubt. A dataset on which k-means on all features itself exceeds the bound in
+    some run is set aside: there the k-means in use has no γ near 1, so the theorems promise nothing. One theorem whose
+    bound fails more often than stated refutes the claim.
+    """
+    studies = (*FIGURES, "bzmd15_theorem13")
+    stated = reported("bzmd15").query("id == 'bzmd15-7'").set_index(["method", "quantity"])["value"]
+    rows = results.rows(studies)
+    aside = _set_aside(rows, min(float(stated[method, "ratio"]) for _, method in THEOREMS))
+    rows = rows[~rows["dataset"].isin(aside)]
+    rows = rows.assign(ratio=ratio_to_best(rows))
+    floors = bounds(results)
+    components, largest, proved, trials, slack = [], [], 0, 0, math.inf
+    for theorem, method in THEOREMS:
+        worst = rows[rows["reducer"] == method].groupby(["dataset", "repeat"])[["objective", "ratio"]].max()
+        if worst.empty:
+            continue
+        limit, probability = float(stated[method, "ratio"]), float(stated[method, "failure_probability"])
+        names = worst.index.get_level_values("dataset")
+        ratio = worst["ratio"]
+        fails = int((ratio > limit).sum())
+        statement = f"{theorem} ({KNOWN[method].label}): share of F above {limit:.2f} F_opt, below {probability}"
+        components.append(share(statement, fails, len(ratio), probability, at_most=True))
+        largest.append(f"{fails} of {len(ratio)} trials for {theorem} (largest ratio {ratio.max():.2f})")
+        floor = pd.Series(floors, dtype=float).reindex(names).to_numpy()
+        proved += int((worst["objective"].to_numpy() <= limit * floor).sum())
+        trials += len(ratio)
+        slack = min(slack, limit / float(ratio.max()))
+    need(components, "the provable methods")
+    sentence = f"The bound is exceeded in {', '.join(largest)}"
+    if slack > 1:
+        sentence += f"; for one to exceed it, F_opt would have to be {1 - 1 / slack:.0%} below the smallest F found"
+    if floors:
+        sentence += f"; ‖A − A_k‖² proves it for {proved / trials:.0%} of the trials"
+    if aside:
+        sentence += f"; {', '.join(label(results, name) for name in aside)} set aside"
+    return Finding(components, sentence + ".")
+
+
+CLAIMS = (
+    faster_on_synth,
+    objective_falls,
+    objective_converges,
+    better_than_laplacian_scores,
+    laplacian_scores_lead,
+    few_dimensions_suffice,
+    ratios_hold,
+)

@@ -1,0 +1,56 @@
+"""What bzmd15's figures, table and claims share: datasets, methods, names, and the bound below which no F can be."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.claims.catalogue import fact
+from kmdr.datasets import Dataset
+from kmdr.figures.panels import dataset_label
+from kmdr.figures.style import KNOWN
+from kmdr.linalg import squared_frobenius, top_right_singular_vectors
+
+REPEATS = 5  # "the average values of five independent executions" (§7.4)
+COLUMNS: Mapping[str, tuple[str, str]] = {  # the datasets of each figure
+    "bzmd15_fig1": ("synth", "usps"),
+    "bzmd15_fig2": ("coil20", "light"),
+    "bzmd15_fig3": ("pie", "orl_64x64"),
+}
+FIGURES = tuple(COLUMNS)
+REAL = ("usps", "coil20", "light", "pie", "orl_64x64")
+REDUCED = ("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score")
+PROPOSED = ("leverage", "leverage_approx", "random_sign", "approx_svd")  # Algorithms 1 to 3; the exact SVD is of [12]
+BOUNDS = {name: f"bzmd15_bound_{name}" for name in REAL}
+
+
+def _bound(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+    """Return ‖A − A_k‖²/‖A‖², below which no partition's F can be (§2.2: XXᵀA has rank k at most)."""
+    del results
+    (data,) = datasets
+    A = data.A.astype(np.float64)
+    inside = squared_frobenius(A @ top_right_singular_vectors(A, data.k))
+    bound = 1 - inside / squared_frobenius(A)
+    return pd.DataFrame({"dataset": [data.name], "k": [data.k], "bound": [bound]})
+
+
+FACTS = tuple(fact(name, [dataset])(_bound) for dataset, name in BOUNDS.items())
+
+
+def bounds(results: Results) -> dict[str, float]:
+    """Return the lower bound of F of every dataset for which it was computed."""
+    by_dataset = {}
+    for name, stem in BOUNDS.items():
+        try:
+            by_dataset[name] = float(results.fact(stem)["bound"].iloc[0])
+        except NotRunError:
+            continue
+    return by_dataset
+
+
+def label(results: Results, dataset: str, method: str = "") -> str:
+    """Return the names of dataset and method as the figures have them; a stand-in is marked."""
+    stands_in = results.all_rows.loc[results.all_rows["dataset"] == dataset, "stand_in"].astype(bool).any()
+    name = dataset_label(dataset) + (" (stand-in)" if stands_in else "")
+    return f"{KNOWN[method].label} on {name}" if method else name

@@ -1,0 +1,172 @@
+"""bzmd15's Figures 1–3 and Table 1."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.claims.catalogue import figure, table
+from kmdr.claims.effects import slopes_on_log_r
+from kmdr.claims.reported import reported
+from kmdr.figures.canvas import Drawing
+from kmdr.figures.panels import dataset_label, paper_grid
+from kmdr.figures.tables import Table
+
+from .facts import BOUNDS, COLUMNS, FIGURES, REAL, REPEATS, bounds, label
+
+
+def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Drawing]:
+    def make(results: Results) -> Drawing:
+        """Draw running time, objective and accuracy against r, top to bottom; a column of panels for each dataset.
+
+        Lines are means of the first five repetitions, as in the paper; bands are 95 % intervals of the mean of all.
+        SVD and ApprSVD have k columns whatever r is, so they are horizontal, as is k-means on all features.
+        """
+        results.rows(study)
+        rows = results.all_rows[results.all_rows["study"] == study]
+        return paper_grid(rows, datasets, reasons=results.missing, paper_repeats=REPEATS)
+
+    return make
+
+
+_FIGURES = tuple(
+    figure(
+        study,
+        "Running time, objective and accuracy against the number of dimensions on "
+        + " and ".join(map(dataset_label, datasets)),
+        studies=(study,),
+    )(_figure_of(study, datasets))
+    for study, datasets in COLUMNS.items()
+)
+
+
+class _Line(NamedTuple):
+    """A line of Table 1: what the paper prints, and the reducer (with the rank of an SVD) that it is about."""
+
+    reference: str
+    description: str
+    dimensions: str
+    time: str
+    ratio: str
+    reducer: str
+    rank: str | None
+
+
+# m points, n features: the paper's letters.
+LINES = (
+    _Line("Folklore", "RP", "O(log(m)/ε²)", "mn⌈ε⁻²log(m)/log(n)⌉", "1 + ε", "random_sign", None),
+    _Line("[12]", "Exact SVD", "k", "mn·min{m, n}", "2", "svd", "k"),
+    _Line("[14]", "Exact SVD", "O(k/ε²)", "mn·min{m, n}", "1 + ε", "svd", "r"),
+    _Line("Theorem 11", "RS", "O(k log(k)/ε²)", "mnk/ε", "3 + ε", "leverage_approx", None),
+    _Line("Theorem 12", "RP", "O(k/ε²)", "mn⌈ε⁻²k/log(n)⌉", "2 + ε", "random_sign", None),
+    _Line("Theorem 13", "Approx. SVD", "k", "mnk/ε", "2 + ε", "approx_svd", "k"),
+)
+
+
+def _of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
+    """Return the rows of a line's method."""
+    of_reducer = rows[rows["reducer"] == line.reducer]
+    return of_reducer[[json.loads(params or "{}").get("rank") == line.rank for params in of_reducer["params"]]]
+
+
+def _exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
+    """Return the slopes of log time on log n, log d and log r, the other two fixed; a value a repetition.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows of one method with ``value``, its reduction time.
+    """
+    logs = times.assign(value=np.log(times["value"]))
+    exponents: dict[str, Interval | None] = {}
+    for along, fixed in (("n", "d"), ("d", "n"), ("r", None)):
+        cross = logs
+        if fixed:  # the sizes come as a cross: all n at one d, all d at one n
+            sizes = logs.groupby(fixed)[along].nunique()
+            cross = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
+        powers = slopes_on_log_r(cross.pivot_table(index="repeat", columns=along, values="value"))
+        exponents[along] = mean_interval(powers) if powers.size else None
+    return exponents
+
+
+def _ratios(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Return F/F_best at the r nearest 20, with index (dataset, repeat)."""
+    nearest = (rows["r"] - 20).abs()
+    near = rows[nearest == nearest.groupby(rows["dataset"]).transform("min")]
+    return near.groupby(["dataset", "repeat"])["ratio"].mean()
+
+
+@table(
+    "bzmd15_table1",
+    "Provably accurate dimensionality reductions: dimensions, time and approximation ratio, with what was measured",
+    studies=("bzmd15_table1", *FIGURES, "flip_rank_bzmd15"),
+    facts=tuple(BOUNDS.values()),
+)
+def provable_methods(results: Results) -> Table:
+    """Set measured ratios and exponents of the time beside the paper's five columns.
+
+    Reported and ours are approximation ratios. Ours is F over the smallest F found on the dataset, at r = 20 (k columns
+    where the method has k): mean with its 95 % interval, and largest, over the real datasets and repetitions. Exponents
+    are slopes of log reduction time on log n, log d and log r on Synth of several sizes, with the half-widths of their
+    95 % intervals.
+    """
+    try:
+        times = quantity_rows(timed_rows(results.rows("bzmd15_table1")), "reduction_seconds")
+    except NotRunError:
+        times = None
+    try:
+        rows = results.rows((*FIGURES, "flip_rank_bzmd15"), datasets=REAL)
+    except NotRunError:
+        if times is None:
+            raise
+        rows = None
+    if rows is not None:
+        rows = rows.assign(ratio=ratio_to_best(rows))
+    stated = reported("bzmd15").query("id == 'bzmd15_table1'")["value"].tolist()
+    lines = []
+    for line, bound in zip(LINES, stated, strict=True):
+        cells: dict[str, Any] = {
+            "reference": line.reference,
+            "description": line.description,
+            "dimensions": line.dimensions,
+            "time = O(x), x =": line.time,
+            "ratio": line.ratio,
+            "reported, ε = 1/3": float(bound),
+        }
+        ratio = pd.Series(dtype=float) if rows is None else _ratios(_of_line(rows, line))
+        mean = mean_interval(ratio.groupby("repeat").mean()) if len(ratio) else None
+        cells["ours"], cells["low"], cells["high"] = mean[:3] if mean else (math.nan,) * 3
+        cells["difference"] = cells["ours"] - cells["reported, ε = 1/3"]
+        cells["largest"] = float(ratio.max()) if len(ratio) else math.nan
+        exponents = _exponents(_of_line(times, line)) if times is not None else {}
+        for along in ("n", "d", "r"):
+            interval = exponents.get(along)
+            cells[f"exponent of {along}"] = interval.mean if interval else math.nan
+            cells[f"± of {along}"] = interval.high - interval.mean if interval else math.nan
+        lines.append(cells)
+    frame = pd.DataFrame(lines)
+    formats = dict.fromkeys(frame.columns[5:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")
+    return Table(frame, formats, _table_note(results, rows))
+
+
+def _table_note(results: Results, rows: pd.DataFrame | None) -> str:
+    note = (
+        "The paper's columns are of m points with n features, the exponents of n points with d features. Ours is "
+        "F/F_best; F_best, the smallest F found, is at least F_opt, so that true ratios may be larger. Time is that of "
+        "the reduction alone; where the method has k columns whatever r is, there is no exponent of r."
+    )
+    if rows is not None:
+        best = rows.groupby("dataset")["objective"].min()
+        floors = {label(results, name): best[name] / bound for name, bound in bounds(results).items() if name in best}
+        if floors:
+            listed = ", ".join(f"{value:.2f} on {name}" for name, value in floors.items())
+            note += f" By ‖A − A_k‖² ≤ F_opt they are larger by a factor of at most {listed}."
+    return note
+
+
+ITEMS = (*_FIGURES, provable_methods)

@@ -1,0 +1,1 @@
+"""lst17: Sparse Embedded k-Means Clustering (NIPS 2017)."""

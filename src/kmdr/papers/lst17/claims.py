@@ -1,0 +1,343 @@
+"""What lst17 claims, each statement with its test."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.statistics import Component, above, below, equal, ratio_above, ratio_below
+from kmdr.claims.catalogue import Finding, claim
+from kmdr.claims.effects import by_repetition, outcome, paired
+from kmdr.figures.panels import dataset_label
+
+from .protocol import DATASETS, NAMES, REDUCERS, STUDIES, powers_of_r
+
+# A time that grows with a smaller power of r than this is called stable: at most 3.2-fold from r = 10 to 1000, which is
+# little on the paper's logarithmic axes of three decades and more.
+STABLE = 0.25
+
+
+class Part(NamedTuple):
+    """A component with its place in the sentence: dataset, what is told of it, of which method, and where it holds."""
+
+    dataset: str
+    what: str
+    name: str
+    component: Component
+    where: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """What its test says by itself."""
+        return outcome([self.component])
+
+
+Test = Callable[..., Component]
+Parts = Callable[[Results, str], list[Part]]
+RELATIONS = {"above": "> ", "below": "< ", "equal": "within ± ", "ratio_above": "> ", "ratio_below": "< "}
+FORMATS = {"P": "+z.3f", "power of r": "z.2f", "ratio of times": ".3g"}
+
+
+def _table(results: Results, quantity: str, dataset: str) -> pd.DataFrame:
+    """Return a quantity of one dataset by (r, repeat), a column a method of the paper."""
+    wide = results.wide(STUDIES, quantity, datasets=[dataset], reducers=list(NAMES))
+    return wide.droplevel("dataset").reindex(columns=list(NAMES))
+
+
+def _label(what: str, name: str, test: Test, bound: float, dataset: str) -> str:
+    return f"{what} {NAMES[name]} {RELATIONS[test.__name__]}{bound:g}, {dataset_label(dataset)}"
+
+
+def _grows(dataset: str, what: str, test: Test, values: pd.DataFrame, name: str, bound: float, unit: str) -> list[Part]:
+    """Return the part that tests a method's slope on log₁₀ r, one a repetition; none where r did not vary."""
+    powers = powers_of_r(values, name)
+    if powers.size == 0:
+        return []
+    label = _label(what, name, test, bound, dataset)
+    return [Part(dataset, what, NAMES[name], test(label, powers, bound, unit=unit))]
+
+
+def _differs(dataset: str, what: str, test: Test, values: pd.DataFrame, name: str, other: str, told: str) -> list[Part]:
+    """Return the part that compares two methods at the r that both have; none where there is no such r.
+
+    Differences are averaged over r within a repetition. Times are compared by ratios, that is by their logarithms.
+    """
+    ratio = test in (ratio_above, ratio_below)
+    gaps = paired(values, name, other, logs=ratio)
+    if gaps.empty:
+        return []
+    means = by_repetition(gaps)
+    by_r = gaps.groupby("r").mean() * (1 if test in (above, ratio_above) else -1)
+    label = _label(what, told, test, 1 if ratio else 0, dataset)
+    component = test(label, np.exp(means), unit="ratio of times") if ratio else test(label, means, unit="P")
+    return [Part(dataset, what, NAMES[told], component, f"at {int((by_r > 0).sum())} of {len(by_r)} r")]
+
+
+def _told(part: Part) -> str:
+    """Return effect and, unless the part holds, what the test says."""
+    value = part.component.effect
+    effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
+    if part.outcome == "reproduced":
+        return effect
+    says = "not so" if part.outcome == "not reproduced" else "undecided"
+    return f"{effect} ({says}{f'; true {part.where}' if part.where else ''})"
+
+
+def _holding(parts: Sequence[Part]) -> int:
+    return sum(part.outcome == "reproduced" for part in parts)
+
+
+def _on(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
+    """Return the parts of a claim on each dataset that has rows for any."""
+    by_dataset = {}
+    for dataset in datasets:
+        try:
+            of_dataset = parts(results, dataset)
+        except NotRunError:
+            continue
+        if of_dataset:
+            by_dataset[dataset] = of_dataset
+    return by_dataset
+
+
+def _finding(results: Results, parts: Parts, more: Callable[[Results, str], str] = lambda *_: "") -> Finding:
+    """Test a claim on the paper's datasets; what stands in for one is told of, but decides nothing.
+
+    Raises
+    ------
+    NotRunError
+        When no dataset of the paper has what the claim needs.
+    """
+    own = _on(results, list(DATASETS), parts)
+    generated = _on(results, [name for others in DATASETS.values() for name in others], parts)
+    if not own:
+        raise NotRunError("no dataset of the paper was run with the methods that the claim compares")
+    every = [part for of_dataset in own.values() for part in of_dataset]
+    texts: list[str] = []
+    for dataset, of_dataset in own.items():
+        for what in dict.fromkeys(part.what for part in of_dataset):
+            told = ", ".join(_told(part) for part in of_dataset if part.what == what)
+            texts.append(f"on {dataset_label(dataset)} the {what} {told}")
+        texts += [text] if (text := more(results, dataset)) else []
+    for dataset, of_dataset in generated.items():
+        undecided = sum(part.outcome == "inconclusive" for part in of_dataset)
+        failing = [f"{part.what} {_told(part)}" for part in of_dataset if part.outcome == "not reproduced"]
+        texts.append(
+            f"on generated {dataset_label(dataset)} text (not counted) {_holding(of_dataset)} of {len(of_dataset)} hold"
+            + (f", {undecided} undecided" if undecided else "")
+            + (f", the {', the '.join(failing)}" if failing else "")
+        )
+    sentence = f"{_holding(every)} of {len(every)} parts hold: {'; '.join(texts)}."
+    return Finding([part.component for part in every], sentence)
+
+
+@claim(
+    "lst17-1",
+    "As the number of dimensions increases, the accuracy and the running times of all reduction methods increase.",
+    "§4.2, first point",
+    studies=STUDIES,
+)
+def claim1(results: Results) -> Finding:
+    """P and the running time (reduction and clustering) of each of the six methods grow with r.
+
+    For each dataset and method two statements: the slope of P on log₁₀ r over the grid, and that of log time on log r
+    (the power of r with which the time grows), are above 0; one slope a repetition, by Student's t. Any method on any
+    dataset of the paper whose P or time does not grow makes the claim fail; stand-ins decide nothing.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        P = _table(results, "accuracy", dataset)
+        seconds = _table(results, "total_seconds", dataset).apply(np.log10)
+        tested = (
+            ("change of P per tenfold r of", P, "P"),
+            ("power of r in the running time of", seconds, "power of r"),
+        )
+        return [
+            part
+            for what, values, unit in tested
+            for name in REDUCERS
+            for part in _grows(dataset, what, above, values, name, 0, unit)
+        ]
+
+    return _finding(results, parts)
+
+
+@claim(
+    "lst17-2",
+    "SE has superior performance compared to the RP method and other baselines in terms of accuracy.",
+    "§4.2, second point",
+    studies=STUDIES,
+)
+def claim2(results: Results) -> Finding:
+    """SE has a higher P than each of the five other reduction methods, averaged over the grid of r.
+
+    For each dataset and other method: the difference of P between trials that started from the same centres, averaged
+    over the r that both have, is above 0; one value a repetition, by Student's t, without a margin, for the paper says
+    superior. Any method that is not behind SE makes the claim fail; stand-ins decide nothing.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        P = _table(results, "accuracy", dataset)
+        return [
+            part
+            for name in REDUCERS
+            if name != "sparse_embedding"
+            for part in _differs(dataset, "P of SE less that of", above, P, "sparse_embedding", name, told=name)
+        ]
+
+    return _finding(results, parts)
+
+
+@claim(
+    "lst17-3",
+    "LLE and LS generally underperform on the COIL20 and SECTOR data sets.",
+    "§4.2, second point",
+    studies=("lst17_coil20", "lst17_sector", "lst17_sector_slow", "lst17_sector_lle"),
+)
+def claim3(results: Results) -> Finding:
+    """LLE and LS each have a lower P than each of SVD, RP, PD and SE, averaged over the grid of r.
+
+    For each dataset and pair: the difference of P between trials that started from the same centres, averaged over the
+    r that both have (the paper says generally), is below 0; one value a repetition, by Student's t. One method that
+    LLE or LS is not behind makes the claim fail; stand-ins decide nothing.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        P = _table(results, "accuracy", dataset)
+        weak = ("lle", "laplacian_score")
+        return [
+            part
+            for name in weak
+            for other in REDUCERS
+            if other not in weak
+            for part in _differs(dataset, f"P of {NAMES[name]} less that of", below, P, name, other, told=other)
+        ]
+
+    return _finding(results, parts)
+
+
+@claim(
+    "lst17-4",
+    "SVD and LLE are the two slowest methods in terms of dimensionality reduction time.",
+    "§4.2, third point",
+    studies=STUDIES,
+)
+def claim4(results: Results) -> Finding:
+    """SVD and LLE each take longer to reduce than each of LS, RP, PD and SE, averaged over the grid of r.
+
+    For each dataset and pair: the ratio of reduction times (all before k-means), as a geometric mean over the r that
+    both have, is above 1; one value a repetition that ran alone, by Student's t on its logarithm. One method that SVD
+    or LLE is not slower than makes the claim fail; stand-ins decide nothing.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        seconds = _table(results, "reduction_seconds", dataset)
+        slow = ("svd", "lle")
+        return [
+            part
+            for name in slow
+            for other in REDUCERS
+            if other not in slow
+            for part in _differs(
+                dataset, f"reduction time of {NAMES[name]} over that of", ratio_above, seconds, name, other, told=other
+            )
+        ]
+
+    return _finding(results, parts)
+
+
+@claim(
+    "lst17-5",
+    "The reduction time of RP increases significantly with the dimensions, while SE has a stable and the lowest one.",
+    "§4.2, third point",
+    studies=STUDIES,
+)
+def claim5(results: Results) -> Finding:
+    """RP's reduction time grows with r, SE's is stable, and SE's is lower than that of each other method.
+
+    For each dataset: the power of r in RP's reduction time (slope of log time on log r over the grid) is above 0.25;
+    that of SE lies within ± 0.25, by two one-sided tests: such a time grows at most 3.2-fold from r = 10 to 1000,
+    little on the paper's logarithmic axes; and the ratio of SE's reduction time to that of each other method, as a
+    geometric mean over r, is below 1. One value a repetition that ran alone, by Student's t. Any of these that does not
+    hold makes the claim fail; stand-ins decide nothing. The paper's 'several hundred orders of magnitude faster' cannot
+    be meant literally and is not tested.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        seconds = _table(results, "reduction_seconds", dataset)
+        logs = seconds.apply(np.log10)
+        powers: list[tuple[str, Test]] = [("random_sign", above), ("sparse_embedding", equal)]
+        return [
+            part
+            for name, test in powers
+            for part in _grows(dataset, "power of r in the reduction time of", test, logs, name, STABLE, "power of r")
+        ] + [
+            part
+            for name in REDUCERS
+            if name != "sparse_embedding"
+            for part in _differs(
+                dataset, "reduction time of SE over that of", ratio_below, seconds, "sparse_embedding", name, told=name
+            )
+        ]
+
+    return _finding(results, parts)
+
+
+@claim(
+    "lst17-6",
+    "All dimensionality reduction methods are significantly faster than the standard k-means on the full dimensions.",
+    "§4.2, fourth point",
+    studies=STUDIES,
+)
+def claim6(results: Results) -> Finding:
+    """K-means on the reduced points takes less time than on all features, for each of the six methods.
+
+    For each dataset and method: the ratio of the clustering time to that of k-means on all features from the same
+    initial centres, as a geometric mean over the grid of r, is below 1; one value a repetition that ran alone, by
+    Student's t on its logarithm. One method that is not faster makes the claim fail; stand-ins decide nothing. The
+    explanation also names the r from which on a method's mean ratio is 1 or more.
+    """
+
+    def parts(results: Results, dataset: str) -> list[Part]:
+        seconds = _table(results, "cluster_seconds", dataset)
+        return [
+            part
+            for name in REDUCERS
+            for part in _differs(
+                dataset, "clustering time, over that on all features, of", ratio_below, seconds, name, "none", told=name
+            )
+        ]
+
+    return _finding(results, parts, _no_longer_faster)
+
+
+def _no_longer_faster(results: Results, dataset: str) -> str:
+    """Say from which r on methods take as long as k-means on all features."""
+    seconds = _table(results, "cluster_seconds", dataset).apply(np.log)
+    means = seconds.sub(seconds["none"], axis=0).groupby("r").mean()
+    texts = []
+    for name in REDUCERS:
+        slower = means.index[means[name] >= 0]
+        faster = means.index[means[name] < 0]
+        if len(slower):
+            after = slower[slower > faster.max()] if len(faster) else slower
+            texts.append(f"{NAMES[name]} from r = {after[0]} on" if len(after) else f"{NAMES[name]} at some r")
+    return f"not faster there: {', '.join(texts)}" if texts else ""
+
+
+def _repetitions(results: Results) -> str:
+    """Say how far one run is from the mean of many."""
+    table = results.wide("lst17_coil20", "accuracy").drop(columns="none", errors="ignore")
+    spread = float(table.groupby(["dataset", "r"]).std().mean().mean())
+    difference = (table["sparse_embedding"] - table["random_sign"]).dropna()
+    mean = difference.groupby(["dataset", "r"]).transform("mean")
+    return (
+        f"On COIL20 P of a single run has a standard deviation of {spread:.3f}; comparing SE with RP in a single run "
+        f"puts them in the other order than their means in {(difference * mean < 0).mean():.0%} of the trials."
+    )
+
+
+CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6)
+ANSWERS = {"repetitions": _repetitions}

@@ -1,0 +1,235 @@
+"""lst17's Figures 1–3 and Table 1."""
+
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+
+from kmdr.analysis.results import Results
+from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best
+from kmdr.claims.catalogue import figure, table
+from kmdr.claims.effects import Floats
+from kmdr.claims.reported import reported
+from kmdr.figures.canvas import Drawing, power_of_ten
+from kmdr.figures.panels import dataset_label, methods_of, paper_grid
+from kmdr.figures.style import KNOWN, Method, Style, method_styles
+from kmdr.figures.tables import Table
+
+from .protocol import DATASETS, NAMES, STUDIES, UNSTATED, powers_of_r
+
+
+def _shown(results: Results) -> dict[str, str]:
+    """Return for each dataset of the paper what its panel shows: itself, or what stands in for it."""
+    have = set(results.rows(STUDIES)["dataset"])
+    return {
+        name: next((shown for shown in (name, *others) if shown in have), name) for name, others in DATASETS.items()
+    }
+
+
+def _styles(rows: pd.DataFrame) -> dict[Method, Style]:
+    """Return the looks of the methods under the paper's names, in the order of its legend."""
+    known = list(NAMES)
+    looks = method_styles(methods_of(rows))
+    ordered = sorted(looks, key=lambda method: known.index(method[0]) if method[0] in known else len(known))
+    return {
+        (name, params): looks[name, params]._replace(
+            label=looks[name, params].label.replace(KNOWN[name].label, NAMES[name])
+            if name in NAMES
+            else looks[name, params].label
+        )
+        for name, params in ordered
+    }
+
+
+def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
+    """Say which methods were run at fewer r than the others of their panel."""
+    parts = []
+    for dataset in shown:
+        reduced = rows[(rows["dataset"] == dataset) & (rows["reducer"] != "none")]
+        few: dict[tuple[int, ...], list[str]] = {}
+        for reducer, group in reduced.groupby("reducer"):
+            if set(group["r"]) < set(reduced["r"]):
+                few.setdefault(tuple(sorted(set(group["r"]))), []).append(NAMES.get(str(reducer), str(reducer)))
+        name = dataset_label(dataset)
+        parts += [f"{' and '.join(who)} on {name} at r = {', '.join(map(str, rs))}" for rs, who in few.items()]
+    return f"As they take long, only at some r: {'; '.join(parts)}." if parts else ""
+
+
+def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
+    """Draw one quantity against r in the paper's four panels."""
+    results.rows(STUDIES)  # says that these were used, and why there are none
+    rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # failed ones too, which the notes count
+    if quantity == "reduction_seconds":
+        rows = rows[rows["reducer"] != "none"]
+    shown = _shown(results)
+    stand_ins = [dataset_label(name) for paper, name in shown.items() if name != paper]
+    published = reported("lst17")
+    axis = published[published["id"] == id_].set_index(["dataset", "quantity"])["value"]
+    notes = [
+        note,
+        "The grey bar at the right edge is reported: what the y axis of the paper's panel spans.",
+        f"{' and '.join(stand_ins)}: generated text of the shape of what could not be had." if stand_ins else "",
+        "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: no result within three days."
+        + (" LLE, which takes minutes for each r there, is not run on SECTOR-like." if stand_ins else ""),
+        _fewer_r(rows, list(shown.values())),
+    ]
+    drawing = paper_grid(
+        rows,
+        list(shown.values()),
+        (quantity,),
+        None,
+        {name: shorten(text, 100, placeholder=" …") for name, text in (results.missing | UNSTATED).items()},
+        " ".join(text for text in notes if text),
+        styles=_styles(rows),
+    )
+    axes = drawing.figure.axes
+    axes[0].set_ylabel(ylabel)
+    panels = []
+    for ax, numbers, paper in zip(axes, drawing.panels, shown, strict=True):
+        if numbers.empty:
+            panels.append(numbers)
+            continue
+        low, high = (axis.xs((paper, f"{quantity}_axis_{end}")).item() for end in ("low", "high"))
+        ax.set_xscale("linear")
+        ax.set_xlim(0, 1040)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+        ax.plot([1025, 1025], [low, high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt", zorder=1)
+        least, most = min(low, numbers["shown"].min()), max(high, numbers["shown"].max())
+        if quantity == "accuracy":
+            ax.set_ylim(max(-0.02, least - 0.03), min(1.02, most + 0.03))
+            ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+        else:
+            ax.set_yscale("log", nonpositive="clip")
+            ax.set_ylim(least / 1.5, most * 1.5)
+            ax.yaxis.set_major_locator(LogLocator(numticks=7))
+            ax.yaxis.set_major_formatter(power_of_ten)
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        span = {"dataset": paper, "quantity": quantity, "low": low, "high": high, "label": "reported: the y axis"}
+        panels.append(pd.concat([numbers, pd.DataFrame([{**span, "drawn_as": "reported"}])]))
+    return Drawing(drawing.figure, panels)
+
+
+@figure("lst17_fig1", "Accuracy of clustering against the number of dimensions", studies=STUDIES)
+def fig1(results: Results) -> Drawing:
+    """Four panels in a row, P in % against r from 0 to 1000: COIL20, SECTOR, RCV1, ILSVRC2012."""
+    return _against_r(results, "lst17_fig1", "accuracy", "accuracy P (%)", "")
+
+
+@figure("lst17_fig2", "Dimension reduction time against the number of dimensions", studies=STUDIES)
+def fig2(results: Results) -> Drawing:
+    """Four panels as in Figure 1, logarithmic y: the time to reduce, what does not depend on r included at each r."""
+    note = "Reduction time: all that a method does before k-means, at this r alone."
+    return _against_r(results, "lst17_fig2", "reduction_seconds", "reduction time (s)", note)
+
+
+@figure("lst17_fig3", "Clustering time against the number of dimensions", studies=STUDIES)
+def fig3(results: Results) -> Drawing:
+    """Four panels as in Figure 1, logarithmic y: the time of k-means on the reduced points, and on all features."""
+    return _against_r(results, "lst17_fig3", "cluster_seconds", "clustering time (s)", "")
+
+
+class Row(NamedTuple):
+    """A row of the paper's Table 1, the reducer it speaks of, and the power of r in its time."""
+
+    method: str
+    description: str
+    dimensions: str
+    time: str
+    accuracy: str
+    reducer: str
+    exponent: float
+
+
+# The numbers are those of the paper's references.
+TABLE1 = (
+    Row("Drineas et al. [13]", "SVD-FE", "k", "O(nd min{n, d})", "2", "svd", 0),
+    Row("Folklore", "RP-FE", "O(log(n)/ε²)", "O(nd log(n)/(ε² log(d)))", "1 + ε", "random_sign", 1),
+    Row("bmd09 [12]", "SVD-FS", "O(k log(k/ε)/ε²)", "O(nd min{n, d})", "2 + ε", "leverage", 0),
+    Row("Feldman et al. [14]", "SVD-FE", "O(k/ε²)", "O(nd min{n, d})", "1 + ε", "svd", 0),
+    Row("bzmd15 [1]", "RP-FE", "O(k/ε²)", "O(ndk/(ε² log(d)))", "2 + ε", "random_sign", 1),
+    Row("Pourkamali-Anaraki, Becker [15]", "RP-FE", "O(log(n)/n)", "O(d log(d) n + d log(n))", "N/A", "sparsified", 0),
+    Row("This paper", "SE-FE", "O(max((k + log(1/δ))/ε², 6/(ε²δ)))", "O(nnz(X))", "1 + ε", "sparse_embedding", 0),
+    Row("k-means", "all features", "d", "", "", "none", np.nan),
+)  # fmt: skip
+R_TABLE1 = 100
+
+
+def _interval(values: Floats) -> tuple[float, float, float]:
+    if values.size == 0:
+        return np.nan, np.nan, np.nan
+    mean, low, high, _ = mean_interval(values)
+    return mean, low, high
+
+
+@table(
+    "lst17_table1",
+    "Dimension reduction methods for k-means: the paper's bounds, and time and approximation ratio measured on COIL20",
+    studies=("lst17_coil20", "lst17_table1", "bzmd15_fig2"),
+)
+def table1(results: Results) -> Table:
+    """Print the paper's rows and columns, and beside them what was measured on COIL20 at r = 100 (row [13]: r = k).
+
+    The power of r in the reduction time is the slope of log time on log r over the grid, one a repetition that ran
+    alone; reported is the power of r = k/ε² (or log(n)/ε²) in the paper's time. F/F_best is the objective over the
+    smallest that any run found.
+    """
+    studies = ("lst17_coil20", "lst17_table1")
+    rows = results.rows(studies, datasets=["coil20"])
+    best = results.rows((*studies, "bzmd15_fig2"), datasets=["coil20"])
+    ratios = quantity_rows(best.assign(ratio=ratio_to_best(best)), "ratio")
+    seconds = quantity_rows(rows, "reduction_seconds")
+    times = results.wide(studies, "reduction_seconds", datasets=["coil20"]).droplevel("dataset").apply(np.log10)
+    times = times.reindex(columns=sorted({row.reducer for row in TABLE1}))
+    k = int(rows["k"].iloc[0])
+    lines = []
+    for row in TABLE1:
+        grid = sorted(set(rows.loc[rows["reducer"] == row.reducer, "r"]))
+        if not grid:
+            continue
+        r = min(grid, key=lambda size: abs(np.log(size / (k if row.dimensions == "k" else R_TABLE1))))
+        here = [
+            frame.loc[frame["study"].isin(studies) & (frame["reducer"] == row.reducer) & (frame["r"] == r), "value"]
+            for frame in (seconds, ratios)
+        ]
+        reduces = row.reducer != "none"
+        power, power_low, power_high = _interval(powers_of_r(times, row.reducer) if reduces else np.empty(0))
+        ratio, ratio_low, ratio_high = _interval(here[1].to_numpy())
+        lines.append(
+            {
+                "method": row.method,
+                "description": row.description,
+                "dimensions": row.dimensions,
+                "time": row.time,
+                "accuracy": row.accuracy,
+                "r": r,
+                "seconds": here[0].mean() if reduces else np.nan,
+                "power of r, reported": row.exponent,
+                "power of r, ours": power,
+                "power low": power_low,
+                "power high": power_high,
+                "difference": power - row.exponent,
+                "F/F_best": ratio,
+                "F/F_best low": ratio_low,
+                "F/F_best high": ratio_high,
+            }
+        )
+    formats = {
+        "r": "d", "seconds": ".2g", "power of r, reported": ".0f", "power of r, ours": ".2f", "power low": ".2f",
+        "power high": ".2f", "difference": "+.2f", "F/F_best": ".3f", "F/F_best low": ".3f", "F/F_best high": ".3f",
+    }  # fmt: skip
+    repeats = rows["repeat"].nunique()
+    note = (
+        f"The columns from r on are measured on COIL20: {repeats} repetitions, times from those that ran alone; low "
+        "and high: 95 % Student-t intervals of the mean. The paper's accuracies bound F/F_opt when the reduced points "
+        "are clustered optimally; the measured ratio, of one k-means start to the smallest F found, also holds the "
+        "loss of that start, which the last row shows alone. [12] is Sampl/SVD, [13] and [14] are SVD, [1] and "
+        "Folklore RP, [15] PD. Our SVD computes only r singular vectors, so its time grows with r where the paper's "
+        "does not."
+    )
+    return Table(pd.DataFrame(lines), formats, note)
+
+
+ITEMS = (fig1, fig2, fig3, table1)

@@ -1,0 +1,83 @@
+"""What a report shows, as values: made by `kmdr.report.build`, laid out by `kmdr.report.html`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from kmdr.claims.catalogue import Item, OpenPoint, Paper
+from kmdr.claims.register import Change
+from kmdr.claims.verdicts import Verdict
+from kmdr.figures.tables import Table
+
+State = Literal["rerun", "in part", "not run"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure as it was made, or why it was not.
+
+    Attributes
+    ----------
+    item : Item
+    state : {"rerun", "in part", "not run"}
+        In part: some of its datasets could not be had, or stand-ins took their place.
+    files : tuple of Path
+        Relative to the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
+    numbers : DataFrame
+        What it shows.
+    table : Table or None
+    gaps : tuple of str
+        What is missing, with the reason.
+    stand_ins : tuple of str
+        What stood in for what.
+    command : str
+        What reruns it.
+    """
+
+    item: Item
+    state: State
+    files: tuple[Path, ...]
+    numbers: pd.DataFrame
+    table: Table | None
+    gaps: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the report shows.
+
+    Attributes
+    ----------
+    folder : Path
+    papers : sequence of Paper
+    items : sequence of Reproduction
+    verdicts : sequence of Verdict
+    register : sequence of (OpenPoint, list of Change, str)
+        The last is the answer of a point that no study flips.
+    environments : mapping
+        Manifests by hash, of those that the rows name.
+    code_versions : mapping of str to int
+        Rows of each version of the code.
+    studies : sequence of mapping
+        Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
+    missing : mapping
+        Why which datasets could not be had.
+    plan : mapping
+        What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
+    """
+
+    folder: Path
+    papers: Sequence[Paper]
+    items: Sequence[Reproduction]
+    verdicts: Sequence[Verdict]
+    register: Sequence[tuple[OpenPoint, list[Change], str]]
+    environments: Mapping[str, Mapping[str, Any]]
+    code_versions: Mapping[str, int]
+    studies: Sequence[Mapping[str, Any]]
+    missing: Mapping[str, str]
+    plan: Mapping[str, Any]

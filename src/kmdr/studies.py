@@ -1,0 +1,53 @@
+"""The configurations that papers bring, and the studies among them: what was asked of them and what they read."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from kmdr.guests import paper_folders
+from kmdr.paths import CONF
+
+# Of each group of configurations that a paper may bring: its folder in the paper's, and the package of its files.
+GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
+
+
+def paper_files(group: str) -> dict[str, Path]:
+    """Return the papers' configurations of one group, by name."""
+    folder, _ = GROUPS[group]
+    return {path.stem: path for paper in paper_folders() for path in sorted((paper.folder / folder).glob("*.yaml"))}
+
+
+def config_files(group: str) -> dict[str, Path]:
+    """Return all configurations of one group, by name: the papers', and those of ``conf/GROUP``, which go first."""
+    own = {path.stem: path for path in (CONF / group).glob("*.yaml")}
+    return {**(paper_files(group) if group in GROUPS else {}), **own}
+
+
+def study_names() -> list[str]:
+    """Return the names of the studies, sorted."""
+    return sorted(config_files("study"))
+
+
+def _name(entry: Any) -> str:
+    return str(next(iter(entry))) if isinstance(entry, Mapping) else str(entry)
+
+
+def studies() -> tuple[Mapping[str, Any], ...]:
+    """Return the ``study`` tree of each, with plain names of datasets and reducers, and its ``repeats``."""
+    return _studies(tuple(sorted(config_files("study").items())))
+
+
+@cache
+def _studies(files: tuple[tuple[str, Path], ...]) -> tuple[Mapping[str, Any], ...]:
+    trees = []
+    for _, path in files:
+        config = OmegaConf.to_container(OmegaConf.load(path))
+        assert isinstance(config, dict)
+        study = dict(config["study"])
+        for group in ("datasets", "reducers"):
+            study[group] = list(dict.fromkeys(map(_name, study[group])))
+        trees.append({**study, "repeats": config["repeats"]})
+    return tuple(trees)

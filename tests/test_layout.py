@@ -1,0 +1,86 @@
+"""The storeys: arrows point down, and nothing of a paper is outside its folder."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kmdr.claims.catalogue import papers
+
+PROJECT = Path(__file__).resolve().parents[1]
+SOURCE = PROJECT / "src" / "kmdr"
+# From the roof down; whatever is not named here is below all of them.
+STOREYS = ("report", "papers", "claims", "figures", "analysis")
+ROOF = {"cli", "jobs", "__main__"}
+PAPERS = [path.parent.name for path in sorted(SOURCE.glob("papers/*/paper.toml"))]
+
+
+def imports(file):
+    """Names of the project's modules that a file imports, at whatever depth."""
+    package = file.relative_to(SOURCE.parent).parent.parts
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("kmdr"))
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
+            module = f"{base}{node.module or ''}".rstrip(".")
+            if module.startswith("kmdr"):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def storey(module):
+    """How far down a module is."""
+    part = module.partition(".")[2].partition(".")[0]
+    return -1 if part in ROOF else STOREYS.index(part) if part in STOREYS else len(STOREYS)
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_arrows_point_down(file):
+    own = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
+    for module in imports(file):
+        assert storey(module) >= storey(own), f"{own} imports {module}, which is above it"
+        if module.startswith("kmdr.papers.") and storey(own) >= 0:
+            assert own.startswith(".".join(module.split(".")[:3])), f"{own} imports {module} by name"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_code_above_the_rows_names_no_paper(name):
+    for folder in ("analysis", "figures", "claims", "report"):
+        for file in (SOURCE / folder).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                assert name not in file.read_text("utf-8"), f"{file.relative_to(PROJECT)} names {name}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (PROJECT / ".git").exists(), reason="what belongs to the project is what git says")
+def test_the_folder_of_a_paper_can_be_deleted(tmp_path):
+    """Without the newest paper's folder and its tests, lint passes, and so do the tests of what is made of papers."""
+    newest = papers()[-1].name
+    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, check=True, capture_output=True, text=True).stdout
+    for name in listed.splitlines():
+        if (PROJECT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, tmp_path / name)
+    shutil.rmtree(tmp_path / "src" / "kmdr" / "papers" / newest)
+    (tmp_path / "tests" / f"test_papers_{newest}.py").unlink()
+
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": "src", "KMDR_CACHE": str(tmp_path / "cache")}
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    run("ruff", "check", ".")
+    run("ruff", "format", "--check", ".")
+    run("mypy")
+    run("kmdr", "report", "results/reference")
+    run("kmdr.report.readme")
+    tests = ("catalogue", "layout", "readme", "html", "metrics", "report", "statistics", "cli")
+    run("pytest", "-q", "-m", "not slow", *(f"tests/test_{name}.py" for name in tests))
+    scorecard = (tmp_path / "README.md").read_text("utf-8").partition("<!-- scorecard")[2].partition("<!-- end of")[0]
+    assert newest not in scorecard

@@ -1,0 +1,209 @@
+"""What is made of bmd09's rows: table, figure, fact and claims, on made-up trials whose outcome is known."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.claims.best_of import drawn_again, kept_run
+from kmdr.claims.catalogue import Finding
+from kmdr.claims.effects import outcome
+from kmdr.cli import compose
+from kmdr.datasets import Dataset
+from kmdr.kmeans import Protocol, cluster, starter
+from kmdr.metrics import objective
+from kmdr.papers.bmd09 import claims, facts, items
+from kmdr.seeding import generator
+from kmdr.task import Stamp, Task, run
+from rows import make_results, make_rows
+
+F = {15: 0.758, 30: 0.751, 60: 0.749}
+P = {15: 0.847, 30: 0.847, 60: 0.859}
+GRID = tuple(F)
+
+
+def noise(repeat: int) -> float:
+    """Values in [−1, 1] that go through all of a cycle of 101 in no simple order."""
+    return ((repeat * 37) % 101 - 50) / 50
+
+
+def trials(repeats: int, F_shift: float = 0.0, P_shift: float = 0.0, all_F: float = 0.747) -> Results:
+    """Return rows whose best of 30 is the table's number, but for a shift."""
+    sampled = make_rows(
+        "bmd09_table1", "nips", "leverage", GRID, repeats,
+        objective=lambda r, i: F[r] + F_shift + 5e-4 * noise(i),
+        accuracy=lambda r, i: P[r] + P_shift + 5e-4 * noise(i),
+    )  # fmt: skip
+    full = make_rows(
+        "bmd09_table1", "nips", "none", 6314, repeats,
+        objective=lambda _, i: all_F + 1e-4 * noise(i), accuracy=0.881,
+    )  # fmt: skip
+    return make_results([sampled, full])
+
+
+def decided(finding: Finding) -> str:
+    return outcome(finding.components)
+
+
+def word_fact(lowest: int = 12) -> pd.DataFrame:
+    """Return 100 words, those of Figure 1 at ranks 1 to 10 and ``lowest``."""
+    ranks = np.arange(1, 101)
+    named = [*range(1, 11), lowest]
+    words = [f"word{rank}" for rank in ranks]
+    for rank, word in zip(named, facts.NAMED, strict=True):
+        words[rank - 1] = word
+    return pd.DataFrame(
+        {
+            "index": ranks, "word": words, "score": 0.075 / ranks, "rank": ranks,
+            "named": np.isin(ranks, named).astype(int), "drawn": (ranks <= 5) * 2,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("repeats", "shift", "expected"),
+    [(300, 0.0, "reproduced"), (300, 0.02, "not reproduced"), (2, 0.0, "inconclusive")],
+)
+def test_claim_1(repeats: int, shift: float, expected: str) -> None:
+    assert decided(claims.claim1(trials(repeats, F_shift=shift))) == expected
+
+
+@pytest.mark.parametrize(
+    ("repeats", "shift", "expected"),
+    [(300, 0.0, "reproduced"), (300, -0.1, "not reproduced"), (2, -0.1, "inconclusive")],
+)
+def test_claim_2(repeats: int, shift: float, expected: str) -> None:
+    assert decided(claims.claim2(trials(repeats, P_shift=shift))) == expected
+
+
+def test_claims_1_and_2_take_what_there_is() -> None:
+    whole = trials(60)
+    part = whole.replaced(whole.all_rows.query("r == 30"))
+    assert [component.label.split(",")[0] for component in claims.claim1(part).components] == ["F at r = 30"]
+    with pytest.raises(NotRunError):
+        claims.claim2(whole.replaced(whole.all_rows.query("r == 7")))
+
+
+@pytest.mark.parametrize(("lowest", "expected"), [(30, "reproduced"), (31, "not reproduced")])
+def test_claim_3(tmp_path: Path, lowest: int, expected: str) -> None:
+    finding = claims.claim3(make_results([trials(2).all_rows], tmp_path, {"bmd09_scores": word_fact(lowest)}))
+    assert decided(finding) == expected
+    assert f"ranks 1 to {lowest}" in finding.sentence
+    assert "between the figure's 0.07 and 0.08" in finding.sentence
+    if lowest > 30:
+        assert facts.NAMED[-1] in finding.sentence
+
+
+def test_claim_3_without_the_scores() -> None:
+    with pytest.raises(NotRunError, match="bmd09_scores"):
+        claims.claim3(trials(2))
+
+
+@pytest.mark.parametrize(
+    ("repeats", "all_F", "expected"),
+    [(300, 0.747, "reproduced"), (300, 0.73, "not reproduced"), (2, 0.747, "inconclusive")],
+)
+def test_claim_4(repeats: int, all_F: float, expected: str) -> None:
+    finding = claims.claim4(trials(repeats, all_F=all_F))
+    assert decided(finding) == expected
+    assert "typical run" in finding.sentence
+
+
+def test_claim_4_tells_the_typical_run_apart() -> None:
+    """One run in 30 is as good as all features, the others are 10 % worse: the best of 30 suffices, a run does not."""
+    rows = pd.concat(
+        [
+            make_rows(
+                "bmd09_table1", "nips", "leverage", 30, 300, objective=lambda _, i: 0.75 if i % 30 == 7 else 0.825
+            ),
+            make_rows("bmd09_table1", "nips", "none", 6314, 300, objective=0.75),
+        ]
+    )
+    finding = claims.claim4(make_results([rows]))
+    assert decided(finding) == "reproduced"
+    assert "would be not reproduced" in finding.sentence
+
+
+def test_table_is_the_law_of_the_best_of_30() -> None:
+    """Of 31 runs a random 30 hold the best with probability 30/31; else the second best is the best of them."""
+    rows = make_rows(
+        "bmd09_table1",
+        "nips",
+        "leverage",
+        15,
+        31,
+        objective=lambda _, i: 0.7 + 0.01 * i,
+        accuracy=lambda _, i: 0.9 - 0.01 * i,
+    )
+    table = items.table1(make_results([rows], missing={"bio": "to be got by hand"})).frame
+    ours = table[(table["dataset"] == "NIPS") & (table["r"] == "15")].set_index("quantity")
+    assert ours.loc["F", "ours"] == pytest.approx((30 * 0.70 + 0.71) / 31)
+    assert ours.loc["P", "ours"] == pytest.approx((30 * 0.90 + 0.89) / 31)
+    assert ours.loc["F", "typical run"] == pytest.approx(0.85)
+    assert ours.loc["F", "difference"] == pytest.approx((30 * 0.70 + 0.71) / 31 - 0.758)
+    assert ours.loc["F", "≤ reported"] == pytest.approx(1.0)
+    assert ours.loc["P", "≤ reported"] == pytest.approx(0.0)
+
+
+def test_table_has_a_line_for_every_reported_cell() -> None:
+    made = items.table1(make_results([trials(2).all_rows], missing={"bio": "to be got by hand"}))
+    assert len(made.frame) == 16
+    assert made.frame.loc[made.frame["dataset"] == "Bio", "ours"].isna().all()
+    assert "to be got by hand" in made.note
+    with pytest.raises(NotRunError):
+        items.table1(make_results([make_rows("other", "nips", "none")]))
+
+
+def test_figure_1_is_the_fact(tmp_path: Path) -> None:
+    fact = word_fact()
+    drawing = items.figure1(make_results([trials(2).all_rows], tmp_path, {"bmd09_scores": fact}))
+    (ax,) = drawing.figure.axes
+    assert ax.get_ylim() == (0.0, 0.08)
+    assert {text.get_text() for text in ax.texts} == set(facts.NAMED)
+    drawn = drawing.numbers
+    pd.testing.assert_frame_equal(drawn[fact.columns], fact, check_dtype=False)
+    (marks,) = [line for line in ax.lines if "best set" in str(line.get_label())]
+    assert list(marks.get_xdata()) == [1, 2, 3, 4, 5]
+
+
+def small(seed: int = 0) -> Dataset:
+    """Three groups of documents with words of their own."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1, 2], 10)
+    A = rng.poisson(0.3, (30, 40)).astype(float)
+    for group in range(3):
+        A[labels == group, group] += 5 + group
+    words = (*facts.NAMED[:3], *(f"word{i}" for i in range(37)))
+    return Dataset("nips", sp.csr_array(A), labels, 3, "sha", "", "", words)
+
+
+def test_fact_holds_leverage_scores_and_the_sample() -> None:
+    data = small()
+    rows = make_rows("bmd09_table1", "nips", "leverage", 30, 4, objective=lambda _, i: 0.9 - 0.1 * (i == 2))
+    fact = facts.scores([data], make_results([rows]))
+    V = np.linalg.svd(data.A.toarray())[2][:3]
+    np.testing.assert_allclose(fact["score"], (V**2).sum(axis=0) / 3, rtol=1e-8)
+    assert fact.loc[fact["rank"] == 1, "score"].item() == fact["score"].max()
+    assert list(fact.loc[fact["named"] == 1, "word"]) == list(facts.NAMED[:3])
+    assert fact["drawn"].sum() == 30
+    assert facts.scores([data], make_results([rows.assign(r=15)]))["drawn"].sum() == 0
+
+
+def test_a_run_is_drawn_again_as_it_was() -> None:
+    """C drawn from a row's address gives the row's own partition."""
+    data, protocol = small(), Protocol(n_init=3, max_iter=30)
+    task = Task("bmd09_table1", "nips", "sha", "", "leverage", "{}", 3, (15,), 4, 0, protocol, serial=True)
+    rows = pd.DataFrame(run(task, data, Stamp(1, 1, "v", "e")))
+    _, C = drawn_again(data, kept_run(rows))
+    starts = starter(protocol, 30, 3, data.labels, generator(0, "nips", 4, "starts"))
+    found = cluster(C, starts(C), protocol)
+    assert objective(data.A, found.labels) == pytest.approx(rows["objective"].item(), rel=1e-12)
+
+
+def test_the_protocol_is_that_of_the_paper() -> None:
+    (experiment,) = compose("grid=bmd09", "kmeans=bmd09").experiments
+    assert (experiment.protocol.n_init, experiment.protocol.max_iter) == (30, 30)
+    assert experiment.r_grid == GRID

@@ -1,0 +1,376 @@
+"""bzmd15: each claim on rows made so that it is true, false or undecided, and what figures and Table 1 show."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from kmdr.analysis.results import NotRunError
+from kmdr.claims import catalogue
+from kmdr.claims.register import Flip, flipped
+from kmdr.claims.verdicts import uncorrected
+from kmdr.datasets import Dataset
+from kmdr.figures.panels import dataset_label
+from kmdr.figures.style import KNOWN
+from kmdr.papers.bzmd15 import claims
+from kmdr.papers.bzmd15.facts import BOUNDS, COLUMNS, FACTS, FIGURES, REDUCED
+from rows import make_results, make_rows
+
+GRID = (5, 20, 30, 100)
+STUDY = {name: study for study, names in COLUMNS.items() for name in names}
+K = 10
+SINGLE = {"none": 256, "svd": K, "approx_svd": K}  # the only r of these
+REPEATS = 12
+
+
+def noise(name, r, repeat, size=1.0):
+    """Independent normal errors, the same at every call."""
+    return size * np.random.default_rng([*name.encode(), r, repeat]).normal()
+
+
+def excess(r):
+    """How far F is above that of k-means on all features in the made-up results: 40 % at r = 5, 2 % at 100."""
+    return 1 / r
+
+
+def gap(reducer, r):
+    return 0.0 if reducer == "none" else 0.01 if reducer in SINGLE else excess(r)
+
+
+def results(datasets=tuple(STUDY), *, repeats=REPEATS, grid=GRID, folder=None, facts=None, **methods):
+    """Results in which all claims but 7's facts are true, unless ``methods`` says otherwise.
+
+    ``methods`` maps a reducer to the columns (objective, accuracy, seconds; functions of dataset, r and repetition)
+    in which it departs from that.
+    """
+    frames = []
+    for dataset in datasets:
+        for reducer in ("none", *REDUCED):
+            # Laplacian scores: worse on all but PIE and COIL20, where they are the most accurate.
+            scores = reducer == "laplacian_score"
+            led = scores and dataset in ("pie", "coil20")
+
+            def objective(r, t, dataset=dataset, reducer=reducer, scores=scores):
+                base = 0.2 * (1 + gap(reducer, r) + (0.3 if scores else 0))
+                return base + noise(dataset + reducer, r, t, 2e-4)
+
+            def accuracy(r, t, dataset=dataset, reducer=reducer, scores=scores, led=led):
+                level = 0.8 if led else 0.5 if scores and dataset != "synth" else 0.68 if scores else 0.7
+                return level + noise(reducer + dataset, r, t, 2e-3)
+
+            def seconds(r, t, dataset=dataset, reducer=reducer):
+                return (1.0 if reducer == "none" else 0.1 + r / 1000) * math.exp(noise("t" + reducer, r, t, 0.05))
+
+            columns = {"objective": objective, "accuracy": accuracy, "seconds": seconds}
+            for column, value in methods.get(reducer, {}).items():
+                columns[column] = lambda r, t, value=value, dataset=dataset: value(dataset, r, t)
+            sizes = [SINGLE[reducer]] if reducer in SINGLE else grid
+            frames.append(make_rows(STUDY[dataset], dataset, reducer, sizes, repeats, k=K, **columns))
+    return make_results(frames, folder, facts)
+
+
+def claim(number):
+    return next(claim for claim in catalogue.claims() if claim.id == f"bzmd15-{number}")
+
+
+def verdict(number, *args, **kwargs):
+    return uncorrected(claim(number), results(*args, **kwargs))
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_true_claims_are_reproduced(number):
+    outcome, finding, sentence = verdict(number)
+    assert outcome == "reproduced", sentence
+    assert finding is not None
+    assert all(component.n == REPEATS for component in finding.components)
+
+
+def slow(dataset, r, t):
+    return 2.0 * math.exp(noise("slow", r, t, 0.05))
+
+
+def rising(dataset, r, t):
+    return 0.2 + r / 1000 + noise("up" + dataset, r, t, 1e-3)
+
+
+def far(dataset, r, t):
+    return 0.2 * (1.5 + excess(r)) + noise("far" + dataset, r, t, 1e-3)
+
+
+def low(dataset, r, t):
+    return 0.3 + noise("low" + dataset, r, t, 1e-3)
+
+
+def good_at_100_alone(dataset, r, t):
+    return 0.2 * (1 + (0.01 if r == 100 else 0.3 - r / 1000)) + noise("late" + dataset, r, t, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("number", "methods"),
+    [
+        (1, {"laplacian_score": {"seconds": slow}}),
+        (1, {"random_sign": {"accuracy": low}}),
+        (2, {"random_sign": {"objective": rising}}),
+        (3, {"leverage": {"objective": far}}),
+        (3, {"random_sign": {"objective": rising}}),
+        (4, {"leverage": {"accuracy": low}}),
+        (4, {"approx_svd": {"objective": far}}),
+        (5, {"laplacian_score": {"accuracy": low}}),
+        (6, {"leverage_approx": {"objective": good_at_100_alone}}),
+        (6, {"random_sign": {"accuracy": low}}),
+    ],
+)
+def test_false_claims_are_not_reproduced(number, methods):
+    outcome, _, sentence = verdict(number, **methods)
+    assert outcome == "not reproduced", sentence
+
+
+def wild(dataset, r, t):
+    return 0.25 + noise("wild" + dataset, r, t, 0.2)
+
+
+def wild_seconds(dataset, r, t):
+    return math.exp(noise("wild", 0, t, 3.0) - 0.1)
+
+
+@pytest.mark.parametrize(
+    ("number", "methods"),
+    [
+        (1, {"svd": {"seconds": wild_seconds}}),
+        (2, {"random_sign": {"objective": wild}}),
+        (3, {"random_sign": {"objective": wild}}),
+        (5, {"random_sign": {"accuracy": lambda d, r, t: 0.8 + noise("p" + d, r, t, 0.3)}}),
+    ],
+)
+def test_noise_leaves_claims_open(number, methods):
+    outcome, _, sentence = verdict(number, repeats=4, **methods)
+    assert outcome == "inconclusive", sentence
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_one_repetition_decides_nothing(number):
+    assert verdict(number, repeats=1)[0] == "inconclusive"
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_trends_need_several_r(number):
+    assert verdict(number, ("usps",), grid=(20,))[0] == "not run"
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_claims_need_rows(number):
+    empty = make_results([make_rows("lst17_coil20", "coil20", "none")])
+    with pytest.raises(NotRunError):
+        claim(number).test(empty)
+
+
+def test_claims_use_the_datasets_there_are():
+    _, finding, sentence = verdict(3, ("coil20",))
+    assert finding is not None
+    assert all("COIL20" in component.label for component in finding.components)
+    assert "COIL20" in sentence
+    with pytest.raises(NotRunError):
+        claims.laplacian_scores_lead(results(("usps",)))
+
+
+def test_columns_that_do_not_depend_on_r_have_no_trend():
+    found = claims.objective_falls(results(("usps",)))
+    assert [component.label.partition(" on ")[0] for component in found.components] == [
+        KNOWN[name].label for name in ("leverage", "leverage_approx", "random_sign", "laplacian_score")
+    ]
+
+
+def test_a_trend_is_the_slope_times_the_span_of_log_r():
+    rows = results(("usps",), random_sign={"objective": lambda d, r, t: 1 - 0.1 * math.log(r) + 0.01 * t})
+    component = next(c for c in claims.objective_falls(rows).components if c.label.startswith("RP"))
+    assert component.effect == pytest.approx(-0.1 * math.log(20))
+
+
+def test_stand_ins_are_marked():
+    rows = results(("light", "usps")).all_rows
+    rows.loc[rows["dataset"] == "light", "stand_in"] = "reconstructed"
+    labels = {c.label.partition(":")[0] for c in claims.objective_converges(make_results([rows])).components}
+    assert "RP on LIGHT (stand-in)" in labels
+    assert "RP on USPS" in labels
+
+
+def test_a_flip_to_rank_r_gives_svd_a_trend():
+    base = results(("usps",))
+    flip_rows = make_rows(
+        "flip_rank", "usps", "approx_svd", GRID, REPEATS, k=K, params='{"rank":"r"}',
+        objective=lambda r, t: 0.2 * (1 + excess(r)) + noise("svd", r, t, 1e-4),
+    )  # fmt: skip
+    both = make_results([base.all_rows, flip_rows])
+    before, after = flipped(both, Flip("flip_rank", "", "rank", FIGURES, ("bzmd15-2",)))
+    assert not any(c.label.startswith("ApprSVD") for c in claims.objective_falls(before).components)
+    assert any(c.label.startswith("ApprSVD") for c in claims.objective_falls(after).components)
+
+
+# --- claim 7 ---
+
+
+def bound(value, names=("usps", "coil20")):
+    return {BOUNDS[name]: pd.DataFrame({"dataset": [name], "k": [K], "bound": [value]}) for name in names}
+
+
+@pytest.mark.parametrize(("repeats", "expected"), [(300, "reproduced"), (20, "inconclusive")])
+def test_a_failure_probability_of_one_percent_takes_many_trials(repeats, expected, tmp_path):
+    # with no failure in n trials, the probability of that at 1 % is 0.99^n, which is below 5 % from n = 299 on
+    rows = results(("usps",), repeats=repeats, grid=(5, 20), folder=tmp_path, facts=bound(0.1))
+    outcome, finding, sentence = uncorrected(claim(7), rows)
+    assert outcome == expected, sentence
+    assert finding is not None
+    thirteenth = finding.components[2]
+    assert thirteenth.p_for == pytest.approx(0.99**repeats)
+    assert [round(component.p_against, 12) for component in finding.components] == [1.0] * 3
+
+
+def test_a_broken_bound_refutes():
+    broken = {"random_sign": {"objective": lambda d, r, t: 0.6 if r == 5 and t < 5 else 0.21}}
+    finding = claims.ratios_hold(results(("usps", "coil20"), **broken))
+    twelfth = finding.components[1]
+    assert twelfth.effect == 5 / REPEATS
+    assert twelfth.p_against < 0.05 < twelfth.p_for
+
+
+def test_the_lower_bound_proves_trials(tmp_path):
+    # F ≤ 0.2·1.4·(1 + noise) on all trials: proved by ‖A − A_k‖² = 0.19 at any of the ratios, by 0.05 at none
+    for value, expected in ((0.19, "100%"), (0.05, "0%")):
+        rows = results(("usps", "coil20"), folder=tmp_path, facts=bound(value))
+        assert f"‖A − A_k‖² proves it for {expected} of the trials" in claims.ratios_hold(rows).sentence
+
+
+def test_datasets_on_which_lloyd_fails_by_itself_are_set_aside():
+    # as on Synth: a run finds all clusters or misses one, whatever the features
+    def coin(dataset, r, t):
+        return (1e-6 if t % 3 else 0.02) if dataset == "synth" else 0.2
+
+    finding = claims.ratios_hold(results(("synth", "usps"), none={"objective": coin}, random_sign={"objective": coin}))
+    assert "Synth set aside" in finding.sentence
+    assert {component.n for component in finding.components} == {REPEATS}
+
+
+def test_without_kmeans_on_all_features_the_theorems_cannot_be_tested():
+    rows = results(("usps", "coil20")).all_rows
+    rows = rows[(rows["reducer"] != "none") | (rows["dataset"] == "coil20")]
+    finding = claims.ratios_hold(make_results([rows]))
+    assert "USPS set aside" in finding.sentence
+    with pytest.raises(NotRunError):
+        claims.ratios_hold(make_results([rows[rows["dataset"] == "usps"]]))
+
+
+def test_lower_bound_is_that_of_all_partitions(rng):
+    A = rng.random((40, 7)).astype(np.float32)
+    table = FACTS[0]([Dataset("tiny", A, None, 3, "", "", "")], results(("usps",)))
+    values = np.linalg.svd(A.astype(float), compute_uv=False)
+    assert table["bound"].item() == pytest.approx((values[3:] ** 2).sum() / (values**2).sum(), rel=1e-9)
+    # no partition into 3 is below it
+    labels = rng.integers(3, size=(200, 40))
+    for one in labels:
+        inside = sum(((A[one == j] - A[one == j].mean(axis=0)) ** 2).sum() for j in set(one))
+        assert inside / (A.astype(float) ** 2).sum() >= table["bound"].item()
+
+
+# --- figures and Table 1 ---
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_figures_have_the_papers_panels(number):
+    drawing = catalogue.item(f"bzmd15_fig{number}").make(results(repeats=7))
+    left, right = COLUMNS[f"bzmd15_fig{number}"]
+    titles = [ax.get_title(loc="left") for ax in drawing.figure.axes]
+    names = [dataset_label(name) for name in (left, right)]
+    kinds = ("Running time", "Objective", "Accuracy of clustering")
+    assert titles == [f"({'abcdef'[2 * i + j]}) {names[j]} – {kinds[i]}" for i in range(3) for j in range(2)]
+    labels = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
+    assert labels == ["Sampl/SVD", "Sampl/ApproxSVD", "RP", "SVD", "ApprSVD", "LapScores", "kMeans"]
+
+
+def test_lines_are_means_of_five_and_bands_of_all():
+    rows = results(("synth", "usps"), repeats=30)
+    drawing = catalogue.item("bzmd15_fig1").make(rows)
+    numbers = drawing.numbers
+    for panel, dataset, column in (
+        ("a", "synth", "total_seconds"),
+        ("d", "usps", "objective"),
+        ("f", "usps", "accuracy"),
+    ):
+        mine = rows.all_rows[rows.all_rows["dataset"] == dataset]
+        drawn = numbers[numbers["panel"] == panel].set_index(["reducer", "r"])
+        first = mine[mine["repeat"] < 5].groupby(["reducer", "r"])[column].mean()
+        whole = mine.groupby(["reducer", "r"])[column].agg(["mean", "count"])
+        assert len(drawn) == len(first)
+        np.testing.assert_allclose(drawn["shown"], first.reindex(drawn.index), rtol=1e-12)
+        np.testing.assert_allclose(drawn["mean"], whole["mean"].reindex(drawn.index), rtol=1e-12)
+        assert set(drawn["shown_count"]) == {5}
+        assert set(drawn["count"]) == {30}
+    line = next(line for line in drawing.figure.axes[3].get_lines() if line.get_label() == "RP")
+    expected = numbers[(numbers["panel"] == "d") & (numbers["reducer"] == "random_sign")]
+    np.testing.assert_array_equal(line.get_ydata(), expected["shown"])
+    assert to_hex(line.get_color()).upper() == KNOWN["random_sign"].color
+    assert "means of the first 5 repetitions, as many as the paper made" in drawing.figure.get_supxlabel().replace(
+        "\n", " "
+    )
+
+
+def test_a_missing_dataset_leaves_a_panel_that_says_why():
+    rows = make_results([results(("light",)).all_rows], missing={"coil20": "its address does not answer"})
+    drawing = catalogue.item("bzmd15_fig2").make(rows)
+    assert "its address does not answer" in " ".join(t.get_text() for t in drawing.figure.axes[0].texts).replace(
+        "\n", " "
+    )
+    with pytest.raises(NotRunError):
+        catalogue.item("bzmd15_fig1").make(rows)
+
+
+def table1_rows(a=1.0, b=2.0, c=0.5):
+    """Synth of several sizes, with a reduction time of n^a d^b r^c."""
+    frames = []
+    for n, d in ((500, 1000), (1000, 1000), (4000, 1000), (1000, 500), (1000, 4000)):
+        for reducer, params, sizes in (
+            ("random_sign", "{}", (10, 50, 200)),
+            ("leverage_approx", "{}", (10, 50, 200)),
+            ("svd", '{"rank":"k"}', (5,)),
+            ("svd", '{"rank":"r"}', (10, 50, 200)),
+            ("approx_svd", '{"rank":"k"}', (5,)),
+        ):
+            frames.append(
+                make_rows(
+                    "bzmd15_table1", "synth", reducer, sizes, 3, n=n, d=d, params=params,
+                    seconds=lambda r, t, n=n, d=d: (n**a * d**b * r**c) * 1e-12,
+                )
+            )  # fmt: skip
+    return frames
+
+
+def test_table1_measures_exponents_and_ratios():
+    low_f = {"svd": {"objective": lambda d, r, t: 0.1}}
+    rows = results(("usps", "coil20"), **low_f).all_rows
+    rows.loc[rows["reducer"].isin(["svd", "approx_svd"]), "params"] = '{"rank":"k"}'
+    made = catalogue.item("bzmd15_table1").make(make_results([*table1_rows(), rows]))
+    frame = made.frame.set_index(["reference", "description"])
+    assert list(frame.index) == [
+        ("Folklore", "RP"), ("[12]", "Exact SVD"), ("[14]", "Exact SVD"), ("Theorem 11", "RS"), ("Theorem 12", "RP"),
+        ("Theorem 13", "Approx. SVD"),
+    ]  # fmt: skip
+    np.testing.assert_allclose(frame["exponent of n"], 1.0, atol=1e-9)
+    np.testing.assert_allclose(frame["exponent of d"], 2.0, atol=1e-9)
+    np.testing.assert_allclose(frame["exponent of r"].dropna(), 0.5, atol=1e-9)
+    assert frame["exponent of r"].isna().tolist() == [False, True, False, False, False, True]
+    assert frame["reported, ε = 1/3"].tolist() == pytest.approx([4 / 3, 2, 4 / 3, 10 / 3, 7 / 3, 7 / 3])
+    assert frame.loc[("[12]", "Exact SVD"), "ours"] == 1.0
+    at_20 = rows[(rows["reducer"] == "random_sign") & (rows["r"] == 20)]["objective"] / 0.1
+    assert frame.loc[("Theorem 12", "RP"), "ours"] == pytest.approx(at_20.mean())
+    assert frame.loc[("Theorem 12", "RP"), "largest"] == pytest.approx(at_20.max())
+    assert math.isnan(frame.loc[("[14]", "Exact SVD"), "ours"])
+
+
+def test_table1_is_made_of_either_half():
+    times = catalogue.item("bzmd15_table1").make(make_results(table1_rows())).frame
+    assert times["exponent of n"].notna().all()
+    assert times["ours"].isna().all()
+    ratios = catalogue.item("bzmd15_table1").make(results(("usps",))).frame
+    assert ratios["exponent of n"].isna().all()
+    assert ratios["largest"].notna().any()

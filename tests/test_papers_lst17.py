@@ -1,0 +1,305 @@
+"""lst17's figures, table and claims on made-up rows, against the numbers that they were made from."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from scipy.stats import gmean, linregress
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.claims.catalogue import claims
+from kmdr.claims.reported import reported
+from kmdr.claims.verdicts import uncorrected
+from kmdr.figures.canvas import save
+from kmdr.figures.tables import markdown
+from kmdr.papers.lst17 import items, protocol
+from rows import make_results, make_rows
+
+GRID = (10, 30, 100, 300, 1000)
+REDUCERS = ("none", "svd", "lle", "laplacian_score", "random_sign", "sparsified", "sparse_embedding")
+CLAIMS = {claim.id: claim for claim in claims() if claim.paper == "lst17"}
+Law = Callable[[int], float]
+
+# A world as the paper describes it: of each method P, reduction time and clustering time against r.
+ACCURACY: Mapping[str, Law] = {
+    "none": lambda r: 0.6,
+    "svd": lambda r: 0.3 + 0.08 * np.log10(r),
+    "lle": lambda r: 0.1 + 0.05 * np.log10(r),
+    "laplacian_score": lambda r: 0.1 + 0.06 * np.log10(r),
+    "random_sign": lambda r: 0.3 + 0.07 * np.log10(r),
+    "sparsified": lambda r: 0.25 + 0.08 * np.log10(r),
+    "sparse_embedding": lambda r: 0.35 + 0.08 * np.log10(r),
+}
+REDUCE: Mapping[str, Law] = {
+    "none": lambda r: 1e-9,
+    "svd": lambda r: 5 * r**0.1,
+    "lle": lambda r: 4 * r**0.1,
+    "laplacian_score": lambda r: 1.0,
+    "random_sign": lambda r: 0.01 * r**0.6,
+    "sparsified": lambda r: 0.5,
+    "sparse_embedding": lambda r: 0.001 * r**0.05,
+}
+CLUSTER: Mapping[str, Law] = {name: (lambda r: 1e-4 * r) for name in REDUCERS} | {"none": lambda r: 1.0}
+
+
+def world(
+    dataset: str = "coil20",
+    *,
+    P: Mapping[str, Law] | None = None,
+    reduce: Mapping[str, Law] | None = None,
+    cluster: Mapping[str, Law] | None = None,
+    noise: float = 0.01,
+    without: Iterable[str] = (),
+    grid: Iterable[int] = GRID,
+    repeats: int = 10,
+    **changes: object,
+) -> list[pd.DataFrame]:
+    """Return rows of every method under the laws above or others; noise is the same share of every value."""
+    rng = np.random.default_rng(0)
+    study = f"lst17_{dataset.removesuffix('_like')}"
+    parts = []
+    for name in REDUCERS:
+        if name in without:
+            continue
+        rows = make_rows(study, dataset, name, 1024 if name == "none" else grid, repeats, **changes)
+        r, wobble = rows["r"], 1 + noise * rng.standard_normal((3, len(rows)))
+        reduction = r.map({**REDUCE, **(reduce or {})}[name]) * wobble[1]
+        clustering = r.map({**CLUSTER, **(cluster or {})}[name]) * wobble[2]
+        parts.append(
+            rows.assign(
+                accuracy=r.map({**ACCURACY, **(P or {})}[name]) * wobble[0],
+                prepare_seconds=0.5 * reduction,
+                reduce_seconds=0.5 * reduction,
+                cluster_seconds=clustering,
+                total_seconds=reduction + clustering,
+            )
+        )
+    return parts
+
+
+def outcome(id_: str, results: Results) -> str:
+    return uncorrected(CLAIMS[id_], results)[0]
+
+
+@pytest.mark.parametrize("id_", sorted(CLAIMS))
+def test_a_claim_holds_in_the_world_it_describes(id_):
+    assert outcome(id_, make_results(world())) == "reproduced"
+
+
+# By claim, what contradicts it.
+CONTRADICTIONS = [
+    ("lst17-1", {"P": {"lle": lambda r: 0.5 - 0.1 * np.log10(r)}}),
+    ("lst17-1", {"reduce": {"svd": lambda r: 50 / r}, "cluster": {"svd": lambda r: 1 / r}}),
+    ("lst17-2", {"P": {"random_sign": lambda r: 0.7}}),
+    ("lst17-2", {"P": {"svd": lambda r: 0.36 + 0.08 * np.log10(r)}}),
+    ("lst17-3", {"P": {"laplacian_score": lambda r: 0.8}}),
+    ("lst17-3", {"P": {"lle": lambda r: 0.8}}),
+    ("lst17-4", {"reduce": {"laplacian_score": lambda r: 100.0}}),
+    ("lst17-4", {"reduce": {"svd": lambda r: 0.1}}),
+    ("lst17-5", {"reduce": {"random_sign": lambda r: 0.1}}),
+    ("lst17-5", {"reduce": {"sparse_embedding": lambda r: 1e-6 * r}}),
+    ("lst17-5", {"reduce": {"sparsified": lambda r: 1e-5}}),
+    ("lst17-6", {"cluster": {"sparsified": lambda r: 0.5 * r**0.5}}),
+]
+
+
+@pytest.mark.parametrize(("id_", "changes"), CONTRADICTIONS)
+def test_a_claim_fails_in_a_world_that_contradicts_it(id_, changes):
+    results = make_results(world(**changes))
+    assert outcome(id_, results) == "not reproduced"
+    assert "not so" in CLAIMS[id_].test(results).sentence
+
+
+# By claim, a law that is the same on both sides of what is claimed.
+TIES = [
+    ("lst17-1", {"P": {"svd": lambda r: 0.5}}),
+    ("lst17-2", {"P": {"random_sign": ACCURACY["sparse_embedding"]}}),
+    ("lst17-3", {"P": {"lle": ACCURACY["random_sign"], "laplacian_score": ACCURACY["lle"]}}),
+    ("lst17-4", {"reduce": {"laplacian_score": REDUCE["lle"]}}),
+    ("lst17-5", {"reduce": {"random_sign": lambda r: 0.01 * r**0.25}}),
+    ("lst17-6", {"cluster": {"lle": lambda r: 1.0}}),
+]
+
+
+@pytest.mark.parametrize(("id_", "changes"), TIES)
+def test_a_claim_on_the_edge_is_not_decided(id_, changes):
+    results = make_results(world(**changes, repeats=3, noise=0.05))
+    assert outcome(id_, results) == "inconclusive"
+    assert "undecided" in CLAIMS[id_].test(results).sentence
+
+
+@pytest.mark.parametrize("id_", sorted(CLAIMS))
+def test_one_repetition_decides_nothing(id_):
+    assert outcome(id_, make_results(world(repeats=1))) == "inconclusive"
+
+
+@pytest.mark.parametrize("id_", sorted(CLAIMS))
+def test_two_repetitions_at_four_r_can_be_judged(id_):
+    finding = CLAIMS[id_].test(make_results(world(repeats=2, grid=GRID[:4])))
+    assert all(np.isfinite([c.effect, c.low, c.high]).all() for c in finding.components)
+
+
+def test_stand_ins_are_told_of_but_decide_nothing():
+    bad = {"random_sign": lambda r: 0.9}
+    results = make_results([*world(), *world("sector_like", P=bad, stand_in="generated")])
+    finding = CLAIMS["lst17-2"].test(results)
+    assert outcome("lst17-2", results) == "reproduced"
+    assert "SECTOR-like" in finding.sentence
+    assert not any("SECTOR" in component.label for component in finding.components)
+    assert outcome("lst17-2", make_results([*world(), *world("sector", P=bad)])) == "not reproduced"
+
+
+def test_only_stand_ins_are_no_evidence():
+    with pytest.raises(NotRunError, match="no dataset of the paper"):
+        CLAIMS["lst17-2"].test(make_results(world("sector_like", stand_in="generated")))
+
+
+def test_what_was_not_run_is_left_out():
+    results = make_results(world(without=("svd", "lle")))
+    assert outcome("lst17-2", results) == "reproduced"
+    assert len(CLAIMS["lst17-2"].test(results).components) == 3
+    assert outcome("lst17-4", results) == "not run"
+    assert outcome("lst17-1", make_results(world(grid=[100]))) == "not run"  # nothing can grow
+
+
+def test_effects_are_those_of_an_independent_computation():
+    parts = world()
+    rows = pd.concat(parts)
+
+    def of(name: str) -> pd.DataFrame:
+        return rows[rows["reducer"] == name].set_index(["r", "repeat"]).sort_index()
+
+    def effect(id_: str, label: str) -> float:
+        found = [c.effect for c in CLAIMS[id_].test(make_results(parts)).components if label in c.label]
+        assert len(found) == 1
+        return found[0]
+
+    SE, RP, full = of("sparse_embedding"), of("random_sign"), of("none")
+    gap = (SE["accuracy"] - RP["accuracy"]).mean()
+    assert effect("lst17-2", "RP") == pytest.approx(gap)
+    ratio = gmean(SE["reduce_seconds"] / RP["reduce_seconds"])
+    assert effect("lst17-5", "over that of RP") == pytest.approx(ratio)
+    start = full["cluster_seconds"].droplevel("r").reindex(SE.index, level="repeat")
+    assert effect("lst17-6", "SE") == pytest.approx(gmean(SE["cluster_seconds"] / start))
+    seconds = RP["prepare_seconds"] + RP["reduce_seconds"]
+    powers = [
+        linregress(np.log(one.index.get_level_values("r")), np.log(one)).slope for _, one in seconds.groupby("repeat")
+    ]
+    assert effect("lst17-5", "power of r in the reduction time of RP") == pytest.approx(np.mean(powers))
+    assert np.mean(powers) == pytest.approx(0.6, abs=0.02)
+
+
+def test_the_r_at_which_a_method_is_no_longer_faster_is_named():
+    results = make_results(world(cluster={"sparsified": lambda r: 0.005 * r}))  # 1 s at r = 200
+    assert "PD from r = 300 on" in CLAIMS["lst17-6"].test(results).sentence
+
+
+@pytest.fixture
+def results() -> Results:
+    parts = [
+        *world(repeats=4),
+        *world("sector_like", repeats=2, stand_in="generated: SECTOR-like text", without=("svd", "lle")),
+        make_rows("lst17_sector_slow", "sector_like", "svd", GRID[:2], 2, stand_in="generated: SECTOR-like text"),
+        *world("rcv1", repeats=2, without=("svd", "lle", "laplacian_score")),
+    ]
+    # Times taken beside others are worthless and must not be seen.
+    crowded = [part.assign(concurrency=2, repeat=part["repeat"] + 4, cluster_seconds=99.0) for part in world(repeats=4)]
+    return make_results([*parts, *crowded], missing={"ilsvrc2012": "is a file of yours"})
+
+
+def _words(ax: Axes) -> str:
+    return " ".join(" ".join(text.get_text() for text in ax.texts).split())
+
+
+FIGURES = [("fig1", "accuracy", "linear"), ("fig2", "reduction_seconds", "log"), ("fig3", "cluster_seconds", "log")]
+
+
+@pytest.mark.parametrize(("name", "quantity", "scale"), FIGURES)
+def test_a_figure_is_laid_out_as_in_the_paper(results, name, quantity, scale):
+    drawing = getattr(items, name)(results)
+    titles = [ax.get_title(loc="left") for ax in drawing.figure.axes]
+    assert [title.split()[1] for title in titles] == ["COIL20", "SECTOR-like", "RCV1", "ILSVRC2012"]
+    assert "stand-in" in titles[1]
+    for ax in drawing.figure.axes[:3]:
+        assert ax.get_xscale() == "linear"
+        assert ax.get_yscale() == scale
+        assert ax.get_xlim()[0] == 0
+        assert ax.get_xlim()[1] >= 1000
+    assert "neither its size nor its features" in _words(drawing.figure.axes[3])
+    assert drawing.figure.axes[0].get_ylabel() == {"accuracy": "accuracy P (%)"}.get(
+        quantity, drawing.figure.axes[0].get_ylabel()
+    )
+    names = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
+    wanted = ["k-means", "SVD", "LLE", "LS", "RP", "PD", "SE"]
+    assert names == (wanted[1:] if name == "fig2" else wanted)
+    notes = drawing.figure.get_supxlabel().replace("\n", " ")
+    assert "SVD on SECTOR-like at r = 10, 30" in notes
+
+
+@pytest.mark.parametrize(("name", "quantity", "scale"), FIGURES)
+def test_a_figure_shows_the_means_and_what_is_reported(results, name, quantity, scale, tmp_path):
+    del scale
+    numbers = pd.read_csv(save(getattr(items, name)(results), tmp_path / name)[2])
+    rows = results.all_rows
+    if quantity.endswith("_seconds"):
+        rows = rows[rows["concurrency"] == 1]
+    rows = rows.assign(reduction_seconds=rows["prepare_seconds"] + rows["reduce_seconds"])
+    if quantity == "reduction_seconds":
+        rows = rows[rows["reducer"] != "none"]
+    expected = rows.groupby(["dataset", "reducer", "r"])[quantity].mean()
+    mine = numbers[numbers["drawn_as"] != "reported"].astype({"r": int}).set_index(["dataset", "reducer", "r"])
+    pd.testing.assert_series_equal(mine["mean"].sort_index(), expected.sort_index(), check_names=False)
+    marks = numbers[numbers["drawn_as"] == "reported"].set_index("dataset")
+    published = reported("lst17").set_index(["id", "dataset", "quantity"])["value"]
+    assert set(marks.index) == {"coil20", "sector", "rcv1"}
+    for dataset, mark in marks.iterrows():
+        assert mark["low"] == published[f"lst17_{name}", dataset, f"{quantity}_axis_low"]
+        assert mark["high"] == published[f"lst17_{name}", dataset, f"{quantity}_axis_high"]
+
+
+def test_a_figure_of_one_dataset_says_what_is_missing():
+    rows = world("rcv1", repeats=2, grid=GRID[:4], without=("svd", "lle", "laplacian_score"))
+    drawing = items.fig1(make_results(rows, missing={"sector": "no file sector.bz2"}))
+    assert set(drawing.numbers["dataset"]) == {"rcv1"}
+    assert "no file sector.bz2" in _words(drawing.figure.axes[1])
+    assert _words(drawing.figure.axes[0]).startswith("COIL20: no rows")
+
+
+@pytest.mark.parametrize("make", [items.fig1, items.fig2, items.fig3, items.table1])
+def test_nothing_to_show_is_said(make):
+    with pytest.raises(NotRunError):
+        make(make_results([make_rows("other", "coil20", "svd")]))
+
+
+def test_table_1_has_the_papers_rows_and_our_measurements():
+    F = {"svd": 0.3, "random_sign": 0.36, "leverage": 0.45, "sparsified": 0.33, "sparse_embedding": 0.39, "none": 0.3}
+    parts = [part.assign(objective=F.get(part["reducer"].iloc[0], 0.5)) for part in world(noise=0.0)]
+    parts += [make_rows("lst17_table1", "coil20", "leverage", GRID, objective=0.45)]
+    table = items.table1(make_results(parts))
+    frame = table.frame
+    references = ["[13]", "Folklore", "[12]", "[14]", "[1]", "[15]", "paper", "k-means"]
+    assert [name.split()[-1] for name in frame["method"]] == references
+    assert list(frame["accuracy"]) == ["2", "1 + ε", "2 + ε", "1 + ε", "2 + ε", "N/A", "1 + ε", ""]
+    assert list(frame["r"]) == [10, 100, 100, 100, 100, 100, 100, 1024]  # k = 5 is not on the grid; 10 is nearest
+    assert list(frame["F/F_best"]) == pytest.approx([1, 1.2, 1.5, 1, 1.2, 1.1, 1.3, 1])
+    ours = frame.set_index("method")["power of r, ours"]
+    assert list(ours[:-1]) == pytest.approx([0.1, 0.6, 0, 0.1, 0.6, 0, 0.05], abs=1e-9)
+    difference = frame["power of r, ours"] - frame["power of r, reported"]
+    pd.testing.assert_series_equal(frame["difference"], difference, check_names=False)
+    assert frame["seconds"].iloc[6] == pytest.approx(REDUCE["sparse_embedding"](100))
+    assert "nan" not in markdown(table).lower()
+
+
+def test_reported_numbers_are_of_items_and_of_the_papers_datasets():
+    numbers = reported("lst17")
+    assert list(numbers.columns) == ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
+    assert set(numbers["id"]) <= {"lst17_fig1", "lst17_fig2", "lst17_fig3", "lst17_table1"}
+    assert set(numbers["dataset"]) - {""} == set(protocol.DATASETS)
+    ends = numbers[numbers["quantity"].str.contains("_axis_")]
+    low, high = (
+        ends[ends["quantity"].str.endswith(end)].set_index(["id", "dataset"])["value"] for end in ("low", "high")
+    )
+    assert len(low) == 12
+    assert (low < high[low.index]).all()
