@@ -35,16 +35,16 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils.extmath import randomized_svd
 
+from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.datasets import load
 from kmdr.errors import UserError
 from kmdr.figures.canvas import power_of_ten
 from kmdr.figures.style import print_style
-from kmdr.kmeans import Protocol, lloyd, starting_rows
 from kmdr.linalg import Dense, count_sketch, fast_frobenius_svd, sketch_size, top_right_singular_vectors
 from kmdr.linalg.singular_vectors import singular_vectors_error
-from kmdr.provenance import code_version, environment
 from kmdr.reducers import FJLT, RandomSign, make
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
+from kmdr.run.provenance import code_version, environment
 from kmdr.threads import pinned
 from kmdr.timing import Stopwatch
 from plain_loop import plain_loop

@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import confusion_matrix, pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 
+from kmdr.clustering.kmeans import Protocol, starting_rows
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol, starting_rows
 from kmdr.linalg import Dense
 from kmdr.seeding import generator
 

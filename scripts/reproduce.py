@@ -8,8 +8,8 @@ from kmdr.cli import compose_studies
 from kmdr.entry import exit_status
 from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
-from kmdr.plan import Limits, parse_duration
-from kmdr.store import compress
+from kmdr.run.plan import Limits, parse_duration
+from kmdr.run.store import compress
 
 # The folder of each mode, relative to where it is run, and what it leaves out.
 MODES = {

@@ -33,9 +33,10 @@ import numpy as np
 import tqdm
 
 import kmdr.paths
-from kmdr import cli, workers
+from kmdr import cli
 from kmdr.datasets import loaders
 from kmdr.datasets.acquire import sha256_of
+from kmdr.run import workers
 
 HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")

@@ -9,12 +9,12 @@ from pathlib import Path
 from kmdr.cli import compose
 from kmdr.entry import exit_status
 from kmdr.errors import UserError
-from kmdr.progress import Progress
-from kmdr.provenance import code_version, environment
-from kmdr.store import read_rows, rows_file
+from kmdr.run.progress import Progress
+from kmdr.run.provenance import code_version, environment
+from kmdr.run.store import read_rows, rows_file
+from kmdr.run.verify import OUTCOMES, Comparison, folders_by_content, sample, verify, version_note
 from kmdr.studies import study_names
 from kmdr.text import aligned
-from kmdr.verify import OUTCOMES, Comparison, folders_by_content, sample, verify, version_note
 
 
 def _check(reference: Path, size: int, seed: int) -> list[Comparison]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from kmdr import datasets
 from kmdr.claims.catalogue import claims, items
 from kmdr.cli import compose_studies
-from kmdr.store import read_rows
+from kmdr.run.store import read_rows
 
 folder = Path(sys.argv[1])
 rows = read_rows(folder / "rows.csv")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.task import COLUMNS, Task, code_of
+from kmdr.run.task import COLUMNS, Task, code_of
 
 Value = float | Callable[[int, int], float]
 

@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 
-from kmdr.check import faults, repair, run
+from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.files import DamagedError, read_json, write_json
-from kmdr.kmeans import Protocol
-from kmdr.provenance import environment
-from kmdr.store import Store, compress, described, missing, read_rows, read_task, rows_file
-from kmdr.task import Task, short_hash
+from kmdr.run.check import faults, repair, run
+from kmdr.run.provenance import environment
+from kmdr.run.store import Store, compress, described, missing, read_rows, read_task, rows_file
+from kmdr.run.task import Task, short_hash
 from rows import trial
 
 TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)

@@ -10,11 +10,11 @@ import pytest
 
 from kmdr import datasets, reducers
 from kmdr.cli import compose, compose_studies, main
+from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
-from kmdr.kmeans import Protocol
-from kmdr.runner import BACKENDS
+from kmdr.run.runner import BACKENDS
+from kmdr.run.task import canonical
 from kmdr.studies import config_files, study_names
-from kmdr.task import canonical
 
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
 

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kmdr.clustering.kmeans import lloyd, lloyd_reference, sklearn_lloyd
+from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.datasets import formats
 from kmdr.errors import UserError
-from kmdr.kmeans import lloyd, lloyd_reference, sklearn_lloyd
 from kmdr.linalg import (
     count_sketch,
     draw_signs,
@@ -31,7 +32,6 @@ from kmdr.linalg.count_sketch import count_sketch_reference
 from kmdr.linalg.hadamard import rotate_reference, rotated_product_reference
 from kmdr.linalg.neighbours import mean_distance_reference
 from kmdr.linalg.signs import sign_product_reference
-from kmdr.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.metrics import agreement, objective, residual
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
 

@@ -8,8 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from kmdr.errors import UserError
-from kmdr.kmeans import (
+from kmdr.clustering.kmeans import (
     Protocol,
     cluster,
     lloyd,
@@ -20,7 +19,8 @@ from kmdr.kmeans import (
     starter,
     starting_rows,
 )
-from kmdr.linalg.lloyd import block_size, start
+from kmdr.clustering.lloyd import block_size, start
+from kmdr.errors import UserError
 from kmdr.threads import pinned
 
 

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 
 from kmdr import reducers
-from kmdr.kmeans import Protocol, lloyd
-from kmdr.masked_kmeans import masked_lloyd, random_subsets
+from kmdr.clustering.kmeans import Protocol, lloyd
+from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.metrics import accuracy
 from kmdr.threads import pinned
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr.kmeans import Protocol, lloyd, starting_rows
+from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]

@@ -12,12 +12,12 @@ from kmdr.claims.best_of import drawn_again, kept_run
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.cli import compose
+from kmdr.clustering.kmeans import Protocol, cluster, starter
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol, cluster, starter
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items
+from kmdr.run.task import Stamp, Task, run
 from kmdr.seeding import generator
-from kmdr.task import Stamp, Task, run
 from rows import make_results, make_rows
 
 F = {15: 0.758, 30: 0.751, 60: 0.749}

@@ -21,7 +21,7 @@ from kmdr.figures.tables import Table
 from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import agreement, check_matching
 from kmdr.papers.lf20 import claims, facts, items, matchings, protocol
-from kmdr.task import Stamp, Task, run
+from kmdr.run.task import Stamp, Task, run
 from rows import make_results, make_rows
 
 GRID = tuple(range(5, 301, 5))

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
-from kmdr.experiment import Experiment
-from kmdr.kmeans import Protocol
-from kmdr.plan import ALLOWANCE_SECONDS, Limits, choose, expected_seconds, in_order, parse_duration, wall_seconds
-from kmdr.task import Task
+from kmdr.run.experiment import Experiment
+from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, choose, expected_seconds, in_order, parse_duration, wall_seconds
+from kmdr.run.task import Task
 
 
 def tasks(study="s", reducer="svd", repeats=5, timed=0, r_grid=(2, 5)):

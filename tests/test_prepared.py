@@ -14,7 +14,7 @@ from kmdr import datasets, paths
 from kmdr.cli import compose
 from kmdr.datasets import DamagedError, acquire, prepared, status
 from kmdr.errors import UserError
-from kmdr.task import Stamp, run
+from kmdr.run.task import Stamp, run
 
 A = np.random.default_rng(0).random((40, 12))
 Y = np.arange(40) % 4
@@ -207,7 +207,7 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
         flip(path, 8000)
     else:
         trials = run.__globals__["_trials"]
-        monkeypatch.setattr("kmdr.task._trials", lambda *args: (trials(*args), flip(path, 8000))[0])
+        monkeypatch.setattr("kmdr.run.task._trials", lambda *args: (trials(*args), flip(path, 8000))[0])
     (row,) = run(task, data, STAMP)
     assert row["status"] == "failed"
     assert row["error"].startswith(f"{path} changed while it was used")

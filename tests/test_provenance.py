@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from kmdr import provenance, reducers
-from kmdr.provenance import code_hash, code_version
-from kmdr.task import code_of
+from kmdr import reducers
+from kmdr.run import provenance
+from kmdr.run.provenance import code_hash, code_version
+from kmdr.run.task import code_of
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def test_comments_docstrings_and_layout_change_nothing(edited):
 
 @pytest.mark.parametrize(
     ("module", "follows"),
-    [("kmdr.task", True), ("kmdr.seeding", True), ("kmdr.metrics", True), ("kmdr.kmeans", True),
-     ("kmdr.linalg.lloyd", True), ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.base", True),
+    [("kmdr.run.task", True), ("kmdr.seeding", True), ("kmdr.metrics", True), ("kmdr.clustering.kmeans", True),
+     ("kmdr.clustering.lloyd", True), ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.base", True),
      ("kmdr.reducers.singular_vectors", True), ("kmdr.reducers.lle", False), ("kmdr.datasets.synth", False),
-     ("kmdr.store", False), ("kmdr.cli", False), ("kmdr.errors", False)],
+     ("kmdr.run.store", False), ("kmdr.cli", False), ("kmdr.errors", False)],
 )  # fmt: skip
 def test_the_hash_follows_what_a_trial_runs_and_nothing_else(edited, module, follows):
     assert (edited(module, lambda text: text + "\n_MORE = 1\n") != code_of("svd", "usps")) == follows

@@ -23,7 +23,7 @@ from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
-from kmdr.task import COLUMNS
+from kmdr.run.task import COLUMNS
 
 GRID = (5, 10, 20)
 PAPER_METHODS = [

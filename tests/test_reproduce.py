@@ -13,13 +13,13 @@ from collections import Counter
 import pytest
 
 from kmdr import paths
-from kmdr.store import missing, read_rows, rows_file
-from kmdr.task import TIME_COLUMNS
+from kmdr.run.store import missing, read_rows, rows_file
+from kmdr.run.task import TIME_COLUMNS
 
 # Two of the studies, cut down to a generated dataset; nothing is known of how long anything takes.
 TINY = """
 import os, runpy, sys
-import kmdr.cli, kmdr.jobs, kmdr.plan
+import kmdr.cli, kmdr.jobs, kmdr.run.plan
 def tiny(name, repeats, out):
     return kmdr.cli.compose(
         f"study={name}", "study.datasets=[{synth: {n: 100, d: 60}}]", "study.reducers=[leverage, random_sign, none]",
@@ -30,7 +30,7 @@ kmdr.cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd1
 kmdr.jobs.reference_rows = lambda: []
 if not os.environ.get("TINY_REPORT"):
     kmdr.jobs.build = lambda out, *arguments, **options: out
-kmdr.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
+kmdr.run.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
@@ -198,8 +198,8 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     from kmdr.cli import compose
     from kmdr.datasets import open_prepared, prepare
-    from kmdr.progress import Progress
-    from kmdr.runner import Runner, run_tasks
+    from kmdr.run.progress import Progress
+    from kmdr.run.runner import Runner, run_tasks
 
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     (experiment,) = compose("dataset=synth", "dataset.n=30", "dataset.d=10", "r_grid=[2]", "repeats=3").experiments

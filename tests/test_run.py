@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kmdr.task import COLUMNS, TIME_COLUMNS
+from kmdr.run.task import COLUMNS, TIME_COLUMNS
 
 SWEEP = [
     "-m", "dataset=synth", "dataset.n=150", "dataset.d=300", "reducer=none,random_sign,leverage_approx,svd",

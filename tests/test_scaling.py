@@ -8,15 +8,15 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr import reducers
+from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows, sklearn_lloyd
+from kmdr.clustering.masked_kmeans import masked_lloyd
 from kmdr.datasets import Dataset
 from kmdr.errors import ArgumentError
-from kmdr.kmeans import Protocol, lloyd, plus_rows, sklearn_lloyd
 from kmdr.linalg import mean_distance, nearest_neighbours, top_right_singular_vectors
 from kmdr.linalg.matrix import check_structure, normalised, squared_frobenius
-from kmdr.masked_kmeans import masked_lloyd
 from kmdr.metrics import objective, residual
 from kmdr.reducers import LaplacianScore
-from kmdr.task import Stamp, Task, run
+from kmdr.run.task import Stamp, Task, run
 
 LAYOUTS = [np.asarray, sp.csr_array]
 # Whole numbers below 2⁷ times these are exact, the smallest denormal and the largest near the end of the type.
@@ -75,7 +75,7 @@ def test_a_reducer_that_returns_what_is_not_finite_fails(monkeypatch):
 
 
 def test_measures_out_of_range_fail(monkeypatch):
-    from kmdr import task
+    from kmdr.run import task
 
     monkeypatch.setattr(task, "agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
     found = row(whole_numbers(np.float64), "none")

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import pytest
 
+from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.files import read_json, sweep_abandoned, write_atomically
-from kmdr.kmeans import Protocol
 from kmdr.paths import CONF
-from kmdr.store import Store, compress, missing, mixed_code, read_rows, rows_file
-from kmdr.task import COLUMNS, Task
+from kmdr.run.store import Store, compress, missing, mixed_code, read_rows, rows_file
+from kmdr.run.task import COLUMNS, Task
 from rows import trial
 
 SHA = "5" * 64

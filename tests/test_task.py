@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol
 from kmdr.reducers import names
-from kmdr.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
+from kmdr.run.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
 
 STAMP = Stamp(concurrency=1, threads=1, code_version="v", env_hash="e")
 

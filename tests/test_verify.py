@@ -13,10 +13,10 @@ import pytest
 from kmdr import datasets, paths
 from kmdr.cli import compose
 from kmdr.jobs import run_jobs
-from kmdr.provenance import environment
-from kmdr.store import read_rows
-from kmdr.task import COLUMNS, Task
-from kmdr.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
+from kmdr.run.provenance import environment
+from kmdr.run.store import read_rows
+from kmdr.run.task import COLUMNS, Task
+from kmdr.run.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
 
 REFERENCE = paths.CONF.parent / "results" / "reference"
 

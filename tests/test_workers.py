@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kmdr.workers import Lost, Workers
+from kmdr.run.workers import Lost, Workers
 
 
 def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_others_are_unharmed(capfd):

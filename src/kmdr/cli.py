@@ -22,16 +22,17 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from kmdr import __version__, check, datasets, reducers
+from kmdr import __version__, datasets, reducers
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, unknown
 from kmdr.figures.panels import figures_for_folder
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
-from kmdr.plan import ALLOWANCE_SECONDS
-from kmdr.progress import Progress
 from kmdr.report.build import build
+from kmdr.run import check
+from kmdr.run.plan import ALLOWANCE_SECONDS
+from kmdr.run.progress import Progress
 from kmdr.studies import GROUPS, config_files, paper_files, studies
 from kmdr.text import aligned
 

@@ -16,16 +16,16 @@ from kmdr.analysis.results import ASKED
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
-from kmdr.experiment import Experiment
 from kmdr.files import write_json
-from kmdr.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
-from kmdr.progress import Progress
 from kmdr.report.build import build, draw_items
-from kmdr.runner import Runner, run_tasks
-from kmdr.store import Store, mixed_code
-from kmdr.store import missing as unfinished
+from kmdr.run.experiment import Experiment
+from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
+from kmdr.run.progress import Progress
+from kmdr.run.runner import Runner, run_tasks
+from kmdr.run.store import Store, mixed_code
+from kmdr.run.store import missing as unfinished
+from kmdr.run.task import Task
 from kmdr.studies import studies as configured
-from kmdr.task import Task
 from kmdr.text import tell
 
 # Rows of one table: a row takes 2 kB of memory while tables are merged.

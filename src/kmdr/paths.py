@@ -6,9 +6,9 @@ from pathlib import Path
 import pooch
 
 _PACKAGE = Path(__file__).resolve().parent
-_CHECKOUT = _PACKAGE.parents[1]
-IN_CHECKOUT = (_CHECKOUT / "conf" / "config.yaml").is_file()
-_SHARE = _CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
+CHECKOUT = _PACKAGE.parents[1]
+IN_CHECKOUT = (CHECKOUT / "conf" / "config.yaml").is_file()
+_SHARE = CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 
 CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
@@ -22,4 +22,4 @@ def cache_folder() -> Path:
     named = os.environ.get("KMDR_CACHE")
     if named:
         return Path(named).expanduser().resolve()
-    return _CHECKOUT / "datasets" / "cache" if IN_CHECKOUT else Path(pooch.os_cache("kmdr"))
+    return CHECKOUT / "datasets" / "cache" if IN_CHECKOUT else Path(pooch.os_cache("kmdr"))

@@ -21,8 +21,8 @@ import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.files import seal_of
-from kmdr.store import rows_file
-from kmdr.task import COLUMNS
+from kmdr.run.store import rows_file
+from kmdr.run.task import COLUMNS
 
 MOST_BYTES = 1 << 30  # of a table, unpacked: ten million rows
 MOST_RATIO = 100  # unpacked to packed; tables of results have 5 to 20

@@ -9,8 +9,8 @@ from kmdr.analysis.untrusted import contents
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
 from kmdr.files import write_atomically
-from kmdr.provenance import code_version
-from kmdr.task import short_hash
+from kmdr.run.provenance import code_version
+from kmdr.run.task import short_hash
 
 
 def write_facts(

@@ -8,7 +8,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.statistics import Component, conjunction, holm
 from kmdr.claims.catalogue import Claim, Finding, claims, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided, outcome
-from kmdr.task import short_hash
+from kmdr.run.task import short_hash
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kmdr.clustering.kmeans import Clustering, Protocol, cluster
 from kmdr.errors import ArgumentError, UserError, whole_number
-from kmdr.kmeans import Clustering, Protocol, cluster
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import check_structure, is_finite
 

@@ -3,9 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.kmeans import Clustering, Protocol
+from kmdr.clustering.kmeans import Clustering, Protocol
+from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotate
-from kmdr.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.reducers.base import Reducer, at_most, register
 
 # Points rotated at a time, so that memory grows with what is kept alone.

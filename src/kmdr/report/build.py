@@ -22,10 +22,10 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
-from kmdr.provenance import code_version
 from kmdr.report.html import write_report
 from kmdr.report.model import Report, Reproduction, State
-from kmdr.store import rows_file
+from kmdr.run.provenance import code_version
+from kmdr.run.store import rows_file
 
 
 def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Reproduction:

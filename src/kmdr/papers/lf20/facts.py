@@ -10,8 +10,8 @@ from kmdr import reducers
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
+from kmdr.clustering.kmeans import Protocol, cluster, starter
 from kmdr.datasets import Dataset
-from kmdr.kmeans import Protocol, cluster, starter
 from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import objective
 from kmdr.reducers.base import column_centred

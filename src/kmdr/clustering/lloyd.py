@@ -509,7 +509,7 @@ def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
 def start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small fit costs microseconds
     points: Points, run: Run, rows: Dense, max_iter: int, labels: Dense
 ) -> tuple[float, int, bool]:
-    """Run Lloyd from given rows; `kmdr.kmeans` says what that means.
+    """Run Lloyd from given rows; `kmdr.clustering.kmeans` says what that means.
 
     Parameters
     ----------

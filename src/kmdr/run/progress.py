@@ -7,7 +7,7 @@ from time import monotonic
 
 from tqdm import tqdm
 
-from kmdr.task import Row
+from kmdr.run.task import Row
 from kmdr.text import tell
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import reducers
+from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify
 from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
-from kmdr.kmeans import Protocol, starter
 from kmdr.metrics import check_matching, matchings
+from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
-from kmdr.task import Task, canonical
 
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9

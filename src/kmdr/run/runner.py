@@ -20,14 +20,14 @@ import joblib
 from kmdr.datasets import Dataset, open_prepared
 from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, unknown, whole_number
-from kmdr.plan import Seconds, in_order, wall_seconds
-from kmdr.progress import Progress
-from kmdr.provenance import code_version, environment
-from kmdr.store import Store
-from kmdr.task import Row, Stamp, Task, failed, run, seconds_inside, short_hash
+from kmdr.run.plan import Seconds, in_order, wall_seconds
+from kmdr.run.progress import Progress
+from kmdr.run.provenance import code_version, environment
+from kmdr.run.store import Store
+from kmdr.run.task import Row, Stamp, Task, failed, run, seconds_inside, short_hash
+from kmdr.run.workers import Lost, Workers
 from kmdr.threads import pin, pinned
 from kmdr.timing import Stopwatch
-from kmdr.workers import Lost, Workers
 
 # Workers and threads a core at the most, where they are of this machine.
 _MOST_A_CORE = 32
@@ -286,7 +286,7 @@ def run_tasks(
     Parameters
     ----------
     left : sequence of Task
-        At least one, none of which is done: see `kmdr.store.missing`.
+        At least one, none of which is done: see `kmdr.run.store.missing`.
     runner : Runner
     folder : Path
         Of the results.

@@ -16,7 +16,7 @@ import joblib
 from threadpoolctl import threadpool_info
 
 import kmdr
-from kmdr.paths import IN_CHECKOUT
+from kmdr.paths import CHECKOUT, IN_CHECKOUT
 
 _PACKAGES = (
     "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "pandas", "joblib", "hydra-core", "omegaconf", "matplotlib",
@@ -28,7 +28,10 @@ _CODE = ("src", "conf", "datasets/registry.toml")
 
 
 # What trials import and what computes none of their numbers: lists of what there is, errors, clocks and this module.
-_NO_NUMBERS = frozenset({"kmdr", "kmdr.datasets", "kmdr.errors", "kmdr.provenance", "kmdr.reducers", "kmdr.timing"})
+_NO_NUMBERS = frozenset({
+    "kmdr", "kmdr.clustering", "kmdr.datasets", "kmdr.errors", "kmdr.reducers", "kmdr.run", "kmdr.run.provenance",
+    "kmdr.timing",
+})  # fmt: skip
 _PROSE = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -119,7 +122,7 @@ def code_version() -> str:
     """
     if not IN_CHECKOUT:
         return kmdr.__version__
-    root = Path(__file__).resolve().parents[2]
+    root = CHECKOUT
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)

@@ -41,7 +41,7 @@ from kmdr.files import (
     write_json,
     writing,
 )
-from kmdr.task import COLUMNS, Row, Task, code_of, short_hash
+from kmdr.run.task import COLUMNS, Row, Task, code_of, short_hash
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4

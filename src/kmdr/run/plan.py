@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from kmdr.errors import UserError
-from kmdr.experiment import Experiment
 from kmdr.paths import CONF
-from kmdr.store import read_rows, rows_file
-from kmdr.task import Task
+from kmdr.run.experiment import Experiment
+from kmdr.run.store import read_rows, rows_file
+from kmdr.run.task import Task
 
 # Beside the trials of a run: starting the workers, figures, tables and the report.
 ALLOWANCE_SECONDS = 60.0

@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr import datasets, reducers
+from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, changed
-from kmdr.kmeans import Protocol, starter
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
 from kmdr.metrics import agreement, check_ranges, objective
-from kmdr.provenance import code_hash
+from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 

@@ -14,8 +14,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from kmdr.clustering.kmeans import Clustering, checked_starts
 from kmdr.errors import ArgumentError
-from kmdr.kmeans import Clustering, checked_starts
 from kmdr.linalg import Dense
 from kmdr.linalg.matrix import check_structure, normalised, scaled_back
 from kmdr.threads import over_rows

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from kmdr.errors import UserError
 from kmdr.files import DamagedError, read_json, read_plain, unsealed, writing
-from kmdr.provenance import environment
-from kmdr.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
-from kmdr.task import short_hash
+from kmdr.run.provenance import environment
+from kmdr.run.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
+from kmdr.run.task import short_hash
 
 
 class Fault(NamedTuple):

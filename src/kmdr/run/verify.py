@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kmdr import datasets
+from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import UnavailableError, UnverifiedError, open_prepared
 from kmdr.errors import UserError
-from kmdr.experiment import Experiment
-from kmdr.kmeans import Protocol
 from kmdr.paths import CONF
-from kmdr.task import Row, Stamp, Task, canonical, run
+from kmdr.run.experiment import Experiment
+from kmdr.run.task import Row, Stamp, Task, canonical, run
 from kmdr.threads import pinned
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped")
@@ -92,7 +92,7 @@ def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[st
     row : mapping
         As read from the table.
     again : dict
-        As returned by `kmdr.task.run`.
+        As returned by `kmdr.run.task.run`.
     same_platform : bool
         Whether `platform_of` is the same for both.
 

@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
+from kmdr.clustering.lloyd import Points, block_size, centre, prepare, workspace
+from kmdr.clustering.lloyd import start as one_start
 from kmdr.errors import ArgumentError, UserError, whole_number
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.lloyd import Points, block_size, centre, prepare, workspace
-from kmdr.linalg.lloyd import start as one_start
 from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back
 from kmdr.threads import over_rows
 
