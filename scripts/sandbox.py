@@ -11,6 +11,7 @@ import faulthandler
 import fcntl
 import gc
 import hashlib
+import json
 import multiprocessing
 import os
 import select
@@ -42,8 +43,11 @@ HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")
 # What a run stamps into its rows beside the numbers.
 _STAMPS = ("_seconds", "_version", "env_hash", "code_hash")
-# Written anew, or one line longer, by every run.
-_JOURNALS = ("runs.jsonl",)
+# One line longer by every run that did something.
+_JOURNAL = "runs.jsonl"
+# What tells the time, or whether a file came from the network or from the cache.
+_NOTE = ".merged"
+_META, _ORIGIN = "meta.json", ("source", "seal")
 
 _OWN = ("-m", "dataset=file", "dataset.path=../in/own.csv", "dataset.k=3", "r_grid=[2,4]", "out=out")
 _RUN = (*_OWN, "reducer=none,svd,random_sign,variance", "repeats=3")
@@ -349,10 +353,14 @@ class Sandbox:
         found: dict[str, Any] = {}
         for path in sorted(self.work.rglob("*")):
             name = str(path.relative_to(self.work))
-            if path.name in _JOURNALS or name.startswith("tmp/"):
+            if path.name == _JOURNAL or name.startswith("tmp/"):
                 continue
             if name == "out/rows.csv":
                 found[name] = self.table()
+            elif path.name == _NOTE:
+                found[name] = "a note"
+            elif path.name == _META:
+                found[name] = {k: v for k, v in json.loads(path.read_bytes()).items() if k not in _ORIGIN}
             elif path.is_file() and not path.is_symlink():
                 found[name] = hashlib.blake2b(path.read_bytes()).hexdigest()
             elif not path.is_dir():

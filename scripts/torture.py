@@ -4,8 +4,8 @@
 ``--flips`` and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command
 takes undisturbed, which is measured first. A kill counts when the process died of it; after one to six the same
 command runs to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A
-tenth of the kills hit whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr
-(`sandbox`).
+tenth of the kills (``--whole``) hits whole ``python -m kmdr`` processes, the others children of a process that has
+imported kmdr (`sandbox`).
 
 kills    SIGKILL during runs with one and two workers, merges, reports, figures, preparations and downloads
 signals  TERM, INT, two INT, HUP, a killed worker, STOP and CONT, during runs, merges and reports
@@ -46,7 +46,6 @@ from kmdr.datasets import status
 from kmdr.text import aligned
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
-_WHOLE_SHARE = 0.1
 _IN_A_ROW = 6
 _NOISE = re.compile(r"Traceback|Exception ignored|Fatal Python error")
 _COLUMNS = ("done", "too late", "repeated", "equal", "unequal", "hang", "traceback", "left behind", "said", "exit")
@@ -100,12 +99,15 @@ class Lane:
     seed : int
     until : float
         When to stop, on the monotonic clock.
+    whole : float
+        Share of whole processes.
     """
 
     box: Sandbox
     tally: Tally
     seed: int
     until: float
+    whole: float
     known: dict[tuple[str, bool], Reference] = dataclasses.field(default_factory=dict)
 
     def reference(self, kind: Kind, whole: bool = False) -> Reference:
@@ -176,7 +178,7 @@ class Lane:
         while killed < kills and time.monotonic() < self.until:
             trial += 1
             rng = random.Random(f"{self.seed} {kind.name} {part} {trial}")
-            whole = kind.whole and rng.random() < _WHOLE_SHARE * sum(k.share for k in KINDS.values()) / _WHOLE_KINDS
+            whole = kind.whole and rng.random() < self.whole / _WHOLE_KINDS
             seconds, *_ = self.reference(kind, whole)
             self.box.reset(kind.start)
             commands: list[Command] = []
@@ -209,7 +211,7 @@ class Lane:
             trial += 1
             rng = random.Random(f"{self.seed} {name} {part} {trial}")
             kind = KINDS[rng.choice(SIGNALS[name][1])]
-            whole = kind.whole and rng.random() < _WHOLE_SHARE
+            whole = kind.whole and rng.random() < self.whole
             seconds, *_ = self.reference(kind, whole)
             self.box.reset(kind.start)
             label = f"{name}: {kind.name}"
@@ -608,7 +610,11 @@ def _torture(base: Path, arguments: argparse.Namespace) -> int:
                 try:
                     folder = base / f"lane{number}"
                     sandbox.write_inputs(folder / "in", port)
-                    _work(Lane(Sandbox(folder), tally, arguments.seed + 1000 * number, until), arguments, number)
+                    _work(
+                        Lane(Sandbox(folder), tally, arguments.seed + 1000 * number, until, arguments.whole),
+                        arguments,
+                        number,
+                    )
                     code = 0
                 except BaseException:
                     tally.count("the script", "exit", traceback.format_exc())
@@ -644,6 +650,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sharing", action="store_true")
     parser.add_argument("--seconds", type=float, default=3600.0, help="start nothing new after so long")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--whole", type=float, default=0.1, metavar="SHARE", help="of whole processes (0.1)")
     parser.add_argument("--only", default="", metavar="KIND", help="only the kinds whose name contains this")
     parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="commands tortured at once")
     arguments = parser.parse_args()
@@ -660,6 +667,8 @@ def _preloaded() -> bool:
 
 def main() -> int:
     """Return 1 when anything failed."""
+    for number in (signal.SIGHUP, signal.SIGINT):  # which nohup or a shell's & may have let be ignored
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     arguments = _arguments()
     base = Path(tempfile.mkdtemp(prefix="kmdr-torture.")).resolve()
     try:  # no TemporaryDirectory: forked commands end as whole ones do, which would remove it

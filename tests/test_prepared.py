@@ -1,6 +1,7 @@
 """Prepared data are what was written, or are made again, or are refused: never another number."""
 
 import errno
+import fcntl
 import os
 import socket
 from pathlib import Path
@@ -364,18 +365,47 @@ def test_an_unfinished_download_that_is_a_link_is_not_followed(tmp_path):
     assert (tmp_path / "private" / ".a.0123456789abcdef.part").read_bytes() == b"from elsewhere"
 
 
-def test_what_another_user_left_or_what_still_grows_is_not_swept(tmp_path, monkeypatch):
+def test_what_another_user_left_or_what_is_being_made_is_not_swept(tmp_path, monkeypatch):
     left = tmp_path / f"{acquire.TEMPORARY}left"
     left.mkdir()
     (left / "A.npy").write_bytes(b"1")
-    os.utime(left, (1, 1))
-    acquire.sweep(tmp_path)
-    assert left.exists()  # a file in it is new
-    os.utime(left / "A.npy", (1, 1))
-    os.utime(left, (1, 1))
     monkeypatch.setattr(os, "geteuid", lambda: 12345678)
     acquire.sweep(tmp_path)
     assert left.exists()
     monkeypatch.undo()
-    acquire.sweep(tmp_path)
-    assert not left.exists()
+    with acquire.temporary(tmp_path) as being_made:
+        assert not left.exists()
+        acquire.sweep(tmp_path)
+        assert being_made.exists()
+    assert not being_made.exists()
+
+
+def test_without_locks_what_is_not_old_is_not_swept(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with acquire.temporary(tmp_path) as left:
+        (left / "A.npy").write_bytes(b"1")
+        os.utime(left, (1, 1))
+        acquire.sweep(tmp_path)
+        assert left.exists()  # a file in it is new
+        os.utime(left / "A.npy", (1, 1))
+        os.utime(left, (1, 1))
+        acquire.sweep(tmp_path)
+        assert not left.exists()
+
+
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    flock, swept = fcntl.flock, []
+
+    def late(number, how):
+        if not swept:
+            swept.extend(tmp_path.iterdir())
+            swept[0].rmdir()
+        return flock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with acquire.temporary(tmp_path) as folder:
+        assert folder.exists()
+        assert folder != swept[0]

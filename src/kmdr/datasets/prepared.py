@@ -9,7 +9,6 @@ only, so that one that is damaged remembers nothing.
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.datasets import formats
-from kmdr.datasets.acquire import TEMPORARY, sweep
+from kmdr.datasets.acquire import TEMPORARY, temporary
 from kmdr.errors import UserError
 from kmdr.files import write_atomically
 
@@ -190,10 +189,7 @@ def write(
         What ``meta.json`` is to say of the dataset.
     feature_names : tuple of str or None
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    sweep(folder.parent)
-    aside = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder.parent))
-    try:
+    with temporary(folder.parent) as aside:
         for name, array in parts.items():
             with (aside / name).open("wb") as file:
                 _save(file, array, formats.kept_type(array) if name == "A.npy" else array.dtype)
@@ -213,8 +209,6 @@ def write(
             os.utime(aside / name, (before, before))
         aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
         _put(aside, folder, fingerprint)
-    finally:
-        rmtree(aside, ignore_errors=True)
 
 
 def forget(folder: Path) -> None:
