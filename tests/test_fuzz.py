@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kmdr.clustering.kmeans import lloyd, lloyd_reference, sklearn_lloyd
+from kmdr.clustering.engines import sklearn_kmeans
+from kmdr.clustering.kmeans import lloyd, lloyd_reference
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.datasets import formats
 from kmdr.errors import UserError
@@ -234,7 +235,7 @@ def test_svmlight(text):
 
 def test_no_start_lies_outside_whatever_the_engine():
     A = np.arange(12.0).reshape(6, 2)
-    for engine in (lloyd, sklearn_lloyd):
+    for engine in (lloyd, sklearn_kmeans):
         for starts in ([[0, 6]], [[-1, 2]], [[0.0, 1.0]], [[]]):
             try:
                 engine(A, starts, 5)

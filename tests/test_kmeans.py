@@ -1,7 +1,6 @@
 """Lloyd against scikit-learn and against a plain reading of its docstring."""
 
 import itertools
-import warnings
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ from sklearn.cluster import KMeans
 
 from kmdr.clustering.kmeans import (
     Protocol,
-    cluster,
     lloyd,
     lloyd_error,
     lloyd_reference,
     plus_rows,
-    sklearn_lloyd,
     starter,
     starting_rows,
 )
@@ -481,34 +478,3 @@ def test_plus_has_starts_even_for_points_that_coincide(layout):
     C = layout(np.full((9, 2), 3.0))
     found = lloyd(C, plus_rows(C, 3, np.arange(2)), 20)
     assert set(found.labels) == {0, 1, 2}
-
-
-# --- the engine
-
-
-@pytest.mark.parametrize("layout", [np.copy, np.float32, sp.csr_array])
-def test_both_engines_find_the_same(layout, rng):
-    dense = np.float32(rng.random((200, 4)))
-    rows = starts_without_empty_clusters(dense, 6, rng, 5)
-    C = layout(dense)
-    ours, theirs = (cluster(C, rows, Protocol(5, 500, engine=engine)) for engine in ("kmdr", "sklearn"))
-    np.testing.assert_array_equal(ours.labels, theirs.labels)
-    assert (ours.n_iter, ours.n_init_failed, theirs.n_init_failed) == (theirs.n_iter, 0, 0)
-    assert theirs.inertia == pytest.approx(ours.inertia, rel=1e-9)
-    assert theirs.labels.dtype == np.int64
-    assert lloyd_error(dense, theirs.labels) < 1e-9
-
-
-def test_scikit_learn_counts_starts_that_used_all_iterations(rng):
-    C = rng.standard_normal((150, 3))
-    rows = starts_without_empty_clusters(C, 4, rng, 20)
-    needed = [sklearn_model(C, start).n_iter_ for start in rows]
-    for max_iter in (1, 5, 8):
-        assert sklearn_lloyd(C, rows, max_iter).n_init_failed == sum(count >= max_iter for count in needed)
-
-
-def test_scikit_learn_does_not_warn_of_copies():
-    C = np.repeat([[0.0], [1.0]], 5, axis=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert sklearn_lloyd(C, [[0, 1, 5]], 10).inertia == 0

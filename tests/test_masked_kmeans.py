@@ -141,4 +141,4 @@ def test_sparsified_k_means_finds_clear_clusters(rng):
     reducer = reducers.make("sparsified")
     C = reducer.reduce(A, 24, rng, reducer.prepare(A, 3, rng))
     starts = np.array([rng.choice(300, 3, replace=False) for _ in range(20)])
-    assert accuracy(truth, reducer.cluster(C, starts, Protocol(20, 100)).labels) > 0.97
+    assert accuracy(truth, reducer.cluster(C, 3, starts, rng, Protocol(20, 100)).labels) > 0.97

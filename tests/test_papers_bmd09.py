@@ -12,7 +12,7 @@ from kmdr.claims.best_of import drawn_again, kept_run
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.cli import compose
-from kmdr.clustering.kmeans import Protocol, cluster, starter
+from kmdr.clustering.kmeans import Protocol, lloyd, starter
 from kmdr.datasets import Dataset
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items
@@ -199,7 +199,7 @@ def test_a_run_is_drawn_again_as_it_was() -> None:
     rows = pd.DataFrame(run(task, data, Stamp(1, 1, "v", "e")))
     _, C = drawn_again(data, kept_run(rows))
     starts = starter(protocol, 30, 3, data.labels, generator(0, "nips", 4, "starts"))
-    found = cluster(C, starts(C), protocol)
+    found = lloyd(C, starts(C), protocol.max_iter)
     assert objective(data.A, found.labels) == pytest.approx(rows["objective"].item(), rel=1e-12)
 
 

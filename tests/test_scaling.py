@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr import reducers
-from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows, sklearn_lloyd
+from kmdr.clustering.engines import sklearn_kmeans
+from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
 from kmdr.clustering.masked_kmeans import masked_lloyd
 from kmdr.datasets import Dataset
 from kmdr.errors import ArgumentError
@@ -183,7 +184,7 @@ def test_kernels_scale_with_their_data(layout, exponent):
     np.testing.assert_allclose(V, W, atol=1e-12)
     np.testing.assert_array_equal(plus_rows(plain, 3, np.array([1, 2])), plus_rows(scaled, 3, np.array([1, 2])))
     starts = np.array([[0, 1, 2], [5, 6, 10]])
-    for engine in (lloyd, sklearn_lloyd):
+    for engine in (lloyd, sklearn_kmeans):
         a, b = engine(plain, starts, 50), engine(scaled, starts, 50)
         np.testing.assert_array_equal(a.labels, b.labels)
         with np.errstate(over="ignore", under="ignore"):

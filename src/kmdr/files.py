@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -212,3 +212,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise DamagedError(
             f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again"
         ) from error
+
+
+def content_hash(files: Iterable[Path]) -> str:
+    """Return the SHA-256 of some files' names and contents, in the order given."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

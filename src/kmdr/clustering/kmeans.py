@@ -8,15 +8,15 @@ recomputed; a point that is alone in its cluster is not taken. Where refilling n
 with fewer distinct points than clusters, the run has converged too (MATLAB's test for a cycle).
 """
 
-import warnings
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import kmeans_plusplus
 
 from kmdr.clustering.lloyd import Points, block_size, centre, prepare, workspace
 from kmdr.clustering.lloyd import start as one_start
@@ -26,7 +26,6 @@ from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back
 from kmdr.threads import over_rows
 
 STARTS = ("sample", "first_of_class", "plus")
-ENGINES = ("kmdr", "sklearn")
 
 
 @dataclass(frozen=True)
@@ -42,25 +41,37 @@ class Protocol:
     start : {"sample", "first_of_class", "plus"}
         Rows drawn uniformly without replacement; the first row of each class (lf20 on ORL; a single start); or rows
         drawn by k-means++ on the reduced data (the default of later versions of the papers' MATLAB).
-    engine : {"kmdr", "sklearn"}
-        `lloyd`, or the plain implementation of others, `sklearn_lloyd`.
+    engine : str
+        Name of one of `kmdr.clustering.engines`, or the import path of any class with ``fit_predict``.
+    args : str
+        Canonical JSON of the arguments of a class that was named by its import path.
     """
 
     n_init: int
     max_iter: int
     start: str = "sample"
     engine: str = "kmdr"
+    args: str = "{}"
 
     def __post_init__(self) -> None:
         for name in ("n_init", "max_iter"):
             whole_number(f"kmeans.{name}", getattr(self, name), 1)
-        for name, valid in (("start", STARTS), ("engine", ENGINES)):
-            if (value := getattr(self, name)) not in valid:
-                raise UserError(f"kmeans.{name} = {value!r} is not one of {', '.join(valid)}; choose one of them")
+        if self.start not in STARTS:
+            raise UserError(f"kmeans.start = {self.start!r} is not one of {', '.join(STARTS)}; choose one of them")
         if self.start == "first_of_class" and self.n_init != 1:
             raise UserError(
                 f"kmeans.start = 'first_of_class' is one start, not kmeans.n_init = {self.n_init}; set it to 1"
             )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What ``args`` says."""
+        return dict(json.loads(self.args))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it determines a partition: all, without ``args`` where there are none."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("args", "{}")}
 
 
 @dataclass(frozen=True)
@@ -245,48 +256,6 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     inertia, n_iter, _ = runs[best]
     failed = sum(not converged for *_, converged in runs)
     return Clustering(labels[best].astype(np.int64), scaled_back(inertia / scale / scale, 2 * e), n_iter, failed)
-
-
-def sklearn_lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
-    """Do what `lloyd` does with scikit-learn's ``KMeans(algorithm="lloyd", tol=0)``, one fit a start.
-
-    The two differ where a cluster loses all its points. As scikit-learn does not tell whether the last iteration it was
-    allowed found anything to change, ``n_init_failed`` counts every start that used ``max_iter`` iterations.
-
-    Parameters and return value are those of `lloyd`.
-    """
-    starts = checked_starts(starts, C.shape[0], max_iter)
-    C, e, _ = normalised(C)
-    C = C.astype(np.float64, copy=False)
-    fits = []
-    for rows in starts:
-        centres = C[rows]
-        centres = centres if isinstance(centres, np.ndarray) else centres.toarray()
-        model = KMeans(len(rows), init=centres, n_init=1, max_iter=max_iter, tol=0, algorithm="lloyd")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-            fits.append(model.fit(C))
-    best = min(fits, key=lambda fit: fit.inertia_)
-    failed = sum(fit.n_iter_ == max_iter for fit in fits)
-    inertia = scaled_back(best.inertia_, 2 * e)
-    return Clustering(best.labels_.astype(np.int64), inertia, int(best.n_iter_), failed)
-
-
-def cluster(C: Matrix, starts: Sequence[Dense] | Dense, protocol: Protocol) -> Clustering:
-    """Run the protocol's engine from each start and keep the partition of smallest inertia.
-
-    Parameters
-    ----------
-    C : (n, r) array or CSR
-    starts : (n_init, k) int array
-    protocol : Protocol
-
-    Returns
-    -------
-    Clustering
-    """
-    engine = lloyd if protocol.engine == "kmdr" else sklearn_lloyd
-    return engine(C, starts, protocol.max_iter)
 
 
 def lloyd_reference(C: Dense, rows: Dense, max_iter: int) -> tuple[Dense, int, bool, int]:

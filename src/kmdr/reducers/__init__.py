@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, plain_name, shown, unknown
 from kmdr.reducers.base import Reducer, registered
 from kmdr.reducers.fast_transform import FJLT, SRHT
 from kmdr.reducers.laplacian_score import LaplacianScore
@@ -24,9 +24,10 @@ from kmdr.reducers.leverage import (
     TopLeverageScores,
 )
 from kmdr.reducers.lle import LLE
+from kmdr.reducers.outside import Outside
 from kmdr.reducers.random_projection import Achlioptas, Gaussian, MailmanRandomSign, RandomSign
 from kmdr.reducers.selection import Variance
-from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
+from kmdr.reducers.singular_vectors import SVD, ApproximateSVD, LeftSingularVectors
 from kmdr.reducers.sparse_embedding import OSNAP, SparseEmbedding
 from kmdr.reducers.sparsified import Sparsified
 
@@ -50,7 +51,31 @@ def summary(name: str) -> str:
 
 def module_of(name: str) -> str:
     """Return the name of the module that a reducer is written in."""
-    return _all()[name].__module__
+    return Outside.__module__ if "." in name else _all()[name].__module__
+
+
+def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return name and parameters of a reducer from the tree of ``conf/reducer``.
+
+    The name of an outside one is its import path, and its parameters are the arguments of its class.
+
+    Raises
+    ------
+    UserError
+        When an outside one has no path, or its arguments have no names.
+    """
+    params = dict(config)
+    name = plain_name("reducer.name", params.pop("name", None))
+    if name != "outside":
+        return name, params
+    path, args = params.get("path"), params.get("args") or {}
+    if not isinstance(path, str) or "." not in path:
+        raise UserError(
+            f"reducer.path = {shown(path)} is no import path; write e.g. reducer.path=sklearn.decomposition.NMF"
+        )
+    if not isinstance(args, Mapping):
+        raise UserError(f"reducer.args = {shown(args)} are no named arguments; write e.g. reducer.args.max_iter=500")
+    return path, dict(args)
 
 
 def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
@@ -59,6 +84,7 @@ def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
     Parameters
     ----------
     name : str
+        A registered one, or the import path of any scikit-learn transformer.
     params : mapping, optional
         Arguments of its constructor.
 
@@ -67,6 +93,10 @@ def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
     UserError
         When there is no such reducer, it has no such parameter, or a value is outside its range.
     """
+    if "." in name:
+        outside = Outside(name, params)
+        outside.validate()
+        return outside
     known = _all()
     if name not in known:
         raise unknown("reducer", name, known)
@@ -94,6 +124,7 @@ __all__ = [
     "ApproximateSVD",
     "Gaussian",
     "LaplacianScore",
+    "LeftSingularVectors",
     "LeverageScores",
     "MailmanRandomSign",
     "RandomSign",
@@ -106,6 +137,7 @@ __all__ = [
     "Variance",
     "make",
     "module_of",
+    "named",
     "names",
     "summary",
 ]

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kmdr.clustering.kmeans import Clustering, Protocol, cluster
+from kmdr.clustering.engines import cluster
+from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, whole_number
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import check_structure, is_finite
@@ -147,15 +148,15 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not self.own_kmeans:
             return
         for name, value, usable in (("start", protocol.start, "sample"), ("engine", protocol.engine, "kmdr")):
-            if value in ("plus", "sklearn"):
+            if value == "plus" or (name == "engine" and value != usable):
                 raise UserError(
                     f"kmeans.{name} = {value!r} cannot be had with reducer {self.name}, which has a k-means of its "
                     f"own; use {usable!r}"
                 )
 
-    def cluster(self, C: Matrix, starts: Dense, protocol: Protocol) -> Clustering:
-        """Cluster what this reducer returned; Lloyd's algorithm, unless C is not to be read as plain coordinates."""
-        return cluster(C, starts, protocol)
+    def cluster(self, C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+        """Cluster what this reducer returned; the protocol's engine, unless C has no plain coordinates."""
+        return cluster(C, k, starts, rng, protocol)
 
     # --- scikit-learn
 

@@ -167,3 +167,28 @@ class ApproximateSVD(SVD):
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         return fast_frobenius_svd(A, rank, self.svd_eps, rng)
+
+
+@register("left_singular_vectors")
+class LeftSingularVectors(SVD):
+    """C = U_r = A·V_r·Σ_r⁻¹, the top left singular vectors themselves: what ``svds`` returns first (bzd10 §5.1).
+
+    All r coordinates weigh alike, whatever the singular values. A direction that A has not, of singular value zero to
+    rounding, gives a column of zeros.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_clusters: int = 8,
+        eps: float = 1 / 3,
+        random_state: object = None,
+    ) -> None:
+        super().__init__(n_components, n_clusters=n_clusters, eps=eps, rank="r", random_state=random_state)
+
+    def _map(self, A: Matrix, rank: int, rng: np.random.Generator) -> _Map:
+        V = self._vectors(A, rank, rng)
+        sigma = np.linalg.norm(matmul(A, V.astype(A.dtype, copy=False)).astype(np.float64), axis=0)
+        least = max(A.shape) * np.finfo(A.dtype).eps * sigma.max(initial=0.0)
+        return V * np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > least), None

@@ -52,7 +52,10 @@ class Sparsified(Reducer):
         indptr = np.arange(0, n * r + 1, r, dtype=np.int32 if n * r < 2**31 else np.int64)
         return sp.csr_array((values.ravel(), kept.ravel(), indptr), shape=(n, width))
 
-    def cluster(self, C: Matrix, starts: Dense, protocol: Protocol) -> Clustering:  # noqa: D102
+    def cluster(  # noqa: D102
+        self, C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol
+    ) -> Clustering:
+        del k, rng
         return masked_lloyd(C, starts, protocol.max_iter)
 
     @property

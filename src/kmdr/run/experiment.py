@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import reducers
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify
 from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
@@ -42,7 +43,12 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     for name in ("n_init", "max_iter"):
         if name not in settings:
             raise UserError(f"kmeans.{name} is not set; leave '~kmeans.{name}' away")
-    return Protocol(**settings)
+    args = settings.pop("args", None) or {}
+    if not isinstance(args, Mapping):
+        raise UserError(f"kmeans.args = {shown(args)} are no named arguments; write e.g. kmeans.args.batch_size=1000")
+    protocol = Protocol(**settings, args=canonical(args))
+    engines.check(protocol)
+    return protocol
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
@@ -121,7 +127,7 @@ class Experiment:
         dataset, reducer = section(config, "dataset"), section(config, "reducer")
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
-        name, params = plain_name("reducer.name", reducer.pop("name", None)), reducer
+        name, params = reducers.named(reducer)
         protocol = _protocol(config)
         try:
             reducers.make(name, params).check_protocol(protocol)

@@ -96,7 +96,7 @@ class Task:
             "params": json.loads(self.params),
             "k": self.k,
             "seed": self.seed,
-            "kmeans": asdict(self.protocol),
+            "kmeans": self.protocol.identity,
             "matching": self.matching,
         }
 
@@ -123,7 +123,7 @@ class Stamp:
 @cache
 def code_of(reducer: str, dataset: str) -> str:
     """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now."""
-    if reducer not in reducers.names():
+    if "." not in reducer and reducer not in reducers.names():
         return ""
     modules = [reducers.module_of(reducer)]
     if dataset in datasets.names():
@@ -184,8 +184,9 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
                 C = reducer.reduce(A, r, rng, state)
             if C is not A and not is_finite(C):
                 raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
+            draws = generator(task.seed, *address, r, task.repeat, "cluster")
             with Stopwatch() as cluster:
-                found = reducer.cluster(C, starts(C), task.protocol)
+                found = reducer.cluster(C, task.k, starts(C), draws, task.protocol)
             with Stopwatch() as score:
                 scores = {"objective": objective(A, found.labels, total)}
                 if data.labels is not None:

@@ -1,0 +1,177 @@
+"""Engines: what makes k clusters of the reduced data, found by name or by import path.
+
+An engine is a function of C (n×r, dense or CSR), k, the rows at which the centres of each start lie, a random generator
+and the protocol; it returns a `Clustering`. One that draws starts of its own leaves the rows alone.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts, lloyd
+from kmdr.errors import UserError, unknown
+from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.matrix import normalised, scaled_back
+from kmdr.outside import arguments, check_arguments, find_class, seed_of
+
+Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clustering]
+_registry: dict[str, Engine] = {}
+
+
+def engine(name: str) -> Callable[[Engine], Engine]:
+    """Make a function available to configurations as ``kmeans.engine=NAME``."""
+
+    def add(function: Engine) -> Engine:
+        if name in _registry and _registry[name].__module__ != function.__module__:
+            raise ValueError(f"two engines are named {name!r}: {_registry[name].__module__} and {function.__module__}")
+        _registry[name] = function
+        return function
+
+    return add
+
+
+def names() -> list[str]:
+    """Return the names of all engines, sorted."""
+    return sorted(_registry)
+
+
+def summary(name: str) -> str:
+    """Return the first line of an engine's description."""
+    return (inspect.getdoc(_registry[name]) or "").partition("\n")[0]
+
+
+@engine("kmdr")
+def kmdr_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """Lloyd's algorithm from the starts of the protocol: `kmdr.clustering.kmeans.lloyd`."""
+    del k, rng
+    return lloyd(C, starts, protocol.max_iter)
+
+
+def sklearn_kmeans(C: Matrix, starts: Dense, max_iter: int, algorithm: str = "lloyd") -> Clustering:
+    """Fit scikit-learn's ``KMeans(tol=0)`` from each start and keep the partition of smallest inertia.
+
+    As scikit-learn does not tell whether the last iteration it was allowed found anything to change, ``n_init_failed``
+    counts every start that used ``max_iter`` iterations.
+    """
+    starts = checked_starts(starts, C.shape[0], max_iter)
+    C, e, _ = normalised(C)
+    C = C.astype(np.float64, copy=False)
+    fits = []
+    for rows in starts:
+        model = KMeans(len(rows), init=_centres(C, rows), n_init=1, max_iter=max_iter, tol=0, algorithm=algorithm)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+            fits.append(model.fit(C))
+    best = min(fits, key=lambda fit: fit.inertia_)
+    failed = sum(fit.n_iter_ == max_iter for fit in fits)
+    inertia = scaled_back(best.inertia_, 2 * e)
+    return Clustering(best.labels_.astype(np.int64), inertia, int(best.n_iter_), failed)
+
+
+@engine("sklearn")
+def sklearn_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """scikit-learn's Lloyd from the same starts; differs where a cluster loses all its points."""
+    del k, rng
+    return sklearn_kmeans(C, starts, protocol.max_iter)
+
+
+@engine("sklearn_elkan")
+def sklearn_elkan(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """scikit-learn's Elkan from the same starts, which leaves out distances that the triangle inequality bounds."""
+    del k, rng
+    return sklearn_kmeans(C, starts, protocol.max_iter, "elkan")
+
+
+def _centres(C: Matrix, rows: Dense) -> Dense:
+    centres = C[np.asarray(rows)]
+    return centres if isinstance(centres, np.ndarray) else centres.toarray()
+
+
+# --- any class with fit_predict
+
+# How classes name k: scikit-learn's clusterers, and its mixtures.
+_K = ("n_clusters", "n_components")
+
+
+def _size_argument(cls: type) -> str | None:
+    return next((name for name in _K if name in arguments(cls)), None)
+
+
+def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """Fit a class of another package; from the protocol's starts where it is a k-means that takes centres."""
+    cls = find_class(protocol.engine, "engine")
+    valid = arguments(cls)
+    settings: dict[str, Any] = {str(_size_argument(cls)): k, "max_iter": protocol.max_iter, "n_init": protocol.n_init}
+    settings |= protocol.arguments
+    takes_centres = issubclass(cls, KMeans | MiniBatchKMeans) and "init" not in protocol.arguments
+    fits = []
+    for rows in starts if takes_centres else starts[:1]:
+        if takes_centres:
+            settings |= {"init": _centres(C, rows), "n_init": 1}
+        if "random_state" in valid:
+            settings["random_state"] = seed_of(rng)
+        model = cls(**{name: value for name, value in settings.items() if name in valid})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            labels = np.asarray(model.fit_predict(C))
+        fits.append((float(getattr(model, "inertia_", 0.0)), labels, int(getattr(model, "n_iter_", 0))))
+    inertia, labels, n_iter = min(fits, key=lambda fit: fit[0])
+    found, numbered = np.unique(labels, return_inverse=True)
+    if numbered.shape != (C.shape[0],) or len(found) > k:
+        raise UserError(
+            f"engine {protocol.engine!r} gave {len(found)} clusters of an array of shape {labels.shape}, not at most "
+            f"{k} of {C.shape[0]} points"
+        )
+    return Clustering(numbered.astype(np.int64), inertia, n_iter, 0)
+
+
+def check(protocol: Protocol) -> None:
+    """Refuse an engine that does not exist or that cannot be asked for k clusters, before any work is done.
+
+    Raises
+    ------
+    UserError
+    """
+    if "." not in protocol.engine:
+        if protocol.engine not in _registry:
+            raise unknown("engine", protocol.engine, [*_registry, "an import path package.module.Class"])
+        if protocol.arguments:
+            raise UserError(
+                f"kmeans.args = {protocol.args} cannot be given to engine {protocol.engine!r}; they belong to "
+                "an engine named by its import path"
+            )
+        return
+    cls = find_class(protocol.engine, "engine")
+    if not hasattr(cls, "fit_predict"):
+        raise UserError(f"engine {protocol.engine!r} has no fit_predict; name a clusterer")
+    if _size_argument(cls) is None:
+        raise UserError(
+            f"engine {protocol.engine!r} takes no {' or '.join(_K)}, so it cannot be asked for k clusters; name a "
+            "clusterer that does, or a class of your own around it"
+        )
+    check_arguments(cls, protocol.arguments, f"engine {protocol.engine}")
+
+
+def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """Run the protocol's engine.
+
+    Parameters
+    ----------
+    C : (n, r) array or CSR
+    k : int
+    starts : (n_init, k) int array
+        Rows of C at which the centres of each start lie.
+    rng : numpy.random.Generator
+        For engines that draw.
+    protocol : Protocol
+
+    Returns
+    -------
+    Clustering
+    """
+    return _registry.get(protocol.engine, _outside)(C, k, starts, rng, protocol)

@@ -1,0 +1,86 @@
+"""Classes of other packages, found by their import path: ``package.module.Class``."""
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kmdr.errors import UserError, unknown
+from kmdr.files import content_hash
+
+
+@cache
+def find_class(path: str, what: str) -> type:
+    """Return the class that an import path names.
+
+    Parameters
+    ----------
+    path : str
+        ``package.module.Class``; the module may be of an installed package or lie in a folder of ``PYTHONPATH``.
+    what : str
+        What it is to be, for the sentence of an error, e.g. ``"reducer"``.
+
+    Raises
+    ------
+    UserError
+        When the module cannot be imported, or has no such class.
+    """
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # whatever the module raises while it is imported
+        raise UserError(
+            f"{what} {path!r}: the module {module!r} cannot be imported ({type(error).__name__}: {error}); install its "
+            "package, or name the folder of your own module in PYTHONPATH"
+        ) from error
+    if not inspect.isclass(found):
+        names = [key for key, value in vars(importlib.import_module(module)).items() if inspect.isclass(value)]
+        raise unknown(f"class of the module {module}", name, names)
+    return found
+
+
+def arguments(cls: type) -> list[str]:
+    """Return the names of a constructor's arguments."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, parameter in inspect.signature(cls).parameters.items() if parameter.kind in kinds]
+
+
+def check_arguments(cls: type, given: Mapping[str, Any], what: str) -> None:
+    """Refuse arguments that a constructor does not take.
+
+    Raises
+    ------
+    UserError
+    """
+    valid = arguments(cls)
+    for name in given:
+        if name not in valid:
+            raise unknown(f"argument of {what}", name, valid)
+
+
+def seed_of(rng: np.random.Generator) -> int:
+    """Return a seed for a class that takes ``random_state`` as a number."""
+    return int(rng.integers(2**31 - 1))
+
+
+@cache
+def origin(path: str) -> str:
+    """Return where a class comes from: its distribution and version, and the hash of its module's file.
+
+    Examples
+    --------
+    >>> origin("sklearn.decomposition.NMF").split()[0]
+    'scikit-learn'
+    """
+    cls = find_class(path, "class")
+    package = cls.__module__.partition(".")[0]
+    names = metadata.packages_distributions().get(package, [])
+    source = inspect.getsourcefile(cls)
+    digest = content_hash([Path(source)])[:12] if source else ""
+    versions = [f"{name} {metadata.version(name)}" for name in names[:1]] or [package]
+    return " ".join([*versions, *([digest] if digest else [])])

@@ -1,0 +1,96 @@
+"""Any scikit-learn transformer as a reducer, named by its import path."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kmdr.errors import UserError
+from kmdr.linalg import Dense, Matrix
+from kmdr.outside import arguments, check_arguments, find_class, seed_of
+from kmdr.reducers.base import Reducer
+
+
+class Outside(Reducer):
+    """C = what a transformer of another package makes of A: ``fit`` is drawing the map, ``transform`` is applying it.
+
+    r is given as ``n_components``, and the repetition's draw as ``random_state`` where the class has such an argument.
+
+    Parameters
+    ----------
+    path : str
+        ``package.module.Class``.
+    args : mapping
+        Further arguments of its constructor.
+    """
+
+    def __init__(self, path: str = "", args: Mapping[str, Any] | None = None, n_components: int | None = None) -> None:
+        super().__init__(n_components)
+        self.path = path
+        self.args = args
+        self.name = path  # type: ignore[misc]  # of each, not of the class
+        self._class = find_class(path, "reducer")
+        self._seeded = "random_state" in arguments(self._class)
+        self.deterministic = not self._seeded  # type: ignore[misc]
+
+    def validate(self) -> None:
+        """Refuse a class that is no transformer to a given number of dimensions, and arguments that it does not take.
+
+        Raises
+        ------
+        UserError
+        """
+        if not hasattr(self._class, "fit_transform") and not hasattr(self._class, "transform"):
+            raise UserError(f"reducer {self.path!r} has neither fit_transform nor transform; name a transformer")
+        if "n_components" not in arguments(self._class):
+            raise UserError(
+                f"reducer {self.path!r} takes no n_components, so it cannot be asked for r dimensions; name a "
+                "transformer that does, or a class of your own around it"
+            )
+        check_arguments(self._class, self.args or {}, f"reducer {self.path}")
+        for name in ("n_components", "random_state"):
+            if name in (self.args or {}):
+                raise UserError(f"reducer.args.{name} is set by kmdr: r_grid and seed say what it is; leave it out")
+
+    def model(self, r: int, rng: np.random.Generator) -> Any:
+        """Return the transformer to r dimensions, not fitted."""
+        seed = {"random_state": seed_of(rng)} if self._seeded else {}
+        return self._class(**{**(self.args or {}), "n_components": r, **seed})
+
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Any:
+        """Return the transformer, fitted."""
+        del state
+        return self.model(r, rng).fit(A)
+
+    def apply(self, A: Matrix, drawn: Any) -> Matrix:
+        """Return what the fitted transformer makes of A."""
+        return _as_matrix(drawn.transform(A), A.shape[0], None)
+
+    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
+        """Return C, by ``fit_transform`` where the class has it: for some, nothing else gives the points of the fit."""
+        del state
+        model = self.model(r, rng)
+        C = model.fit_transform(A) if hasattr(model, "fit_transform") else model.fit(A).transform(A)
+        return _as_matrix(C, A.shape[0], r)
+
+
+def _as_matrix(C: Any, n: int, r: int | None) -> Matrix:
+    """Return an n×r array or CSR array of floating-point numbers.
+
+    Raises
+    ------
+    UserError
+        When it is none.
+    """
+    if sp.issparse(C):
+        C = sp.csr_array(C)
+    else:
+        C = np.asarray(C)
+        if C.dtype not in (np.float32, np.float64):
+            C = C.astype(np.float64)
+        C = np.ascontiguousarray(C)
+    if C.ndim != 2 or C.shape[0] != n or r not in (None, C.shape[1]):
+        raise UserError(f"the transformer gave an array of shape {C.shape}, not {n} x {'r' if r is None else r}")
+    matrix: Dense = C
+    return matrix
