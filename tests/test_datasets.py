@@ -544,7 +544,7 @@ def test_registry_is_complete_and_names_only_loaders_that_exist():
     assert {"synth", "usps", "orl", "orl_64x64"} <= set(names())
     for name in names():
         e = entry(name)
-        assert {e.format, *(source.format for source in e.sources)} <= set(loaders.LOADERS)
+        assert {e.format, *(source.format for source in e.sources)} <= set(loaders.all_loaders())
         assert all((e.title, e.licence, e.citation))
         # Zero says that it is the user's own, of any shape.
         assert all((e.n, e.d, e.k)) or (e.by_path and e.n == e.d == e.k == 0)

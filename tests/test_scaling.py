@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr import reducers
+from kmdr import metrics, reducers
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
 from kmdr.clustering.masked_kmeans import masked_lloyd
@@ -76,9 +76,8 @@ def test_a_reducer_that_returns_what_is_not_finite_fails(monkeypatch):
 
 
 def test_measures_out_of_range_fail(monkeypatch):
-    from kmdr.run import task
 
-    monkeypatch.setattr(task, "agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
+    monkeypatch.setattr(metrics, "agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
     found = row(whole_numbers(np.float64), "none")
     assert found["status"] == "failed"
     assert "accuracy = 1.5 is outside of its range, 0 to 1" in found["error"]

@@ -14,10 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kmdr.reducers
 from kmdr import reducers
-from kmdr.reducers.base import Reducer, registered
+from kmdr.reducers.base import REGISTRY, Reducer
 
 reducers.names()  # imports every module
-CLASSES = [cls for name, cls in sorted(registered().items()) if name != "none"]
+CLASSES = [cls for name, cls in sorted(REGISTRY.known().items()) if name != "none"]
 # What a row keeps is drawn by its place in X, so a part of X does not give a part of the result.
 POSITION = "which entries a row keeps is drawn by the row's position"
 BY_POSITION = {f"check_methods_{kind}_invariance": POSITION for kind in ("subset", "sample_order")}
@@ -143,7 +143,7 @@ THEOREMS = {
 @pytest.mark.parametrize(("k", "eps"), [(2, 0.5), (3, 0.9), (70, 0.3)])
 def test_r_of_the_theorem(name, k, eps, rng):
     expected = THEOREMS[name](500, k, eps)
-    cls = registered()[name]
+    cls = REGISTRY.known()[name]
     r = cls().theorem_r(500, 10**6, k, eps)
     assert expected <= r <= expected + 1
     d = min(r, 300)
@@ -159,10 +159,10 @@ def test_r_of_the_theorem(name, k, eps, rng):
 @pytest.mark.parametrize("name", ["laplacian_score", "variance", "leverage_sqrt", "top_leverage", "sparsified", "lle"])
 def test_where_no_theorem_gives_r_it_has_to_be_set(name, rng):
     with pytest.raises(ValueError, match=r"no theorem gives the r of .*; set n_components"):
-        registered()[name](n_clusters=2).fit(points(rng))
+        REGISTRY.known()[name](n_clusters=2).fit(points(rng))
 
 
 @pytest.mark.parametrize("eps", [0, 1, -1, "x", None])
 def test_eps_outside_the_unit_interval_is_refused(eps, rng):
     with pytest.raises(ValueError, match="eps = "):
-        registered()["random_sign"](eps=eps).fit(points(rng))
+        REGISTRY.known()["random_sign"](eps=eps).fit(points(rng))

@@ -131,7 +131,7 @@ def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(formats, "read", slowly)
-    monkeypatch.setitem(datasets.LOADERS, "file", slowly)
+    monkeypatch.setattr(datasets, "all_loaders", lambda: {"file": slowly})
     with pytest.raises(UserError, match="changed while it was read"):
         load(path)
     assert not kept(tmp_path)
@@ -348,7 +348,7 @@ def test_rcv1_is_checked_by_its_hash_before_it_is_read(smaller, monkeypatch, rng
     dumped(smaller, "rcv1_train.multiclass.bz2", X, np.arange(30) % 3 + 1)
     path = smaller / "rcv1_train.multiclass.bz2"
     with monkeypatch.context() as patch:
-        patch.setitem(datasets.LOADERS, "svmlight", None)
+        patch.setattr(datasets, "all_loaders", lambda: {"svmlight": None})
         with pytest.raises(UnavailableError, match=r"has the wrong SHA-256"):
             datasets.load("rcv1")
     known = datasets.entry("rcv1").sources[0].sha256

@@ -33,7 +33,7 @@ from kmdr.report.build import build
 from kmdr.run import check
 from kmdr.run.plan import ALLOWANCE_SECONDS
 from kmdr.run.progress import Progress
-from kmdr.studies import GROUPS, config_files, paper_files, studies
+from kmdr.studies import GROUPS, brought_files, config_files, studies
 from kmdr.text import aligned
 
 Config = dict[str, Any]
@@ -42,13 +42,16 @@ _MOST_JOBS = 10_000
 
 
 def _register_configs() -> None:
-    """Offer what has no file in ``conf``: each dataset of the registry, and each paper's studies, grids and k-means."""
+    """Offer what has no file in ``conf``: datasets, what papers and guests bring, and reducers without a file."""
     store = ConfigStore.instance().store
     for name in datasets.names():
         store(group="dataset", name=name, node={"name": name, **registry.entry(name).options}, provider="kmdr")
+    for name in set(reducers.names()) - set(config_files("reducer")):
+        store(group="reducer", name=name, node={"name": name, **reducers.settings(name)}, provider="kmdr")
     with _explained([]):
-        for group, (_, package) in GROUPS.items():
-            for name, file in paper_files(group).items():
+        for group in ("reducer", "runner", *GROUPS):
+            _, package = GROUPS.get(group, (group, group))
+            for name, file in brought_files(group).items():
                 store(group=group, name=name, node=_loaded(file), package=package, provider=str(file))
 
 
@@ -122,6 +125,8 @@ def _choice(group: str, name: str) -> Config:
     if group == "dataset":
         return {"name": name, **registry.entry(name).options}
     files = config_files(group)
+    if group == "reducer" and name not in files and name in reducers.names():
+        return {"name": name, **reducers.settings(name)}
     if name not in files:
         raise unknown(group, name, files)
     return _plain(_loaded(files[name]))
@@ -185,6 +190,7 @@ def compose(*overrides: str) -> Job:
         When an override or a value is not valid.
     """
     _register_configs()
+    overrides = tuple(map(_plain_setting, overrides))
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
@@ -256,6 +262,13 @@ def _choices(group: str) -> list[str]:
     return list(datasets.names()) if group == "dataset" else list(config_files(group))
 
 
+def _plain_setting(argument: str) -> str:
+    """Return what Hydra takes for ``--refresh``, and for an argument of an outside class, which no file can list."""
+    if argument == "--refresh":
+        return "refresh=true"
+    return f"++{argument}" if argument.startswith(("reducer.args.", "kmeans.args.")) else argument
+
+
 def _from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
@@ -280,7 +293,7 @@ def _from_command_line() -> list[Job]:
         else:
             jobs.append(job)
 
-    sys.argv = ["refresh=true" if argument == "--refresh" else argument for argument in sys.argv]
+    sys.argv = [_plain_setting(argument) for argument in sys.argv]
     _register_configs()
     _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed

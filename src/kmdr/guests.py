@@ -1,20 +1,32 @@
-"""Where papers and methods come from: the built-in folder, then folders of the user's with the same layout.
+"""Where papers, methods and data come from: the built-in folder, then folders of the user's with the same layout.
 
-A root is a folder that may hold ``papers/``. The built-in one is this package; others, the guests, are named by
-``KMDR_PATH``. A guest's modules are imported under a package name of their own, which its path determines, so that
-relative imports work inside it and nothing of it can be mistaken for another's.
+A root is a folder that may hold ``reducers/ engines/ metrics/ datasets/ papers/ conf/``. The built-in one is this
+package; others, the guests, are packages with an entry point in the group ``kmdr.guests``, then the folders that
+``KMDR_PATH`` names. A folder's modules are imported under a package name of their own, which its path determines, so
+that relative imports work inside it and nothing of it can be mistaken for another's. They are a user's own code, and
+are run from where the user named them and from nowhere else.
 """
 
 import importlib
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Generic, TypeVar
 
 from kmdr.errors import UserError
+from kmdr.files import content_hash
+
+ENTRY_POINTS = "kmdr.guests"
+# With which the package names of folders begin.
+_FOLDER = "kmdr_guest_"
+# What of a guest can change a number.
+_COUNTED = (".py", ".yaml", ".toml", ".csv")
 
 
 @dataclass(frozen=True)
@@ -26,10 +38,23 @@ class Root:
     folder : Path
     package : str
         Under which its modules are imported.
+    name, version : str
+        Of the distribution that brings it; a folder has its own name and no version.
     """
 
     folder: Path
     package: str
+    name: str
+    version: str = ""
+
+    def files(self, kind: str, pattern: str) -> list[Path]:
+        """Return the files of a pattern in one of its folders, by name."""
+        return sorted((self.folder / kind).glob(pattern))
+
+    @property
+    def origin(self) -> str:
+        """Name, version and hash of all its files that can change a number; nothing for the built-in root."""
+        return "" if self is _BUILT_IN else _origin(self)
 
 
 @dataclass(frozen=True)
@@ -54,11 +79,33 @@ class PaperFolder:
         return importlib.import_module(f"{self.package}.{name}") if (self.folder / f"{name}.py").is_file() else None
 
 
-_BUILT_IN = Root(Path(__file__).resolve().parent, __package__ or "kmdr")
+_BUILT_IN = Root(Path(__file__).resolve().parent, __package__ or "kmdr", "kmdr")
+
+
+@cache
+def _origin(root: Root) -> str:
+    files = sorted(file for file in root.folder.rglob("*") if file.suffix in _COUNTED and file.is_file())
+    return " ".join(filter(None, (root.name, root.version, content_hash(files)[:12])))
+
+
+@cache
+def _packages() -> tuple[Root, ...]:
+    """Return the installed packages that are guests."""
+    guests = []
+    for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        spec = importlib.util.find_spec(point.value)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            raise UserError(f"the entry point {point.name} names {point.value!r}, which is no package; name a package")
+        known = point.dist
+        guests.append(
+            Root(Path(places[0]), point.value, known.name if known else point.name, known.version if known else "")
+        )
+    return tuple(guests)
 
 
 def roots() -> tuple[Root, ...]:
-    """Return the built-in root, and those that ``KMDR_PATH`` names.
+    """Return the built-in root, installed packages that are guests, and the folders that ``KMDR_PATH`` names.
 
     Raises
     ------
@@ -66,20 +113,95 @@ def roots() -> tuple[Root, ...]:
         When one of them is not a folder.
     """
     named = [Path(text).expanduser() for text in os.environ.get("KMDR_PATH", "").split(os.pathsep) if text]
-    return (_BUILT_IN, *map(_guest, named))
+    return (_BUILT_IN, *_packages(), *map(_guest, named))
+
+
+def guests() -> tuple[Root, ...]:
+    """Return the roots that are not built in."""
+    return roots()[1:]
+
+
+def _load(kind: str, root: Root) -> None:
+    """Import every module of one of a root's folders: each makes what it defines known by a decorator.
+
+    Raises
+    ------
+    UserError
+        When one cannot be imported.
+    """
+    for file in root.files(kind, "*.py"):
+        try:
+            importlib.import_module(f"{root.package}.{kind}.{file.stem}")
+        except UserError:
+            raise
+        except Exception as error:  # whatever a user's module raises
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); mend it") from error
+
+
+Made = TypeVar("Made")
+
+
+class Registry(Generic[Made]):
+    """What modules make known by name: kmdr's own, and those of the guests that there are now.
+
+    Parameters
+    ----------
+    kind : {"reducers", "engines", "metrics", "datasets"}
+        The folder of a guest whose modules are looked through.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._made: dict[tuple[str, str], Made] = {}
+
+    def add(self, name: str, module: str, made: Made) -> None:
+        """Make something known under a name; the module that defines it may do so again."""
+        self._made[name, module] = made
+
+    def known(self) -> dict[str, Made]:
+        """Return what is known, by name.
+
+        Raises
+        ------
+        UserError
+            When a guest's module cannot be imported, or two make something of one name known.
+        """
+        return dict(self._known(guests(), len(self._made)))
+
+    @cache  # noqa: B019  registries live as long as the process
+    def _known(self, places: tuple[Root, ...], count: int) -> dict[str, Made]:
+        del count  # asked again when something was added
+        for root in places:
+            _load(self._kind, root)
+        here = tuple(f"{root.package}." for root in places)
+        where: dict[str, str] = {}
+        for name, module in self._made:
+            gone = module.startswith(_FOLDER) and not module.startswith(here)
+            if not gone and where.setdefault(name, module) != module:
+                raise UserError(
+                    f"two {self._kind} are named {name!r}, in {where[name]} and {module}; rename one of them"
+                )
+        return {name: self._made[name, module] for name, module in where.items()}
+
+
+def origin_of(module: str) -> str:
+    """Return the origin of the guest that a module belongs to; nothing for one of kmdr's own."""
+    return next((root.origin for root in guests() if module.startswith(f"{root.package}.")), "")
 
 
 def _guest(folder: Path) -> Root:
     """Return a user's folder as a root, and let its modules be imported under their own package name."""
     if not folder.is_dir():
-        raise UserError(f"KMDR_PATH names {folder}, which is no folder; name folders that hold papers/")
+        raise UserError(
+            f"KMDR_PATH names {folder}, which is no folder; name folders that hold reducers/, datasets/, papers/ …"
+        )
     place = folder.resolve()
-    package = f"kmdr_guest_{sha256(str(place).encode()).hexdigest()[:12]}"
+    package = f"{_FOLDER}{sha256(str(place).encode()).hexdigest()[:12]}"
     if package not in sys.modules:
         module = ModuleType(package)
         module.__path__ = [str(place)]
         sys.modules[package] = module
-    return Root(place, package)
+    return Root(place, package, place.name)
 
 
 def paper_folders() -> tuple[PaperFolder, ...]:

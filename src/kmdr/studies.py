@@ -1,4 +1,4 @@
-"""The configurations that papers bring, and the studies among them: what was asked of them and what they read."""
+"""The configurations that papers and guests bring, and the studies among them: what was asked and what they read."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from kmdr.guests import paper_folders
+from kmdr.guests import guests, paper_folders
 from kmdr.paths import CONF
 
 # Of each group of configurations that a paper may bring: its folder in the paper's, and the package of its files.
@@ -20,10 +20,15 @@ def paper_files(group: str) -> dict[str, Path]:
     return {path.stem: path for paper in paper_folders() for path in sorted((paper.folder / folder).glob("*.yaml"))}
 
 
+def brought_files(group: str) -> dict[str, Path]:
+    """Return the configurations of one group that are not in kmdr's own ``conf``: the papers' and the guests'."""
+    of_guests = {path.stem: path for root in guests() for path in root.files(f"conf/{group}", "*.yaml")}
+    return {**(paper_files(group) if group in GROUPS else {}), **of_guests}
+
+
 def config_files(group: str) -> dict[str, Path]:
-    """Return all configurations of one group, by name: the papers', and those of ``conf/GROUP``, which go first."""
-    own = {path.stem: path for path in (CONF / group).glob("*.yaml")}
-    return {**(paper_files(group) if group in GROUPS else {}), **own}
+    """Return all configurations of one group, by name: those brought, and those of ``conf/GROUP``, which go first."""
+    return {**brought_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
 
 
 def study_names() -> list[str]:

@@ -1,5 +1,6 @@
 """The rows of a folder and the quantities in them: reading, the rule of times, means and intervals."""
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from kmdr.errors import UserError, unknown
+from kmdr.metrics import metrics
 
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
@@ -101,10 +103,12 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     no new evidence and would narrow the interval.
     """
     rows = ok_rows(rows)
+    if quantity not in rows.columns and quantity in metrics():
+        rows = rows.assign(**{quantity: [json.loads(text or "{}").get(quantity) for text in rows["metrics"]]})
     parts = DERIVED.get(quantity, (quantity,))
     missing = [name for name in parts if name not in rows.columns]
     if missing:
-        raise unknown("quantity", missing[0], [*rows.select_dtypes("number").columns, *DERIVED])
+        raise unknown("quantity", missing[0], [*rows.select_dtypes("number").columns, *DERIVED, *metrics()])
     rows = rows.assign(value=sum((rows[name].astype(float) for name in parts), start=pd.Series(0.0, rows.index)))
     rows = rows[rows["value"].notna()]
     return (

@@ -46,7 +46,7 @@ _KEYS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "code_version": (re.compile(r"[0-9A-Za-z.+!_-]{1,100}"), "a version such as 1.0.0"),
     "status": (re.compile("ok|failed"), "ok or failed"),
 }
-_TEXT = {*_NAMES, *_KEYS, "params", "error", "stand_in"}
+_TEXT = {*_NAMES, *_KEYS, "params", "error", "stand_in", "metrics", "guests"}
 _COUNTS = ("n", "d", "nnz", "k", "r", "repeat", "n_iter", "n_init_failed", "concurrency", "threads")
 _ALWAYS = ("k", "r", "repeat", "concurrency")  # a row that lacks one of them is no trial
 _SIGNED = ("seed", "nmi", "ari")
@@ -358,8 +358,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
     check_places(folder)
     path = rows_file(folder)
     rows = frame_of(folder, path.name, dtype=str)
-    if rows is not None and "code_hash" not in rows:
-        rows = rows.assign(code_hash="")  # as older versions wrote them
+    if rows is not None:  # older versions had fewer columns
+        rows = rows.assign(**{name: "" for name in ("code_hash", "metrics", "guests") if name not in rows})
     if rows is None:
         raise UserError(
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "

@@ -15,21 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts, lloyd
 from kmdr.errors import UserError, unknown
+from kmdr.guests import Registry, origin_of
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, scaled_back
-from kmdr.outside import arguments, check_arguments, find_class, seed_of
+from kmdr.outside import arguments, check_arguments, find_class, origin, seed_of
 
 Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clustering]
-_registry: dict[str, Engine] = {}
+_registry: Registry[Engine] = Registry("engines")
 
 
 def engine(name: str) -> Callable[[Engine], Engine]:
     """Make a function available to configurations as ``kmeans.engine=NAME``."""
 
     def add(function: Engine) -> Engine:
-        if name in _registry and _registry[name].__module__ != function.__module__:
-            raise ValueError(f"two engines are named {name!r}: {_registry[name].__module__} and {function.__module__}")
-        _registry[name] = function
+        _registry.add(name, function.__module__, function)
         return function
 
     return add
@@ -37,12 +36,17 @@ def engine(name: str) -> Callable[[Engine], Engine]:
 
 def names() -> list[str]:
     """Return the names of all engines, sorted."""
-    return sorted(_registry)
+    return sorted(_registry.known())
 
 
 def summary(name: str) -> str:
     """Return the first line of an engine's description."""
-    return (inspect.getdoc(_registry[name]) or "").partition("\n")[0]
+    return (inspect.getdoc(_registry.known()[name]) or "").partition("\n")[0]
+
+
+def origin_of_engine(name: str) -> str:
+    """Return name, version and hash of what brings an engine, where it is not kmdr's own."""
+    return origin(name) if "." in name else origin_of(_registry.known()[name].__module__)
 
 
 @engine("kmdr")
@@ -138,8 +142,8 @@ def check(protocol: Protocol) -> None:
     UserError
     """
     if "." not in protocol.engine:
-        if protocol.engine not in _registry:
-            raise unknown("engine", protocol.engine, [*_registry, "an import path package.module.Class"])
+        if protocol.engine not in _registry.known():
+            raise unknown("engine", protocol.engine, [*names(), "an import path package.module.Class"])
         if protocol.arguments:
             raise UserError(
                 f"kmeans.args = {protocol.args} cannot be given to engine {protocol.engine!r}; they belong to "
@@ -174,4 +178,4 @@ def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol
     -------
     Clustering
     """
-    return _registry.get(protocol.engine, _outside)(C, k, starts, rng, protocol)
+    return _registry.known().get(protocol.engine, _outside)(C, k, starts, rng, protocol)

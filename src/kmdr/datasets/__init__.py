@@ -32,7 +32,7 @@ from kmdr.datasets.acquire import (
     sha256_of,
 )
 from kmdr.datasets.archives import UnverifiedError
-from kmdr.datasets.loaders import LOADERS
+from kmdr.datasets.loaders import all_loaders
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.registry import Entry, entry, names
 from kmdr.errors import UserError, unknown
@@ -128,7 +128,7 @@ class Availability:
 def generated_by(name: str) -> list[str]:
     """Return the module that generates a dataset, by its name; none where it comes from files."""
     e = entry(name)
-    return [] if e.sources or e.by_path else [LOADERS[e.format].__module__]
+    return [] if e.sources or e.by_path else [all_loaders()[e.format].__module__]
 
 
 def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:
@@ -413,7 +413,7 @@ def _loaded(
     e: Entry, found: list[str], paths: list[Path], chosen: Mapping[str, Any]
 ) -> tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]:
     """Load a dataset and refuse what is none; the matrix in its kept form."""
-    load_files = LOADERS[_format(e, found)]
+    load_files = all_loaders()[_format(e, found)]
     arguments = {name: value for name, value in chosen.items() if not (load_files is formats.read and name in _OURS)}
     A, labels, *named = load_files(*paths, **{**e.fixed, **arguments})
     features = tuple(map(str, named[0])) if named and named[0] is not None else None
@@ -545,8 +545,8 @@ def _format(e: Entry, formats: list[str]) -> str:
             f"the files found for dataset {e.name!r} are of different formats: {', '.join(sorted(distinct))}"
         )
     (only,) = distinct
-    if only not in LOADERS:
-        raise unknown("dataset format", only, LOADERS)
+    if only not in all_loaders():
+        raise unknown("dataset format", only, all_loaders())
     return only
 
 

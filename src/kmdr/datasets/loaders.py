@@ -26,16 +26,19 @@ from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.synth import synth
 from kmdr.datasets.text_like import text_like
 from kmdr.errors import UserError
+from kmdr.guests import Registry
 
 Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | None, Sequence[str] | None]
 """A (float64 ndarray or scipy CSR array, n x d), labels (n) or None, and where features have names those (d)."""
 
-LOADERS: dict[str, Callable[..., Loaded]] = {
-    "synth": synth,
-    "text_like": text_like,
-    "svmlight": formats.svmlight,
-    "file": formats.read,
-}
+_registry: Registry[Callable[..., Loaded]] = Registry("datasets")
+for _name, _function in (
+    ("synth", synth),
+    ("text_like", text_like),
+    ("svmlight", formats.svmlight),
+    ("file", formats.read),
+):
+    _registry.add(_name, __name__, _function)
 
 _MAX_BYTES = 64 * 2**20
 _PGM_HEADER = re.compile(rb"P5\s+(\d{1,5})\s+(\d{1,5})\s+(\d{1,5})\s")
@@ -55,8 +58,13 @@ _BIO_MISSING = {"", "NA", "NAN", "NULL", "-"}
 
 def loader(function: Callable[..., Loaded]) -> Callable[..., Loaded]:
     """Make a function the loader of the format of its name."""
-    LOADERS[function.__name__] = function
+    _registry.add(function.__name__, function.__module__, function)
     return function
+
+
+def all_loaders() -> Mapping[str, Callable[..., Loaded]]:
+    """Return all loaders by the name of their format, those of guests too."""
+    return _registry.known()
 
 
 @loader

@@ -4,13 +4,14 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
 from kmdr import paths
 from kmdr.errors import UserError, unknown
+from kmdr.guests import guests
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -67,7 +68,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset of the registry; the fields are those of the table in ``registry.toml``."""
+    """A dataset of the registry; the fields are those of the table in ``registry.toml``, and the guest's origin."""
 
     name: str
     title: str
@@ -86,6 +87,7 @@ class Entry:
     stand_in: str = ""
     home: str = ""
     nonnegative: bool = False
+    guest: str = ""
 
     @property
     def shape(self) -> str:
@@ -103,9 +105,27 @@ class Entry:
         return tuple(dict.fromkeys(source.part for source in self.sources))
 
 
+def entries() -> Mapping[str, Entry]:
+    """Return all entries by name: those of the registry in its order, then those of guests.
+
+    Raises
+    ------
+    UserError
+        When a registry is malformed, or two name a dataset alike.
+    """
+    known = dict(_read(paths.REGISTRY))
+    for root in guests():
+        for file in root.files("datasets", "registry.toml"):
+            for name, guest in _read(file).items():
+                if name in known:
+                    raise UserError(f"{file} names a dataset {name!r}, which there is already; rename it")
+                known[name] = replace(guest, guest=root.origin)
+    return known
+
+
 def names() -> tuple[str, ...]:
-    """Names of the registered datasets, in the order of the registry."""
-    return tuple(_read(paths.REGISTRY))
+    """Names of the registered datasets, in the order of the registry, then of the guests."""
+    return tuple(entries())
 
 
 def entry(name: str) -> Entry:
@@ -116,16 +136,18 @@ def entry(name: str) -> Entry:
     UserError
         There is no such dataset, or the registry is malformed.
     """
-    entries = _read(paths.REGISTRY)
-    if name not in entries:
-        raise unknown("dataset", name, entries)
-    return entries[name]
+    known = entries()
+    if name not in known:
+        raise unknown("dataset", name, known)
+    return known[name]
 
 
 @functools.cache
 def _read(path: Path) -> Mapping[str, Entry]:
-    with path.open("rb") as file:
-        tables = tomllib.load(file)
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}; mend it") from error
     return MappingProxyType({name: _entry(name, table) for name, table in tables.items()})
 
 

@@ -27,6 +27,7 @@ from kmdr.analysis.untrusted import rows_of
 from kmdr.datasets import registry
 from kmdr.figures.canvas import NO_NUMBERS, Drawing, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
+from kmdr.metrics import metrics
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
 QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
@@ -46,6 +47,14 @@ QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
 NOT_HAD = "the data could not be had or was not run"
 
 _CHAR = 0.053  # inches: width of an average character at 7.5 pt
+
+
+def quantity_label(quantity: str) -> tuple[str, str]:
+    """Return the title and the y label of a quantity; a guest's metric has its own label for both."""
+    if quantity in QUANTITY_LABELS:
+        return QUANTITY_LABELS[quantity]
+    label = metrics()[quantity].label if quantity in metrics() else quantity
+    return label, label
 
 
 def dataset_label(name: str, labels: Mapping[str, str] | None = None) -> str:
@@ -109,7 +118,7 @@ def plot_panel(
         name = dataset_label(str(rows["dataset"].iloc[0])) if len(rows) else "dataset"
     if styles is None:
         styles = method_styles(methods_of(rows))
-    title, ylabel = QUANTITY_LABELS.get(quantity, (quantity, quantity))
+    title, ylabel = quantity_label(quantity)
     timing = timing_note(rows) if is_time(quantity) else ""
     ax.set_ylabel(ylabel)
     _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
@@ -343,7 +352,7 @@ def _why_empty(rows: pd.DataFrame, quantity: str, reason: str) -> str:
         return f"no results; all {len(rows)} trials failed"
     if quantity in ("accuracy", "nmi", "ari"):
         return f"no {quantity.upper() if quantity != 'accuracy' else quantity}; the data has no labels"
-    return f"no values of {QUANTITY_LABELS.get(quantity, (quantity,))[0].lower()}"
+    return f"no values of {quantity_label(quantity)[0].lower()}"
 
 
 def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:

@@ -7,13 +7,16 @@ All of them are scikit-learn transformers too; those of the papers, and the extr
 """
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from kmdr.errors import UserError, plain_name, shown, unknown
-from kmdr.reducers.base import Reducer, registered
+from kmdr.guests import origin_of
+from kmdr.outside import origin
+from kmdr.reducers.base import REGISTRY, Reducer
 from kmdr.reducers.fast_transform import FJLT, SRHT
 from kmdr.reducers.laplacian_score import LaplacianScore
 from kmdr.reducers.leverage import (
@@ -33,10 +36,14 @@ from kmdr.reducers.sparsified import Sparsified
 
 
 @cache
-def _all() -> dict[str, type[Reducer]]:
+def _import_own() -> None:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return registered()
+
+
+def _all() -> dict[str, type[Reducer]]:
+    _import_own()
+    return REGISTRY.known()
 
 
 def names() -> list[str]:
@@ -52,6 +59,18 @@ def summary(name: str) -> str:
 def module_of(name: str) -> str:
     """Return the name of the module that a reducer is written in."""
     return Outside.__module__ if "." in name else _all()[name].__module__
+
+
+def origin_of_reducer(name: str) -> str:
+    """Return name, version and hash of what brings a reducer, where it is not kmdr's own."""
+    return origin(name) if "." in name else origin_of(module_of(name))
+
+
+def settings(name: str) -> dict[str, Any]:
+    """Return the parameters of a registered reducer with their defaults: its configuration, where no file has it."""
+    cls = _all()[name]
+    signature = inspect.signature(cls).parameters
+    return {key: signature[key].default for key in cls.parameters()}
 
 
 def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -139,5 +158,7 @@ __all__ = [
     "module_of",
     "named",
     "names",
+    "origin_of_reducer",
+    "settings",
     "summary",
 ]

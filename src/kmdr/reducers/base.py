@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kmdr.clustering.engines import cluster
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, whole_number
+from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import check_structure, is_finite
 
-_registry: dict[str, type["Reducer"]] = {}
+REGISTRY: Registry[type["Reducer"]] = Registry("reducers")
 R = TypeVar("R", bound="type[Reducer]")
 
 
@@ -26,18 +27,11 @@ def register(name: str) -> Callable[[R], R]:
     """Make a class available to configurations under ``name``."""
 
     def add(cls: R) -> R:
-        if name in _registry and _registry[name].__module__ != cls.__module__:
-            raise ValueError(f"two reducers are named {name!r}: {_registry[name].__module__} and {cls.__module__}")
         cls.name = name
-        _registry[name] = cls
+        REGISTRY.add(name, cls.__module__, cls)
         return cls
 
     return add
-
-
-def registered() -> dict[str, type["Reducer"]]:
-    """Return the classes registered so far, by name."""
-    return dict(_registry)
 
 
 class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -26,7 +26,7 @@ from kmdr.claims.register import describe
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_escaped
-from kmdr.figures.panels import QUANTITY_LABELS, dataset_label
+from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import cells, markdown
 from kmdr.files import write_atomically
 from kmdr.report.model import Report, Reproduction
@@ -227,7 +227,7 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
         shared = curves.groupby("label")["reducer"].transform("nunique") > 1
         curves = curves.assign(
             label=curves["label"].where(~shared, curves["reducer"] + ", " + curves["label"]),
-            quantity=[QUANTITY_LABELS.get(name, ("", name))[1] for name in curves["quantity"]],
+            quantity=[quantity_label(name)[1] for name in curves["quantity"]],
             dataset=curves["dataset"].map(dataset_label),
         )
         if len(curves) and not curves.duplicated([*lines, "label"]).any():
@@ -272,7 +272,7 @@ def described(reproduction: Reproduction, paper: Paper) -> str:
     parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
     if {"quantity", "dataset"} <= set(numbers):
         names = map(str, numbers["quantity"].dropna().unique())
-        quantities = [QUANTITY_LABELS.get(name, (name, ""))[0].lower() for name in names]
+        quantities = [quantity_label(name)[0].lower() for name in names]
         data = [dataset_label(str(name)) for name in numbers["dataset"].dropna().unique() if str(name)]
         parts.append(f"Drawn: {', '.join(quantities)} on {', '.join(data)}")
         curves = numbers[numbers["drawn_as"] == "curve"] if "drawn_as" in numbers else numbers

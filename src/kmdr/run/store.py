@@ -118,6 +118,7 @@ _VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
     **dict.fromkeys(("config_hash", "env_hash"), (_is_like("[0-9a-f]{12}"), "a hash of 12 digits")),
     "code_hash": (_is_like("([0-9a-f]{12})?"), "a hash of 12 digits"),
     "data_sha256": (_is_like("[0-9a-f]{64}"), "a hash of 64 digits"),
+    "metrics": (lambda text: not text or _is_object(text), "a JSON object"),
 }
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr import datasets, reducers
+from kmdr import datasets, metrics, reducers
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.datasets import Dataset, changed
+from kmdr.datasets import Dataset, changed, registry
+from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
-from kmdr.metrics import agreement, check_ranges, objective
 from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
@@ -22,10 +23,10 @@ from kmdr.timing import Stopwatch
 Row = dict[str, Any]
 COLUMNS = (
     "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
-    "objective", "objective_ratio", "accuracy", "nmi", "ari",
+    "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
     "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
     "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
-    "config_hash", "data_sha256", "code_version", "code_hash", "env_hash",
+    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash",
 )  # fmt: skip
 TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 
@@ -132,6 +133,16 @@ def code_of(reducer: str, dataset: str) -> str:
 
 
 @cache
+def guests_of(reducer: str, engine: str, dataset: str) -> str:
+    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other."""
+    brought = [reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine)]
+    if dataset in datasets.names():
+        brought.append(registry.entry(dataset).guest)
+    brought += [origin_of(measure.function.__module__) for measure in metrics.metrics().values()]
+    return "; ".join(dict.fromkeys(filter(None, brought)))
+
+
+@cache
 def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str) -> None:
     """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
 
@@ -188,10 +199,9 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
             with Stopwatch() as cluster:
                 found = reducer.cluster(C, task.k, starts(C), draws, task.protocol)
             with Stopwatch() as score:
-                scores = {"objective": objective(A, found.labels, total)}
-                if data.labels is not None:
-                    scores |= agreement(data.labels, found.labels, task.matching)
-            row |= check_ranges(scores)
+                scores = metrics.score(A, found.labels, data.labels, task.matching, total)
+            row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
+            row["metrics"] = canonical(scores) if scores else ""
             row |= {
                 "prepare_seconds": prepare.seconds,
                 "reduce_seconds": reduce.seconds,
@@ -228,6 +238,7 @@ def _shared(task: Task, data: Dataset, stamp: Stamp) -> Row:
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
         "code_hash": code_of(task.reducer, task.dataset),
+        "guests": guests_of(task.reducer, task.protocol.engine, task.dataset),
         **asdict(stamp),
     }
 

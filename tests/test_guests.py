@@ -1,0 +1,191 @@
+"""Methods, metrics, engines and data of a user's folder, each from one file outside the tree."""
+
+import csv
+import json
+import sys
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from kmdr import cli, datasets, guests, metrics, reducers
+from kmdr.analysis.results import Results
+from kmdr.analysis.rows import summarise
+from kmdr.analysis.untrusted import rows_of
+from kmdr.clustering import engines
+from kmdr.errors import UserError
+from kmdr.jobs import run_jobs
+
+FILES = {
+    "reducers/uniform.py": '''
+        """Uniform sampling."""
+        import numpy as np
+        from kmdr.linalg import take_columns
+        from kmdr.reducers.base import Reducer, register
+
+        @register("guest_uniform")
+        class Uniform(Reducer):
+            """C = r columns drawn uniformly."""
+
+            def __init__(self, n_components=None, *, n_clusters=8, eps=1 / 3, scaled=True, random_state=None):
+                super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+                self.scaled = scaled
+
+            def draw(self, A, r, rng, state):
+                return rng.integers(A.shape[1], size=r)
+
+            def apply(self, A, drawn):
+                return take_columns(A, drawn)
+        ''',
+    "engines/first.py": '''
+        import numpy as np
+        from kmdr.clustering.engines import engine
+        from kmdr.clustering.kmeans import Clustering
+
+        @engine("guest_first")
+        def first(C, k, starts, rng, protocol):
+            """Each point to the nearest of the first start's rows."""
+            distance = ((C[:, None] - C[starts[0]][None]) ** 2).sum(axis=2)
+            return Clustering(distance.argmin(axis=1).astype(np.int64), float(distance.min(axis=1).sum()), 1, 0)
+        ''',
+    "metrics/purity.py": '''
+        import numpy as np
+        from kmdr.metrics import metric
+
+        @metric("guest_purity", "purity", 0.0, 1.0, "higher")
+        def purity(A, labels, truth):
+            """Share of points whose class is the most frequent one of their cluster."""
+            if truth is None:
+                return None
+            return sum(np.bincount(truth[labels == c]).max() for c in np.unique(labels)) / len(truth)
+        ''',
+    "datasets/grid.py": '''
+        import numpy as np
+        from kmdr.datasets.loaders import loader
+
+        @loader
+        def guest_grid(n=60):
+            """Points on a line, in three groups."""
+            truth = np.arange(n) % 3
+            return np.add.outer(truth * 10.0 + np.linspace(0, 1, n), np.arange(12.0)), truth
+        ''',
+    "datasets/registry.toml": """
+        [guest_grid]
+        title = "Points on a line"
+        papers = []
+        n = 60
+        d = 12
+        k = 3
+        licence = "CC0"
+        citation = "none"
+        format = "guest_grid"
+        content_sha256 = ""
+        options = { n = 60 }
+        sources = []
+        """,
+}
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    folder = tmp_path / "lab"
+    for name, text in FILES.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text))
+    monkeypatch.setenv("KMDR_PATH", str(folder))
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def run(out, *overrides):
+    job = cli.compose(
+        "dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2,4]", "repeats=2", "runner=sequential",
+        "kmeans.n_init=2", f"out={out}", *overrides,
+    )  # fmt: skip
+    assert run_jobs([job]) == 0
+    with (out / "rows.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_file_each_is_found_run_and_read(guest, tmp_path):
+    rows = run(tmp_path / "out")
+    assert len(rows) == 4
+    (root,) = guests.guests()
+    for row in rows:
+        assert (row["status"], row["reducer"], row["params"]) == ("ok", "guest_uniform", '{"scaled":true}')
+        purity = json.loads(row["metrics"])["guest_purity"]
+        assert float(row["accuracy"]) <= purity <= 1
+        assert row["guests"] == root.origin
+        assert row["guests"].startswith("lab ")
+    table = summarise(rows_of(tmp_path / "out"), "guest_purity")
+    assert table["count"].tolist() == [2, 2]
+    assert Results.of_folder(tmp_path / "out").rows("custom").shape[0] == 4
+
+
+def test_an_engine_of_a_guest_clusters(guest, tmp_path):
+    rows = run(tmp_path / "out", "kmeans.engine=guest_first")
+    assert {row["n_iter"] for row in rows} == {"1"}
+    assert "guest_first" in engines.names()
+
+
+def test_a_changed_file_changes_the_origin(guest, tmp_path):
+    (before,) = guests.guests()
+    known = before.origin
+    guests._origin.cache_clear()
+    (guest / "metrics/purity.py").write_text((guest / "metrics/purity.py").read_text() + "# changed\n")
+    assert before.origin != known
+
+
+def test_without_the_guest_nothing_of_it_is_known_and_its_rows_stay_readable(guest, tmp_path, monkeypatch):
+    run(tmp_path / "out")
+    monkeypatch.delenv("KMDR_PATH")
+    assert "guest_uniform" not in reducers.names()
+    assert "guest_purity" not in metrics.metrics()
+    assert "guest_first" not in engines.names()
+    assert "guest_grid" not in datasets.names()
+    assert len(rows_of(tmp_path / "out")) == 4
+
+
+def test_two_of_one_name_are_refused(guest):
+    (guest / "reducers/other.py").write_text((guest / "reducers/uniform.py").read_text())
+    with pytest.raises(UserError, match="two reducers are named 'guest_uniform'"):
+        reducers.names()
+
+
+def test_a_module_that_raises_is_named(guest):
+    (guest / "engines/broken.py").write_text("1 / 0\n")
+    with pytest.raises(UserError, match=r"broken\.py cannot be imported \(ZeroDivisionError"):
+        engines.names()
+
+
+def test_a_packages_entry_point_names_a_guest(tmp_path, monkeypatch):
+    package = tmp_path / "site" / "guest_package"
+    (package / "reducers").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "reducers" / "__init__.py").write_text("")
+    text = dedent(FILES["reducers/uniform.py"]).replace("guest_uniform", "packaged_uniform")
+    (package / "reducers" / "uniform.py").write_text(text)
+    info = tmp_path / "site" / "guest_package-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guest-package\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[kmdr.guests]\nlab = guest_package\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    guests._packages.cache_clear()
+    try:
+        assert "packaged_uniform" in reducers.names()
+        assert reducers.origin_of_reducer("packaged_uniform").startswith("guest-package 1.2 ")
+    finally:
+        guests._packages.cache_clear()
+
+
+def test_a_transformer_and_a_clusterer_by_import_path_run_from_the_command_line(guest, tmp_path):
+    rows = run(
+        tmp_path / "out", "reducer=outside", "reducer.path=sklearn.decomposition.TruncatedSVD",
+        "reducer.args.n_iter=7", "kmeans.engine=sklearn.cluster.BisectingKMeans", "kmeans.args.tol=0.001",
+    )  # fmt: skip
+    assert {(row["reducer"], row["params"], row["status"]) for row in rows} == {
+        ("sklearn.decomposition.TruncatedSVD", '{"n_iter":7}', "ok")
+    }
+    assert np.all([float(row["objective"]) < 0.1 for row in rows])
+    assert all(row["guests"].count("scikit-learn") == 2 for row in rows)
