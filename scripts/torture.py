@@ -321,7 +321,6 @@ class Lane:
             before, content = path.stat(), bytearray(path.read_bytes())
             place = rng.randrange(len(content))
             content[place] ^= 1 << rng.randrange(8)
-            good = path.read_bytes()
             path.write_bytes(content)
             silent = rng.random() < 0.5
             if silent:  # as a failing disk does it
@@ -340,7 +339,7 @@ class Lane:
             if _NOISE.search(said):
                 self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
             named = path.name in said or path.parent.name in said or name in said
-            whole = path.is_file() and (path.read_bytes() == good or name.startswith("out/tasks"))
+            whole = not path.is_file() or path.read_bytes() != bytes(content)
             equal = self.box.table() == made["out/rows.csv"]
             self.tally.count(label, "equal" if equal else "table differs")
             if not equal and not any(codes):
