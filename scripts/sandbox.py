@@ -321,6 +321,7 @@ class Sandbox:
                 run_instead(composed)
             sys.argv = ["kmdr", *argv]
             tqdm.tqdm.monitor_interval = 10
+            tqdm.tqdm.set_lock(threading.RLock())  # its own: the usual one is shared with all forks, and one was killed
             faulthandler.enable(all_threads=True)
             if before:
                 before()

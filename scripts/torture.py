@@ -47,6 +47,7 @@ from kmdr.text import aligned
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
 _IN_A_ROW = 6
+_PART = 8
 _NOISE = re.compile(r"Traceback|Exception ignored|Fatal Python error")
 _COLUMNS = ("done", "too late", "repeated", "equal", "unequal", "hang", "traceback", "left behind", "said", "exit")
 _INTERRUPTED = {130, 129, 143}
@@ -101,6 +102,8 @@ class Lane:
         When to stop, on the monotonic clock.
     whole : float
         Share of whole processes.
+    number, lanes : int
+        Which of how many it is.
     """
 
     box: Sandbox
@@ -108,6 +111,8 @@ class Lane:
     seed: int
     until: float
     whole: float
+    number: int
+    lanes: int
     known: dict[tuple[str, bool], Reference] = dataclasses.field(default_factory=dict)
 
     def reference(self, kind: Kind, whole: bool = False) -> Reference:
@@ -252,15 +257,13 @@ class Lane:
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
-    def fail(self, kind: Kind, times: int) -> None:
-        """Let calls of a command fail, one after the other, or a sample of so many."""
+    def fail(self, kind: Kind, times: int, part: int) -> None:
+        """Let calls of a command fail, one in each run: a part of all calls in a random order."""
         _, made, volatile = self.reference(kind)
         calls = self.calls(kind)
         every = [(number, error) for number, call in enumerate(calls, 1) for error in FAULTS[call.split()[0]]]
-        rng = random.Random(f"{self.seed} {kind.name} faults")
-        drawn = sorted(rng.sample(every, min(times, len(every))))
-        self.tally.count(f"faults: {kind.name}", f"{len(every)} possible")
-        for number, error in drawn:
+        random.Random(f"{self.seed - self.number} {kind.name} faults").shuffle(every)  # the same in all lanes
+        for number, error in every[self.number :: self.lanes][part * _PART :][:times]:
             if time.monotonic() > self.until:
                 return
             label, lasting = f"faults: {kind.name}", error in ("ENOSPC", "EROFS", "ENOLCK")
@@ -304,31 +307,28 @@ class Lane:
 
     # -- flips -------------------------------------------------------------------------------------------------------
 
-    def flip(self, times: int) -> None:
-        """Flip one bit so many times."""
-        if not times:
-            return
+    def flip(self, times: int, part: int) -> None:
+        """Flip one bit so many times, as one of several parts."""
         kind = KINDS["run"]
         _, made, _ = self.reference(dataclasses.replace(kind, name="run again", start="done"))
         for trial in range(times):
             if time.monotonic() > self.until:
                 return
-            rng = random.Random(f"{self.seed} flip {trial}")
+            rng = random.Random(f"{self.seed} flip {part} {trial}")
             self.box.reset("done")
-            part = rng.choice(("out", "cache"))
-            files = sorted(p for p in (self.box.work / part).rglob("*") if p.is_file() and p.stat().st_size)
+            where = self.box.work / rng.choice(("out", "cache"))
+            files = sorted(p for p in where.rglob("*") if p.is_file() and p.stat().st_size)
             path = rng.choices(files, [p.stat().st_size for p in files])[0] if trial % 2 else rng.choice(files)
             before, content = path.stat(), bytearray(path.read_bytes())
             place = rng.randrange(len(content))
             content[place] ^= 1 << rng.randrange(8)
-            good = path.read_bytes()
             path.write_bytes(content)
             silent = rng.random() < 0.5
             if silent:  # as a failing disk does it
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
             name = str(path.relative_to(self.box.work))
             label = f"flips: {'/'.join(name.split('/')[:2])}"
-            note = f"seed {self.seed} trial {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
+            note = f"seed {self.seed}, {part}, {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
             self.tally.count(label, "done")
             said, codes = "", []
             for argv in (*_checks(), kind.argv):
@@ -340,7 +340,7 @@ class Lane:
             if _NOISE.search(said):
                 self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
             named = path.name in said or path.parent.name in said or name in said
-            whole = path.is_file() and (path.read_bytes() == good or name.startswith("out/tasks"))
+            whole = not path.is_file() or path.read_bytes() != bytes(content)
             equal = self.box.table() == made["out/rows.csv"]
             self.tally.count(label, "equal" if equal else "table differs")
             if not equal and not any(codes):
@@ -558,29 +558,30 @@ def _dealt(total: int, shares: dict[str, float], lanes: int) -> list[dict[str, i
     return [{name: (n + lane) // lanes for name, n in counts.items()} for lane in range(lanes)]
 
 
-def _parts(count: int, size: int = 8) -> list[tuple[int, int]]:
-    return [(first // size, min(size, count - first)) for first in range(0, count, size)]
+def _parts(count: int) -> list[tuple[int, int]]:
+    return [(first // _PART, min(_PART, count - first)) for first in range(0, count, _PART)]
 
 
-def _work(lane: Lane, arguments: argparse.Namespace, number: int) -> None:
+def _work(lane: Lane, arguments: argparse.Namespace) -> None:
     sandbox.make_starts(lane.box)
     only = arguments.only
     shares = {name: kind.share for name, kind in KINDS.items() if not only or only in name}
     parts: list[Callable[[], None]] = []
-    for name, count in _dealt(arguments.kills, shares, arguments.lanes)[number].items():
+    for name, count in _dealt(arguments.kills, shares, arguments.lanes)[lane.number].items():
         parts += [functools.partial(lane.kill, KINDS[name], size, part) for part, size in _parts(count)]
     chances = {name: share for name, (share, _) in SIGNALS.items() if not only or only in name}
-    for name, count in _dealt(arguments.signals, chances, arguments.lanes)[number].items():
+    for name, count in _dealt(arguments.signals, chances, arguments.lanes)[lane.number].items():
         parts += [functools.partial(lane.disturb, name, size, part) for part, size in _parts(count)]
+    kinds = {name: 1.0 for name in _FAULTED if not only or only in name}
+    for name, count in _dealt(arguments.faults, kinds, arguments.lanes)[lane.number].items():
+        parts += [functools.partial(lane.fail, KINDS[name], size, part) for part, size in _parts(count)]
+    flips = (arguments.flips + lane.number) // arguments.lanes
+    parts += [functools.partial(lane.flip, size, part) for part, size in _parts(flips)]
     random.Random(lane.seed).shuffle(parts)  # so that a limit of seconds cuts all kinds alike
     for part in parts:
-        part()
-    if arguments.faults:
-        kinds = {name: 1.0 for name in _FAULTED if not only or only in name}
-        for name, count in _dealt(arguments.faults, kinds, arguments.lanes)[number].items():
-            lane.fail(KINDS[name], count)
-    lane.flip((arguments.flips + number) // arguments.lanes)
-    if arguments.sharing and number == 0:
+        if time.monotonic() < lane.until:
+            part()
+    if arguments.sharing and lane.number == 0:
         lane.share()
 
 
@@ -602,7 +603,7 @@ def _torture(base: Path, arguments: argparse.Namespace) -> int:
         sandbox.warm_up(Sandbox(base / "warm"))
         tally = Tally(base / "counts")
         until = time.monotonic() + arguments.seconds
-        lanes = []
+        children = []
         for number in range(arguments.lanes):
             pid = os.fork()
             if pid == 0:
@@ -610,18 +611,16 @@ def _torture(base: Path, arguments: argparse.Namespace) -> int:
                 try:
                     folder = base / f"lane{number}"
                     sandbox.write_inputs(folder / "in", port)
-                    _work(
-                        Lane(Sandbox(folder), tally, arguments.seed + 1000 * number, until, arguments.whole),
-                        arguments,
-                        number,
-                    )
+                    seed, lanes = arguments.seed + number, arguments.lanes
+                    lane = Lane(Sandbox(folder), tally, seed, until, arguments.whole, number, lanes)
+                    _work(lane, arguments)
                     code = 0
                 except BaseException:
                     tally.count("the script", "exit", traceback.format_exc())
                 finally:
                     os._exit(code)
-            lanes.append(pid)
-        for pid in lanes:
+            children.append(pid)
+        for pid in children:
             os.waitpid(pid, 0)
     finally:
         os.kill(server, signal.SIGKILL)

@@ -16,7 +16,7 @@ from kmdr.run.runner import BACKENDS
 from kmdr.run.task import canonical
 from kmdr.studies import config_files, study_names
 
-TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner.n_jobs=1")
+TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner=sequential")
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +118,7 @@ def test_a_study_is_the_papers_protocol_and_can_be_narrowed():
 
 def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "r_grid=[2,3]", "repeats=2", "timing_repeats=1"]
-    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner.n_jobs=1", "study.note=a note") == 0
+    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential", "study.note=a note") == 0
     figures = Path("results/runs/figures")
     assert sorted(path.name for path in figures.iterdir()) == [f"bzmd15_fig1.{kind}" for kind in ("csv", "pdf", "png")]
     assert "bzmd15_fig1.pdf" in capsys.readouterr().out
@@ -127,7 +127,7 @@ def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
 def test_a_study_draws_the_rows_it_asked_for_and_no_others_of_the_folder(monkeypatch):
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "study.reducers=[none]", "timing_repeats=1"]
     for more in (["repeats=3"], ["repeats=2", "kmeans.n_init=1"]):
-        assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, *more, "runner.n_jobs=1", "out=o") == 0
+        assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, *more, "runner=sequential", "out=o") == 0
     assert len(Path("o/rows.csv").read_text().splitlines()) == 1 + 5
     drawn = pd.read_csv("o/figures/bzmd15_fig1.csv")
     assert drawn.loc[drawn["quantity"] == "objective", "count"].tolist() == [2]
@@ -160,16 +160,17 @@ def test_list_shows_what_there_is(monkeypatch, capsys):
     assert "reducers" not in capsys.readouterr().out
 
 
-def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(monkeypatch, capsys):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, monkeypatch, capsys):
     def nowhere(name, options, verify):
         if name == "usps":
-            raise datasets.UnavailableError("dataset usps could not be had; put usps_all.mat somewhere")
+            raise datasets.UnavailableError("dataset usps could not be had; put usps_all.mat somewhere", damaged)
         return real(name, options, verify)
 
     real = datasets.prepare
     monkeypatch.setattr("kmdr.jobs.datasets.prepare", nowhere)
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
-    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner.n_jobs=1") == 0
+    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential") == int(damaged)
     assert "put usps_all.mat somewhere" in capsys.readouterr().err
     assert kmdr(monkeypatch, "dataset=usps", "r_grid=[2]", "out=o") == 2
     assert "put usps_all.mat somewhere" in capsys.readouterr().err

@@ -99,6 +99,14 @@ def test_a_zeroed_block_and_a_nan_are_found_however_old_the_file_says_it_is(caps
         assert "A.npy was damaged; prepared again" in capsys.readouterr().err
 
 
+def test_a_memo_that_a_killed_process_left_half_written_is_swept(tmp_path):
+    left = tmp_path / "cache" / "verified" / f".dense.{'0' * 32}.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    datasets.load("dense")
+    assert [path.name for path in left.parent.iterdir()] == ["dense"]
+
+
 def test_a_flip_in_the_memo_only_makes_it_verify_again(monkeypatch, tmp_path, forgetful):
     folder = datasets.prepare("dense")
     datasets.open_prepared(folder)

@@ -23,7 +23,7 @@ def data(labelled=True):
 
 
 def task(reducer="random_sign", r_grid=(2, 5, 9), repeat=0, seed=0, params="{}", **changes):
-    fields = {"k": 3, "protocol": Protocol(3, 50), "serial": False} | changes
+    fields = {"k": 3, "protocol": Protocol(3, 50), "serial": False, "n": 60, "d": 20, "nnz": 1200} | changes
     return Task("s", "toy", "hash", "", reducer, params, r_grid=r_grid, repeat=repeat, seed=seed, **fields)
 
 

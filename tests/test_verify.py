@@ -99,7 +99,7 @@ def results(tmp_path_factory):
         patch.setenv("KMDR_CACHE", str(cache))
         job = compose(
             "study=bzmd15_fig1", "study.datasets=[{synth: {n: 60, d: 40}}]", "study.reducers=[random_sign, {svd: {}}]",
-            "r_grid=[2,5]", "repeats=2", "timing_repeats=0", "kmeans.n_init=2", "runner.n_jobs=1", f"out={out}",
+            "r_grid=[2,5]", "repeats=2", "timing_repeats=0", "kmeans.n_init=2", "runner=sequential", f"out={out}",
         )  # fmt: skip
         with pytest.MonkeyPatch.context() as quiet:
             quiet.setattr("kmdr.jobs.draw_items", lambda *arguments: [])
@@ -150,7 +150,7 @@ def made_by_synth(tmp_path, monkeypatch):
     out = tmp_path / "reference"
     job = compose(
         "study=bzmd15_fig1", "study.datasets=[synth]", "study.reducers=[random_sign]", "r_grid=[5]", "repeats=3",
-        "timing_repeats=0", "runner.n_jobs=1", f"out={out}",
+        "timing_repeats=0", "runner=sequential", f"out={out}",
     )  # fmt: skip
     assert run_jobs([job]) == 0
     shutil.rmtree(out / "tasks")

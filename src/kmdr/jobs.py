@@ -86,8 +86,8 @@ def _out(value: Any) -> Path:
         raise UserError(f"out = {shown(value)} names a home folder that is not known; give the whole path") from error
 
 
-def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, str]]:
-    """Return the tasks of all jobs, checked against their data, and why which datasets cannot be had."""
+def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, str], int]:
+    """Return the tasks of all jobs, why which datasets cannot be had, and how many of these for a wrong file."""
     folders: dict[tuple[str, str], Path | UserError] = {}
     tasks: list[Task] = []
     for job in jobs:
@@ -106,7 +106,8 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
     missing = {
         name: str(error).replace(here, "") for (name, _), error in folders.items() if isinstance(error, UserError)
     }
-    return tasks, missing
+    wrong = sum(getattr(error, "failed_check", isinstance(error, UnverifiedError)) for error in folders.values())
+    return tasks, missing, wrong
 
 
 def _described(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
@@ -138,10 +139,9 @@ def _with_asked(
     for study in sorted(set(names)):
         others = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
         if others:
-            print(
+            tell(
                 f"kmdr: figures and the report now read {study} as it was run now; rows of {len(others)} other "
-                "configurations of it stay in the table; use another out folder to have both",
-                file=sys.stderr,
+                "configurations of it stay in the table; use another out folder to have both"
             )
     return dict(sorted({**known, **latest}.items()))
 
@@ -157,15 +157,14 @@ def _lost(
 def _tell_of_mixed_code(rows: Sequence[Mapping[str, str]], asked: Collection[tuple[str, str]]) -> None:
     mixed = mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked)
     for (study, reducer), count in mixed.items():
-        print(
+        tell(
             f"kmdr: {study}: the rows of {reducer} were made by {count} versions of the code that computes them; "
-            "the same command with --refresh makes the older ones again",
-            file=sys.stderr,
+            "the same command with --refresh makes the older ones again"
         )
 
 
 def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
-    """Run jobs that share a folder and a runner, and return how many of their trials failed or were lost."""
+    """Run jobs that share a folder and a runner; return how many trials failed or were lost and datasets are wrong."""
     store = Store(jobs[0].out)  # refuses a folder that cannot be written to
     with store.in_use():
         return _run_in(store, jobs, limits, start)
@@ -174,7 +173,7 @@ def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> i
 def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
     bounds, out, runner, refresh = limits or Limits(), store.folder, jobs[0].runner, jobs[0].refresh
     names = [job.study["name"] for job in jobs if job.study]
-    tasks, missing = _tasks(jobs, bounds)
+    tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
     for line in missing.values():
@@ -221,7 +220,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         )
     for path in made:
         tell(str(path), sys.stdout)
-    return failed + max(lost, 0)
+    return failed + max(lost, 0) + wrong
 
 
 def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
@@ -238,8 +237,8 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 when every planned row is there, 1 when a trial failed or its row was lost; a dataset that cannot
-        be had is told of and shown as a gap.
+        Exit status: 0 when every planned row is there, 1 when a trial failed, its row was lost or a file of a dataset
+        is not what it should be; a dataset that cannot be had is told of and shown as a gap.
 
     Raises
     ------

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kmdr.datasets import formats
 from kmdr.datasets.acquire import TEMPORARY, temporary
 from kmdr.errors import UserError
-from kmdr.files import write_atomically
+from kmdr.files import sweep_abandoned, write_atomically
 
 VERIFY = ("always", "once", "never")
 """When prepared files are verified: by every process that opens them, once a boot of the machine, or not at all."""
@@ -258,6 +258,7 @@ def _remember(folder: Path, state: str) -> None:
     if _boot():
         states = list(dict.fromkeys([state, *_remembered(folder)]))[:_REMEMBERED]
         with suppress(OSError, UserError):  # where the cache cannot be written, each process verifies for itself
+            sweep_abandoned(_memo(folder).parent)
             write_atomically(_memo(folder), "\n".join(states).encode())
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+
 from kmdr import reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
@@ -191,6 +193,10 @@ class Experiment:
                 serial=repeat < self.timing_repeats,
                 matching=self.matching,
                 verify=self.verify,
+                n=n,
+                d=d,
+                nnz=data.A.nnz if sp.issparse(data.A) else n * d,
+                stand_in=data.stand_in,
             )
             for repeat in range(self.repeats)
         ]

@@ -1,8 +1,9 @@
 """Tasks to workers to the store.
 
-A run has two stages. The serial stage takes the tasks whose times are wanted, one after another in this process, with
-the folder's clock held alone; the parallel stage takes the rest. Both produce the same numbers, so quality figures use
-the rows of both.
+A run has two stages. The serial stage takes the tasks whose times are wanted, one after another, with the folder's
+clock held alone; the parallel stage takes the rest. Both produce the same numbers, so quality figures use the rows of
+both. No task runs in this process unless the backend is "sequential": what kills the process of a task, be it a file
+that shrinks while it is mapped or the end of memory, costs that task alone.
 """
 
 import importlib.util
@@ -150,10 +151,12 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) ->
             return Outcome(task, [])
         if time.time() > until:
             return Outcome(task, [], late=True)
-        if not task.serial:
-            _pin_once(stamp.threads)
+        _pin_once(stamp.threads)
         with nullcontext() if task.serial else store.clock(alone=False):
-            rows = run(task, _data(task.folder, task.verify), stamp)
+            try:
+                rows = run(task, _data(task.folder, task.verify), stamp)
+            except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
+                rows = failed(task, stamp, str(error))
         store.add(task, rows)
         return Outcome(task, rows, seconds=seconds_inside(rows))
 
@@ -183,7 +186,7 @@ def give_up(task: Task, folder: Path, stamp: Stamp, reason: str) -> Outcome:
     with store.claim(task, wait=True):
         if store.finished(task):
             return Outcome(task, [])
-        rows = failed(task, _data(task.folder, "never"), stamp, reason)
+        rows = failed(task, stamp, reason)
         store.add(task, rows)
         return Outcome(task, rows)
 
@@ -200,7 +203,7 @@ def _named(call: tuple[Any, ...]) -> str:
 @contextmanager
 def _backend(runner: Runner, tell: Callable[[str], None]) -> Iterator[Callable[[Sequence[Call]], Iterator[Outcome]]]:
     """Yield a function that runs calls of `execute` and gives their outcomes as they finish."""
-    if runner.n_jobs == 1 and runner.backend in ("loky", "sequential"):
+    if runner.backend == "sequential":
         with pinned(runner.threads):
             yield lambda calls: (execute(*call) for call in calls)
         return
@@ -310,7 +313,7 @@ def run_tasks(
     store.describe("environments", env_hash, env)
     serial = in_order((task for task in left if task.serial), seconds)
     beside = in_order((task for task in left if not task.serial), seconds)
-    alone = Runner("sequential", 1, runner.threads)
+    alone = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)
     timed, other = _Stage(), _Stage()
 
     def done(outcome: Outcome) -> None:

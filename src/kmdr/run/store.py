@@ -42,6 +42,7 @@ from kmdr.files import (
     writing,
 )
 from kmdr.run.task import COLUMNS, Row, Task, code_of, short_hash
+from kmdr.text import tell
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4
@@ -472,7 +473,7 @@ class Store:
                 yield
                 return
         if alone:
-            print(f"waiting for another run on {self.folder} to pause, so that times are taken alone", file=sys.stderr)
+            tell(f"kmdr: waiting for another run on {self.folder} to pause, so that times are taken alone")
         with self._locked(_CLOCK, mode):
             yield
 
@@ -555,10 +556,9 @@ class Store:
             damaged: list[DamagedError] = []
             rows = _merged_rows(files, damaged.append)
             for error in damaged:
-                print(
+                tell(
                     f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
-                    f"'kmdr check {self.folder} --repair' removes the file",
-                    file=sys.stderr,
+                    f"'kmdr check {self.folder} --repair' removes the file"
                 )
             merged = _to_csv(rows)
             if merged != content:

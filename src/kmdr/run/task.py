@@ -70,6 +70,10 @@ class Task:
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified; not part of the identity.
+    n, d, nnz : int
+        Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
+    stand_in : str
+        For what the matrix stands in; empty where it is what its name says.
     """
 
     study: str
@@ -86,6 +90,10 @@ class Task:
     serial: bool
     matching: str = "best"
     verify: str = "once"
+    n: int = 0
+    d: int = 0
+    nnz: int = 0
+    stand_in: str = ""
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -218,23 +226,20 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
     return rows
 
 
-def _shared(task: Task, data: Dataset, stamp: Stamp) -> Row:
+def _shared(task: Task, stamp: Stamp) -> Row:
     """Return what all rows of a task say alike."""
-    A = data.A
-    n, d = A.shape
-    stored = A.nnz if sp.issparse(A) else n * d
     return {
         "study": task.study,
         "dataset": task.dataset,
         "reducer": task.reducer,
         "params": task.params,
-        "n": n,
-        "d": d,
-        "nnz": stored,
+        "n": task.n,
+        "d": task.d,
+        "nnz": task.nnz,
         "k": task.k,
         "repeat": task.repeat,
         "seed": task.seed,
-        "stand_in": data.stand_in,
+        "stand_in": task.stand_in,
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
         "code_hash": code_of(task.reducer, task.dataset),
@@ -262,16 +267,17 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         of the data that changed before the end.
     """
     if why := changed(data):
-        return failed(task, data, stamp, why)
+        return failed(task, stamp, why)
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
-    rows = _trials(task, data, _shared(task, data, stamp))
+    rows = _trials(task, data, _shared(task, stamp))
     why = changed(data)
-    return failed(task, data, stamp, why) if why else rows
+    return failed(task, stamp, why) if why else rows
 
 
-def failed(task: Task, data: Dataset, stamp: Stamp, reason: str) -> list[Row]:
+def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:
     """Return the rows of a task that could not be run to its end, as `run` returns those of one that could."""
-    return [{**_shared(task, data, stamp), "r": r, "status": "failed", "error": reason} for r in task.r_grid]
+    error = " ".join(reason.split())
+    return [{**_shared(task, stamp), "r": r, "status": "failed", "error": error} for r in task.r_grid]
 
 
 def seconds_inside(rows: list[Row]) -> float:

@@ -199,6 +199,6 @@ class Workers:
 def _refuse_many(never_ready: int, end: str) -> None:
     if never_ready == _TRIES:
         raise UserError(
-            f"no worker can be started: {never_ready} of them {end}, the last one; make room, or say runner.n_jobs=1, "
-            "which needs none"
+            f"no worker can be started: {never_ready} of them {end}, the last one; make room, or say "
+            "runner=sequential, which needs none"
         )

@@ -1,0 +1,62 @@
+"""What becomes of a run when the data or the process of one of its tasks fails."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kmdr.cli import compose
+from kmdr.datasets import open_prepared, prepare
+from kmdr.run import runner as module
+from kmdr.run.progress import Progress
+from kmdr.run.runner import Runner, execute, run_tasks
+
+
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    """Two tasks on each of two datasets, by the number of points."""
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+
+    def on(n):
+        (experiment,) = compose(
+            "dataset=synth", f"dataset.n={n}", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "repeats=2",
+            "timing_repeats=1",
+        ).experiments  # fmt: skip
+        folder = prepare("synth", experiment.options)
+        return experiment.tasks(open_prepared(folder), folder)
+
+    return {n: on(n) for n in (30, 40)}
+
+
+def rows_of(tasks, runner, out):
+    rows, _ = run_tasks(tasks, runner, out, lambda task: 1.0, Progress(len(tasks), 1.0))
+    return rows
+
+
+@pytest.mark.parametrize("backend", ["sequential", "loky"])
+def test_data_damaged_in_mid_run_fail_the_rows_of_their_tasks_and_no_others(backend, tasks, tmp_path):
+    file = Path(tasks[30][0].folder) / "A.npy"
+    os.truncate(file, 200)
+    rows = rows_of([*tasks[30], *tasks[40]], Runner(backend, 1, 1), tmp_path / "o")
+    assert sorted((row["n"], row["status"]) for row in rows) == [("30", "failed")] * 4 + [("40", "ok")] * 4
+    assert {row["error"] for row in rows if row["n"] == "30"} == {
+        f"{file} is damaged; run again, which prepares it anew"
+    }
+    assert {(row["d"], row["nnz"]) for row in rows} == {("10", "300"), ("10", "400")}
+
+
+def dies_of_the_first_repetition(task, *arguments):
+    if task.repeat == 0:
+        signal.raise_signal(signal.SIGBUS)
+    return execute(task, *arguments)
+
+
+def test_a_timed_task_that_kills_its_process_is_a_failed_row_and_the_run_goes_on(tasks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "execute", dies_of_the_first_repetition)
+    rows = rows_of(tasks[30], Runner("loky", 1, 1), tmp_path / "o")
+    assert [(row["repeat"], row["status"]) for row in rows] == [("0", "failed"), ("1", "ok")] * 2
+    assert {row["error"] for row in rows if row["repeat"] == "0"} == {"its worker was ended by SIGBUS, 3 times"}
+    assert {row["concurrency"] for row in rows} == {"1"}
+    told = capsys.readouterr().err
+    assert told.count("was ended by SIGBUS; the task is tried again") == 2
