@@ -162,7 +162,8 @@ def make_report(folder, plan=None):
     ]
     return Report(
         folder, papers(), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
-        studies, {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
+        ["bzmd15_fig1: rows of svd by <2> versions"], studies,
+        {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
     )  # fmt: skip
 
 

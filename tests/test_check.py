@@ -5,12 +5,17 @@ import lzma
 import os
 import random
 import shutil
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
+from kmdr.analysis.untrusted import fact_of
+from kmdr.claims import facts
+from kmdr.claims.catalogue import Fact
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, read_json, write_json
+from kmdr.files import DamagedError, note_of, noted, read_json, write_atomically, write_json
 from kmdr.run.check import faults, repair, run
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, compress, described, missing, read_rows, read_task, rows_file
@@ -129,7 +134,52 @@ def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_pat
     SPOILT[kind](table, tmp_path / "outside.csv")
     os.utime(table, ns=(stamp, stamp))
     assert [fault.path for fault in faults(folder)] == [table]
-    assert rows_file(folder).read_bytes() == good, "whoever reads the table gets the right one"
+    with pytest.raises(DamagedError, match=r"rows\.csv is damaged.*--repair"):
+        rows_file(folder)
+    assert table.lstat().st_mtime_ns == stamp, "reading writes nothing"
+    assert run([str(folder), "--repair"]) == 1
+    assert rows_file(folder).read_bytes() == good
+    assert faults(folder) == []
+
+
+def test_a_table_whose_note_was_not_written_any_more_is_read(folder):
+    note = folder / "tasks" / ".merged"
+    note.write_bytes(note_of("0" * 12, b"an older table"))
+    assert rows_file(folder) == folder / "rows.csv"
+    assert noted(note.read_bytes())[0] == "0" * 12, "reading writes nothing"
+
+
+def test_a_spoilt_fact_is_made_again_where_its_data_are_prepared(folder, monkeypatch):
+    fact = Fact("words", ("synth",), (), lambda data, results: pd.DataFrame({"x": [0.5]}))
+    monkeypatch.setattr(facts, "papers", lambda: [SimpleNamespace(facts=(fact,))])
+    monkeypatch.setattr(facts, "availability", lambda name: SimpleNamespace(state="prepared"))
+    monkeypatch.setattr(facts, "load", lambda name: SimpleNamespace(data_sha256="5" * 64))
+    path, told = folder / "facts" / "words.csv", []
+    for _ in range(2):
+        facts.write_facts(folder, tell=told.append)
+    path.write_text("x\n0.7\n")
+    facts.write_facts(folder, tell=told.append)
+    assert path.read_text() == "x\n0.5\n"
+    assert told == ["words", "words"], "what is in order is not made again"
+
+
+def test_a_flipped_bit_in_a_fact_is_found_and_named(folder):
+    path = folder / "facts" / "words.csv"
+    content = b"word,x\na,0.5\n"
+    write_atomically(path, content)
+    assert faults(folder) == [], "without a note, as older versions left facts"
+    write_atomically(path.with_suffix(".from"), note_of("0" * 12, content))
+    assert faults(folder) == []
+    assert fact_of(folder / "facts", "words")["x"].tolist() == [0.5]
+    for bit in range(8 * len(content)):
+        spoilt = bytearray(content)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(spoilt)
+        with pytest.raises(UserError, match=r"words\.csv"):
+            fact_of(folder / "facts", "words")
+    assert [fault.path for fault in faults(folder)] == [path]
+    assert run([str(folder), "--repair"]) == 1
+    assert faults(folder) == []
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ import pytest
 
 from kmdr.analysis import untrusted
 from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.claims.catalogue import Item
 from kmdr.errors import UserError
 from kmdr.figures import escape, panels
+from kmdr.figures.canvas import save
 from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, cells, latex, save_table
@@ -70,6 +72,34 @@ def secret_beside(folder):
     path = folder.parent / "secret.json"
     path.write_text(json.dumps({"password": "hunter2"}))
     return path
+
+
+def test_rows_of_several_versions_of_the_code_are_said_wherever_they_are_shown(folder, quick, monkeypatch):
+    from kmdr.report import build as module
+
+    write_rows(folder, code_hash=["a" * 12, "b" * 12] * 3)
+    said = "the rows of random_sign were made by 2 versions of the code"
+    drawn = []
+
+    def keep(drawing, stem):
+        drawn.append(" ".join(drawing.figure.get_supxlabel().split()))
+        return save(drawing, stem)
+
+    for place in (module, panels):
+        monkeypatch.setattr(place, "save", keep)
+    build(folder, studies())
+    figures_for_folder(folder)
+    table = Item("bzmd15_table9", "table", "T", ("bzmd15_fig1",), (), (), lambda results: Table(
+        results.rows("bzmd15_fig1")[["r"]], {}, "Ours."))  # fmt: skip
+    monkeypatch.setattr(module, "items", lambda: [table])
+    module.draw_items(folder, ["bzmd15_fig1"], studies())
+    monkeypatch.setattr(module, "items", list)
+    module.draw_items(folder, ["bzmd15_fig1"], studies())
+    assert [text.count(said) for text in drawn] == [1, 1, 1]
+    pages = [folder / name for name in ("report/index.html", "report/report.md", "tables/bzmd15_table9.md")]
+    assert all(said in page.read_text().replace("\\_", "_") for page in pages)
+    write_rows(folder)
+    assert said not in build(folder, studies()).read_text()
 
 
 # --- keys ---

@@ -165,6 +165,17 @@ def read_plain(path: Path) -> bytes:
     raise DamagedError(f"{path} cannot be read ({reason}); expected a file that a run wrote")
 
 
+def note_of(made_from: str, content: bytes) -> bytes:
+    """Return the note beside a file that is made of others: a hash of what it was made from, and its own SHA-256."""
+    return f"{made_from} {hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+def noted(note: bytes | None) -> tuple[str, str]:
+    """Return what `note_of` was given and the SHA-256; empty where they are not known, as beside older files."""
+    parts = re.fullmatch(rb"([0-9a-f]{12}) ([0-9a-f]{64})\n", note or b"")
+    return (parts[1].decode(), parts[2].decode()) if parts else ("", "")
+
+
 def seal_of(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a JSON object."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()

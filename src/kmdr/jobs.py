@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -154,13 +154,9 @@ def _lost(
     return sum((t.study, t.config_hash, t.repeat) not in left_out for t in unfinished(tasks, told, refresh))
 
 
-def _tell_of_mixed_code(rows: Sequence[Mapping[str, str]], asked: Collection[tuple[str, str]]) -> None:
-    mixed = mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked)
-    for (study, reducer), count in mixed.items():
-        tell(
-            f"kmdr: {study}: the rows of {reducer} were made by {count} versions of the code that computes them; "
-            "the same command with --refresh makes the older ones again"
-        )
+def _tell_each(lines: Iterable[str]) -> None:
+    for line in lines:
+        tell(f"kmdr: {line}")
 
 
 def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
@@ -176,8 +172,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
-    for line in missing.values():
-        tell(f"kmdr: {line}")
+    _tell_each(missing.values())
     write_json(out / "missing.json", missing)
 
     for task in {task.config_hash: task for task in tasks}.values():
@@ -211,7 +206,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     tell(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""), sys.stdout)
     if late:
         tell(f"kmdr: the budget was over before {late} tasks began; the same command does them")
-    _tell_of_mixed_code(rows, asked)
+    _tell_each(mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked))
     lost = _lost(tasks, left_out, rows, refresh) - late
     if lost > 0:
         tell(

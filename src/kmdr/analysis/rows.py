@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from kmdr.errors import UserError, unknown
 from kmdr.metrics import metrics
+from kmdr.run.store import mixed_code
 
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
@@ -37,6 +38,13 @@ def failed_counts(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
     """Count the failed trials of each (dataset, reducer)."""
     failed = rows[rows["status"] != "ok"]
     return {(str(d), str(m)): len(group) for (d, m), group in failed.groupby(["dataset", "reducer"], sort=True)}
+
+
+def code_notes(rows: pd.DataFrame) -> list[str]:
+    """Say, a sentence each, which ok rows that are shown together were made by several versions of their code."""
+    names = ["study", "reducer", "dataset", "code_hash"]
+    kinds = ok_rows(rows)[names].drop_duplicates().itertuples(index=False)
+    return mixed_code(dict(zip(names, kind, strict=True)) for kind in kinds)
 
 
 def is_time(quantity: str) -> bool:

@@ -5,6 +5,7 @@ here, once, so that what draws and writes the report can take it as it is.
 """
 
 import csv
+import hashlib
 import io
 import json
 import lzma
@@ -12,7 +13,6 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ import numpy as np
 import pandas as pd
 
 from kmdr.errors import UserError
-from kmdr.files import seal_of
+from kmdr.files import noted, seal_of
 from kmdr.run.store import rows_file
 from kmdr.run.task import COLUMNS
+from kmdr.run.values import NUMBERS, VALUES, WHOLE_NUMBERS
 
 MOST_BYTES = 1 << 30  # of a table, unpacked: ten million rows
 MOST_RATIO = 100  # unpacked to packed; tables of results have 5 to 20
@@ -38,18 +39,7 @@ _WRITTEN = ("facts", "figures", "tables", "report")
 # Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _NAMES = ("study", "dataset", "reducer")
-_KEYS: Mapping[str, tuple[re.Pattern[str], str]] = {
-    "config_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
-    "env_hash": (re.compile("[0-9a-f]{12}"), "12 hexadecimal digits"),
-    "code_hash": (re.compile("(?:[0-9a-f]{12})?"), "12 hexadecimal digits"),
-    "data_sha256": (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
-    "code_version": (re.compile(r"[0-9A-Za-z.+!_-]{1,100}"), "a version such as 1.0.0"),
-    "status": (re.compile("ok|failed"), "ok or failed"),
-}
-_TEXT = {*_NAMES, *_KEYS, "params", "error", "stand_in", "metrics", "guests"}
-_COUNTS = ("n", "d", "nnz", "k", "r", "repeat", "n_iter", "n_init_failed", "concurrency", "threads")
-_ALWAYS = ("k", "r", "repeat", "concurrency")  # a row that lacks one of them is no trial
-_SIGNED = ("seed", "nmi", "ari")
+_FREE = (*_NAMES, "params", "error", "stand_in", "metrics", "guests")  # shown as they are, whatever they say
 _LARGEST = 1e100  # squares and sums of such numbers are finite
 _REMEDY = "get the folder again, or run the study again"
 
@@ -303,10 +293,9 @@ def _checked_texts(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Seri
     """Check a column of texts by its different values, which are few, and return it as `one_line`."""
     cleaned: dict[str, str] = {}
     for text in map(str, texts.unique()):
-        if column in _KEYS:
-            pattern, expected = _KEYS[column]
-            if not pattern.fullmatch(text):
-                raise _refuse(path, column, text, expected)
+        if column not in _FREE:
+            if not VALUES[column].pattern.fullmatch(text):
+                raise _refuse(path, column, text, VALUES[column].words)
         elif column in _NAMES and not 0 < len(text.encode("utf-8", "replace")) <= _MOST_NAME:
             raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
         elif len(text) > _MOST_TEXT:
@@ -326,16 +315,14 @@ def _checked_numbers(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Se
             numbers = texts.map(lambda text: float(text) if text else np.nan).astype("float64")
         except ValueError:
             text = next(text for text in texts if text and not _is_number(text))
-            raise _refuse(path, column, text, "a number, or nothing") from None
-    values = numbers.to_numpy(dtype=float)
-    given = (texts != "").to_numpy()
-    least = -_LARGEST if column in _SIGNED else 0.0
-    sound, expected = (values >= least) & (values <= _LARGEST), "a finite number" + ", 0 or more" * (least == 0)
-    if column in _COUNTS:
-        sound, expected = sound & (values < 1 << 53) & (np.floor(values) == values), "a whole number, 0 or more"
-    wrong = given & ~sound if column not in _ALWAYS else ~sound
+            raise _refuse(path, column, text, VALUES[column].words) from None
+    values, holds = numbers.to_numpy(dtype=float), VALUES[column]
+    sound = (values >= holds.low) & (values <= min(holds.high, _LARGEST))
+    if column in WHOLE_NUMBERS:
+        sound &= np.floor(values) == values
+    wrong = ~sound if holds.needed else ~sound & (texts != "").to_numpy()
     if wrong.any():
-        raise _refuse(path, column, texts.iloc[int(np.argmax(wrong))], expected)
+        raise _refuse(path, column, texts.iloc[int(np.argmax(wrong))], holds.words)
     return numbers
 
 
@@ -371,14 +358,27 @@ def rows_of(folder: Path) -> pd.DataFrame:
     if rows.empty:
         raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
     return rows.assign(
-        **{name: (_checked_texts if name in _TEXT else _checked_numbers)(path, name, rows[name]) for name in COLUMNS}
+        **{name: (_checked_numbers if name in NUMBERS else _checked_texts)(path, name, rows[name]) for name in COLUMNS}
     )
 
 
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
-    """Return a fact of a folder's ``facts``, its texts as `one_line`; None where it was not made."""
-    fact = frame_of(facts.parent, f"{facts.name}/{name}.csv")
+    """Return a fact of a folder's ``facts``, its texts as `one_line`; None where it was not made.
+
+    Raises
+    ------
+    UserError
+        When it is not what the note beside it says, or no table.
+    """
+    folder, table = facts.parent, f"{facts.name}/{name}.csv"
+    fact = frame_of(folder, table)
     if fact is None:
         return None
+    digest = noted(contents(folder, f"{facts.name}/{name}.from"))[1]
+    if digest and digest != hashlib.sha256(contents(folder, table) or b"").hexdigest():
+        raise UserError(
+            f"{folder / table} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again "
+            "where its data are prepared"
+        )
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(one_line) for column in texts})

@@ -8,7 +8,7 @@ from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.untrusted import contents
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
-from kmdr.files import write_atomically
+from kmdr.files import note_of, write_atomically
 from kmdr.run.provenance import code_version
 from kmdr.run.task import short_hash
 
@@ -21,7 +21,7 @@ def write_facts(
     Parameters
     ----------
     folder : Path
-        Of the results; facts go to ``folder/facts``, each with the hash of what it was made from.
+        Of the results; facts go to ``folder/facts``, each with a note of what it was made from and of its SHA-256.
     wanted : collection of str, optional
         Names of studies: only the facts that items and claims read together with one of them.
     tell : callable
@@ -45,12 +45,14 @@ def write_facts(
         data = [load(name) for name in fact.datasets]
         made_from = short_hash([code_version(), [dataset.data_sha256 for dataset in data], values.to_numpy().tolist()])
         file, stamp = folder / "facts" / f"{fact.name}.csv", folder / "facts" / f"{fact.name}.from"
-        if file.is_file() and contents(folder, f"facts/{fact.name}.from") == f"{made_from}\n".encode():
+        content, note = (contents(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
+        if content is not None and note == note_of(made_from, content):
             continue
         tell(fact.name)
         try:
             table = attempt(partial(fact.make, data), results)
         except NotRunError:  # e.g. no repetition of the kind to be shown
             continue
-        write_atomically(file, table.to_csv(index=False, lineterminator="\n").encode())
-        write_atomically(stamp, f"{made_from}\n".encode())
+        content = table.to_csv(index=False, lineterminator="\n").encode()
+        write_atomically(stamp, note_of(made_from, content))
+        write_atomically(file, content)

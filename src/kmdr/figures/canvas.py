@@ -109,12 +109,25 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
         if handles:
             fig.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=columns)
             legend_lines = -(-len(handles) // columns)
-    width = int(fig.get_figwidth() * _CHARS_PER_INCH)
-    text = "\n".join(textwrap.fill(note, width) for note in notes if note)
-    note_lines = text.count("\n") + 1 if text else 0
-    fig.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#333333")
-    fig.set_figheight(fig.get_figheight() + _LINE * (legend_lines + note_lines))
+    fig.set_figheight(fig.get_figheight() + _LINE * legend_lines)
+    add_notes(fig, notes)
     return fig
+
+
+def add_notes(fig: Figure, notes: Sequence[str]) -> None:
+    """Put notes below a figure, below those that are there, and make room for them.
+
+    Parameters
+    ----------
+    fig : Figure
+    notes : sequence of str
+        A paragraph each; empty ones are left out.
+    """
+    width = int(fig.get_figwidth() * _CHARS_PER_INCH)
+    paragraphs = [textwrap.fill(note, width) for note in notes if note]
+    fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))
+    there = [fig.get_supxlabel()] if fig.get_supxlabel() else []
+    fig.supxlabel("\n".join(there + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
 
 
 def save(drawing: Drawing, stem: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from kmdr.analysis.rows import (
     COLUMNS,
+    code_notes,
     failed_counts,
     is_time,
     ok_rows,
@@ -25,7 +26,7 @@ from kmdr.analysis.rows import (
 )
 from kmdr.analysis.untrusted import rows_of
 from kmdr.datasets import registry
-from kmdr.figures.canvas import NO_NUMBERS, Drawing, blank, panel_letter, save
+from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
 
@@ -222,15 +223,11 @@ def paper_grid(
                 full[-1].set_xlabel("number of dimensions r")
         drawing = Drawing(fig, panels)
         legend_lines = _add_legend(fig, axes.ravel().tolist(), styles)
-        notes = [
-            textwrap.fill(text, int(width / _CHAR * 1.06))
-            for text in ([note] if note else []) + _notes(rows, datasets, quantities, styles, drawing, labels=labels)
-        ]
-        fig.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7, color="#333333")
-        note_lines = sum(note.count("\n") + 1 for note in notes)
         title_lines = sum(max(ax.get_title(loc="left").count("\n") + 1 for ax in line) for line in axes)
         panel = 1.45 if columns > 2 else 1.6
-        fig.set_figheight(len(quantities) * panel + 0.13 * (legend_lines + note_lines + title_lines) + 0.3)
+        notes = [note, *_notes(rows, datasets, quantities, styles, drawing, labels=labels)]
+        fig.set_figheight(len(quantities) * panel + 0.13 * (legend_lines + title_lines) + 0.3)
+        add_notes(fig, notes)
     return drawing
 
 
@@ -281,6 +278,7 @@ def figures_for_folder(
         names = {**(labels or {}), **{name: label for name, (_, label) in by_k.items()}}
         for number, page in enumerate(pages, 1):
             drawing = paper_grid(of_study, page, quantities, names, reasons)
+            add_notes(drawing.figure, code_notes(of_study[of_study["dataset"].isin(page)]))
             written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
     return written
 

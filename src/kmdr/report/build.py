@@ -4,6 +4,7 @@ Only the folder and the reported numbers are read, so the same folder gives the 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import ASKED, NotRunError, Recorder, Results, attempt
+from kmdr.analysis.rows import code_notes
 from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes
 from kmdr.claims.catalogue import Item, gaps, items, papers, rerun_command
 from kmdr.claims.facts import write_facts
 from kmdr.claims.register import Change, answered, change, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, judge
-from kmdr.figures.canvas import Drawing, save
+from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
@@ -46,12 +48,15 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
         content = attempt(item.make, recorder)
     except NotRunError as reason:
         return Reproduction(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
-    texts = recorder.rows_read()[["dataset", "stand_in"]].drop_duplicates()
+    rows = recorder.rows_read()
+    texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
     if isinstance(content, Drawing):
+        add_notes(content.figure, code_notes(rows))
         files = save(content, folder / "figures" / item.id)
         numbers, table = content.numbers, None
     else:
+        content = replace(content, note=" ".join(filter(None, (content.note, *code_notes(rows)))))
         files = save_table(content, folder / "tables" / item.id)
         numbers, table = content.frame, content
     relative = tuple(file.relative_to(folder) for file in files)
@@ -123,6 +128,7 @@ def report_of(
         register,
         environments,
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
+        code_notes(results.all_rows),
         _studies(results, configs),
         results.missing,
         plan,
@@ -194,6 +200,7 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
         if study["name"] in set(wanted) - shown:
             rows = results.all_rows[results.all_rows["study"] == study["name"]]
             drawing = paper_grid(rows, study["datasets"], reasons=results.missing, note=study["note"])
+            add_notes(drawing.figure, code_notes(rows))
             written += save(drawing, folder / "figures" / study["name"])
     return written
 

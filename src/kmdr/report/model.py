@@ -63,6 +63,8 @@ class Report:
         Manifests by hash, of those that the rows name.
     code_versions : mapping of str to int
         Rows of each version of the code.
+    code_notes : sequence of str
+        Which rows that are shown together were made by several versions of the code that computes them.
     studies : sequence of mapping
         Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
     missing : mapping
@@ -78,6 +80,7 @@ class Report:
     register: Sequence[tuple[OpenPoint, list[Change], str]]
     environments: Mapping[str, Mapping[str, Any]]
     code_versions: Mapping[str, int]
+    code_notes: Sequence[str]
     studies: Sequence[Mapping[str, Any]]
     missing: Mapping[str, str]
     plan: Mapping[str, Any]

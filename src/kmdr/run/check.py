@@ -2,10 +2,11 @@
 
 Every file that rows rest on is read: task files against their checksums and their names, configurations and
 environments against the hashes that they are named by, notes and log against their seals, the table against the task
-files or, where these are not kept, against its own checksum and values. Figures, tables and the report are made of
-these by ``kmdr report DIR``, and are not read.
+files or, where these are not kept, against its own checksum and values, and facts against the notes beside them.
+Figures, tables and the report are made of these by ``kmdr report DIR``, and are not read.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, read_json, read_plain, unsealed, writing
+from kmdr.files import DamagedError, noted, read_json, read_plain, unsealed, writing
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
 from kmdr.run.task import short_hash
@@ -86,6 +87,20 @@ def _notes(folder: Path) -> Iterator[Fault]:
         yield from _damage(log, lambda: read(log), again=False)
 
 
+def _facts(folder: Path) -> Iterator[Fault]:
+    def read(path: Path) -> None:
+        note = path.with_suffix(".from")
+        digest = noted(read_plain(note) if note.exists() else None)[1]
+        if digest not in ("", hashlib.sha256(read_plain(path)).hexdigest()):
+            raise DamagedError(
+                f"{path} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again where "
+                "its data are prepared"
+            )
+
+    for path in sorted((folder / "facts").glob("*.csv")):
+        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
+
+
 def faults(folder: Path) -> list[Fault]:
     """Return what is wrong with a folder of results; nothing is written.
 
@@ -96,7 +111,7 @@ def faults(folder: Path) -> list[Fault]:
     """
     if not any((folder / name).exists() for name in ("tasks", "rows.csv", "rows.csv.xz")):
         raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    return [*_tasks(folder), *_tables(folder), *_described(folder), *_notes(folder)]
+    return [*_tasks(folder), *_tables(folder), *_described(folder), *_notes(folder), *_facts(folder)]
 
 
 def repair(folder: Path, what: Sequence[Fault]) -> None:

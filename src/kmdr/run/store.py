@@ -24,7 +24,6 @@ import json
 import lzma
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,8 @@ from typing import Any
 from kmdr.errors import UserError
 from kmdr.files import (
     DamagedError,
+    note_of,
+    noted,
     read_json,
     read_plain,
     sealed,
@@ -42,6 +43,7 @@ from kmdr.files import (
     writing,
 )
 from kmdr.run.task import COLUMNS, Row, Task, code_of, short_hash
+from kmdr.run.values import check_values
 from kmdr.text import tell
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
@@ -80,73 +82,6 @@ def _from_csv(content: bytes, path: Path) -> list[dict[str, str]]:
             f"{path} has not the columns of this version of kmdr ({strange}); move it away or use another out folder"
         )
     return rows if tuple(header) == COLUMNS else [{name: row.get(name, "") for name in COLUMNS} for row in rows]
-
-
-def _is_number(low: float, high: float) -> Callable[[str], bool]:
-    """Return whether a text is empty or a number in [low, high]."""
-    pattern = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII)
-    return lambda text: not text or (bool(pattern.fullmatch(text)) and low <= float(text) <= high)
-
-
-def _is_like(pattern: str) -> Callable[[str], bool]:
-    compiled = re.compile(pattern)
-    return lambda text: bool(compiled.fullmatch(text))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-_ROUNDING = 1e-9
-_LARGEST = sys.float_info.max
-# What the values of a column are like, and how that is called.
-_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
-    **dict.fromkeys(("study", "dataset", "reducer"), (_is_like(r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]+"), "a name")),
-    "params": (_is_object, "a JSON object"),
-    **dict.fromkeys(
-        ("n", "d", "k", "r", "concurrency", "threads"), (_is_like("[1-9][0-9]{0,17}"), "a positive integer")
-    ),
-    **dict.fromkeys(("nnz", "repeat", "seed"), (_is_like("0|[1-9][0-9]*"), "an integer of at least 0")),
-    **dict.fromkeys(("n_iter", "n_init_failed"), (_is_like("(0|[1-9][0-9]{0,17})?"), "an integer of at least 0")),
-    **dict.fromkeys(("objective", "accuracy", "nmi"), (_is_number(0, 1 + _ROUNDING), "a number from 0 to 1")),
-    "ari": (_is_number(-1, 1 + _ROUNDING), "a number from -1 to 1"),
-    "objective_ratio": (_is_number(1, _LARGEST), "a number of at least 1"),
-    **dict.fromkeys((name for name in COLUMNS if name.endswith("_seconds")), (_is_number(0, _LARGEST), "a duration")),
-    "status": (_is_like("ok|failed"), "ok or failed"),
-    **dict.fromkeys(("config_hash", "env_hash"), (_is_like("[0-9a-f]{12}"), "a hash of 12 digits")),
-    "code_hash": (_is_like("([0-9a-f]{12})?"), "a hash of 12 digits"),
-    "data_sha256": (_is_like("[0-9a-f]{64}"), "a hash of 64 digits"),
-    "metrics": (lambda text: not text or _is_object(text), "a JSON object"),
-}
-
-
-def check_values(columns: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Check that the values of a table can be those of trials.
-
-    Parameters
-    ----------
-    columns : mapping of str to sequence of str
-        Some of `COLUMNS`, as text.
-    path : Path
-        Of the table.
-
-    Raises
-    ------
-    DamagedError
-        With the first value that is not what its column holds.
-    """
-    for name, values in columns.items():
-        valid, kind = _VALUES.get(name, (lambda text: "\0" not in text, "text"))
-        for value in sorted(set(values)):
-            if not valid(value):
-                raise DamagedError(f"{path} is damaged: {name} has {value[:40]!r}, which is not {kind}")
-    if "status" in columns and "objective" in columns:
-        for status, objective in zip(columns["status"], columns["objective"], strict=True):
-            if (status == "ok") != bool(objective):
-                raise DamagedError(f"{path} is damaged: a trial that is {status} has objective {objective!r}")
 
 
 def table_content(path: Path) -> bytes:
@@ -213,32 +148,36 @@ def rows_file(folder: Path) -> Path:
     """Return the table of a folder of results: ``rows.csv`` or ``rows.csv.xz``, the newer where there are both.
 
     Committed results have the compressed one; a run on top of them makes the other. Where there is neither it is the
-    path of ``rows.csv``. A ``rows.csv`` that is not as the last merge of the task files left it is made again.
+    path of ``rows.csv``. Nothing is written.
+
+    Raises
+    ------
+    DamagedError
+        When ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
     """
     plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
     if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
         return compressed
     digest = _merged(folder)[1]
-    if digest and _digest(plain) != digest:
-        Store(folder).merge()
+    if digest and digest != _digest(_content(plain)) and not _is_table_of(plain, task_files(folder)):
+        raise DamagedError(
+            f"{plain} is damaged: it is not as the last merge of the task files left it; a run into the folder or "
+            f"'kmdr check {folder} --repair' makes it again"
+        )
     return plain
 
 
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(read_plain(path)).hexdigest()
-    except DamagedError:
-        return ""
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _is_table_of(path: Path, files: Iterable[Path]) -> bool:
+    return _content(path) == _to_csv(_merged_rows(files, lambda _: None))
 
 
 def _merged(folder: Path) -> tuple[str, str]:
     """Return of which state of the task files ``rows.csv`` was made, and its SHA-256; empty where that is not known."""
-    try:
-        text = read_plain(folder / "tasks" / ".merged").decode("ascii")
-    except (DamagedError, ValueError):
-        return "", ""
-    noted = re.fullmatch(r"([0-9a-f]{12}) ([0-9a-f]{64})\n", text)
-    return (noted[1], noted[2]) if noted else ("", "")
+    return noted(_content(folder / "tasks" / ".merged"))
 
 
 def task_files(folder: Path) -> Iterator[Path]:
@@ -303,8 +242,8 @@ def is_merged(folder: Path, files: Iterable[Path]) -> bool:
     """Whether ``rows.csv`` is the table of the task files that are in order, and the note beside them says so."""
     damaged: list[DamagedError] = []
     content = _to_csv(_merged_rows(files, damaged.append))
-    noted = _merged(folder)[1] == hashlib.sha256(content).hexdigest()
-    return bool(damaged) or (noted and _content(folder / "rows.csv") == content)
+    known = _merged(folder)[1] == _digest(content)
+    return bool(damaged) or (known and _content(folder / "rows.csv") == content)
 
 
 def compress(folder: Path) -> Path:
@@ -383,18 +322,19 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: b
     return left
 
 
-def mixed_code(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], int]:
-    """Return which (study, reducer) has rows on one dataset that were made by several versions of their code.
+def mixed_code(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    """Say which reducer of which study has rows on one dataset that were made by several versions of their code.
 
     Parameters
     ----------
     rows : iterable of mapping
-        Of a table; rows of older versions, which have no ``code_hash``, count as those of one code.
+        Of a table, or only what is different in their study, reducer, dataset and ``code_hash``. Rows of older
+        versions, which have no ``code_hash``, count as those of one code.
 
     Returns
     -------
-    dict of (str, str) to int
-        How many versions, for those that have more than one, sorted.
+    list of str
+        A sentence for each (study, reducer), sorted.
     """
     codes: dict[tuple[str, str, str], set[str]] = {}
     for row in rows:
@@ -403,7 +343,11 @@ def mixed_code(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], int]:
     for (study, reducer, _), hashes in sorted(codes.items()):
         if len(hashes) > 1:
             counts[study, reducer] = max(counts.get((study, reducer), 0), len(hashes))
-    return counts
+    return [
+        f"{study}: the rows of {reducer} were made by {count} versions of the code that computes them; the same "
+        "command with --refresh makes the older ones again"
+        for (study, reducer), count in sorted(counts.items())
+    ]
 
 
 class Store:
@@ -551,7 +495,7 @@ class Store:
             state = self._state(files)  # before reading: a later change will show
             known, digest = _merged(self.folder)
             content = _content(table)
-            if known == state and hashlib.sha256(content).hexdigest() == digest:
+            if known == state and _digest(content) == digest:
                 return _from_csv(content, table)
             damaged: list[DamagedError] = []
             rows = _merged_rows(files, damaged.append)
@@ -564,7 +508,7 @@ class Store:
             if merged != content:
                 write_atomically(table, merged)
             if not damaged:  # else it is to be told of each time
-                write_atomically(note, f"{state} {hashlib.sha256(merged).hexdigest()}\n".encode())
+                write_atomically(note, note_of(state, merged))
         return rows
 
     def _state(self, files: Iterable[Path]) -> str:
