@@ -1,5 +1,6 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -56,6 +57,17 @@ def _matching(value: Any, protocol: Protocol) -> str:
             f"{protocol.start!r}; use 'best' or that start"
         )
     return str(value)
+
+
+def _check_memory(r: int, points: int) -> None:
+    """Refuse to keep points in r dimensions that would take more than half of this machine's memory."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = 8 * r * points
+    if needed > memory / 2:
+        raise UserError(
+            f"{points} points in r = {r} dimensions take {needed / 1e9:.3g} GB, more than half of the "
+            f"{memory / 1e9:.3g} GB of this machine; give a smaller r, a smaller k or fewer points"
+        )
 
 
 SETTINGS = (
@@ -159,8 +171,8 @@ class Experiment:
         Raises
         ------
         UserError
-            When k > n, when the reducer cannot give some r, or when the start or the matching needs labels that are not
-            there.
+            When k > n, when the reducer cannot give some r, when C would not fit this machine, or when the start or the
+            matching needs labels that are not there.
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
@@ -171,6 +183,8 @@ class Experiment:
         r_grid = self.r_grid if fixed is None else (fixed,)
         for r in r_grid:
             reducer.check(n, d, k, r)
+            # Without a reducer C is A, which is mapped, and k-means adds its centres.
+            _check_memory(r, k if fixed == d else n)
         return [
             Task(
                 study=self.study,
