@@ -249,11 +249,11 @@ def test_a_map_that_would_not_fit_the_machine_is_refused_with_its_size():
         return Experiment.from_config({**config, "r_grid": [r]}).tasks(data, Path())
 
     assert len(tasks(most)) == 1
-    with pytest.raises(UserError, match=rf"1000000 points in r = {most + 1} dimensions take .* GB, more than half of"):
+    with pytest.raises(UserError, match=rf"1000000 points in {most + 1} dimensions take .* GB, more than half of"):
         tasks(most + 1)
     whole = Experiment.from_config({**config, "reducer": {"name": "none"}})
     assert len(whole.tasks(data, Path())) == 1  # it is mapped, and has two centres
-    with pytest.raises(UserError, match="give a smaller r, a smaller k"):
+    with pytest.raises(UserError, match="fewer dimensions, points or clusters"):
         replace(whole, k=10**6).tasks(data, Path())
 
 

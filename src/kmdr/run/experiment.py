@@ -1,6 +1,5 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,7 +10,7 @@ import scipy.sparse as sp
 from kmdr import reducers
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify
-from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
+from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number
 from kmdr.metrics import check_matching, matchings
 from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
@@ -57,17 +56,6 @@ def _matching(value: Any, protocol: Protocol) -> str:
             f"{protocol.start!r}; use 'best' or that start"
         )
     return str(value)
-
-
-def _check_memory(r: int, points: int) -> None:
-    """Refuse to keep points in r dimensions that would take more than half of this machine's memory."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = 8 * r * points
-    if needed > memory / 2:
-        raise UserError(
-            f"{points} points in r = {r} dimensions take {needed / 1e9:.3g} GB, more than half of the "
-            f"{memory / 1e9:.3g} GB of this machine; give a smaller r, a smaller k or fewer points"
-        )
 
 
 SETTINGS = (
@@ -184,7 +172,7 @@ class Experiment:
         for r in r_grid:
             reducer.check(n, d, k, r)
             # Without a reducer C is A, which is mapped, and k-means adds its centres.
-            _check_memory(r, k if fixed == d else n)
+            check_memory(k if fixed == d else n, r)
         return [
             Task(
                 study=self.study,
