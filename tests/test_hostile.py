@@ -5,18 +5,23 @@ line can say goes through `main`; and what might take the memory or the time of 
 """
 
 import copy
+import gzip
 import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from kmdr import cli
+from kmdr import cli, entry
+from kmdr.datasets import Dataset
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, whole_number
 from kmdr.jobs import Job
+from kmdr.run.experiment import Experiment
 from kmdr.text import one_line
 
 PLAIN = {
@@ -173,24 +178,132 @@ def test_commands_refuse_what_they_cannot_take(arguments, here, capsys, monkeypa
 
 @pytest.mark.parametrize("arguments", [
     ["~reducer"], ["runner=null"], ["dataset=null"], ["kmeans=null"], ["--config-dir=nowhere"],
-    ["--config-name=nosuch"],
+    ["--config-name=nosuch"], ["--config-dir"], ["--config-name"], ["--nosuch"], ["--cfg"], ["-m", "--cfg", "job"],
+    ["-m", "hydra.launcher=null"], ["hydra=null"], ["--experimental-rerun", "x"],
     [f"seed={'9' * 5000}"], ["out=null"], ["out=loop"], ["out=a\0b"], ["+foo=1"], ["-m", "reducer=glob(rando_*)"],
 ], ids=lambda arguments: " ".join(arguments)[:30].encode("unicode_escape").decode())  # fmt: skip
 def test_the_command_line_refuses_what_it_cannot_take(arguments, here, capsys, monkeypatch):
     line_of(capsys, monkeypatch, *arguments)
 
 
-@pytest.mark.parametrize("asked", [["repeats=1000000000"], ["-m", "seed=range(0,1000000000)"]], ids=" ".join)
-def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
-    def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
+def bomb(levels, width):
+    """Return YAML of ``width ** levels`` values in a few lines."""
+    lines = ["a0: &a0 [x]"]
+    return "\n".join(lines + [f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * width)}]" for i in range(levels)])
 
-    done = subprocess.run(
-        [sys.executable, "-m", "kmdr", *asked],
-        check=False, capture_output=True, text=True, timeout=300, preexec_fn=limited,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (bomb(9, 9), "values, more than"),
+        ("a: &a [*a]", "values, more than"),
+        ("a: [", "expected"),
+        ("a: \udcff", "cannot be read"),
+        ("x" * (2**20 + 1), "is not a file of at most"),
+        ("[" * 5000, "recursion"),
+        (None, "is not a file of at most"),
+    ],
+    ids=["aliases", "a circle", "open", "no text", "long", "deep", "a pipe"],
+)
+def test_a_configuration_file_that_is_none_is_named(content, words, here, capsys, monkeypatch):
+    Path("mine/runner").mkdir(parents=True)
+    file = Path("mine/runner/strange.yaml")
+    os.mkfifo(file) if content is None else file.write_bytes(content.encode(errors="surrogateescape"))
+    assert words in line_of(capsys, monkeypatch, "--config-dir=mine", "runner=strange")
+
+
+def test_a_configuration_that_would_not_be_read_is_refused(here, capsys, monkeypatch):
+    Path("mine").mkdir()
+    Path("mine/config.yaml").write_text("seed: 1")
+    assert "mine/config.yaml would not be read" in line_of(capsys, monkeypatch, "--config-dir=mine")
+
+
+def test_a_cache_in_nobodys_home_is_refused(here, capsys, monkeypatch):
+    monkeypatch.setenv("KMDR_CACHE", "~nobody-is-called-so/cache")
+    assert "KMDR_CACHE = '~nobody-is-called-so/cache' is no folder" in line_of(capsys, monkeypatch, "data", "status")
+
+
+def test_libraries_keep_their_files_in_a_folder_of_this_command_where_they_have_none(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setattr(entry, "__file__", str(tmp_path / "file" / "kmdr" / "entry.py"))
+    for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(name, "")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    entry._find_room()
+    room = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert os.environ["MPLCONFIGDIR"] == str(room)
+    assert room.stat().st_mode & 0o77 == 0
+    room.rmdir()
+
+
+def test_a_map_that_would_not_fit_the_machine_is_refused_with_its_size():
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most = memory // 2 // 8 // 10**6
+    A = np.broadcast_to(0.0, (10**6, 10**6))  # eight bytes
+    data = Dataset("wide", A, None, 2, "", "", "")
+    config = changed("reducer", {"name": "random_sign"})
+
+    def tasks(r):
+        return Experiment.from_config({**config, "r_grid": [r]}).tasks(data, Path())
+
+    assert len(tasks(most)) == 1
+    with pytest.raises(UserError, match=rf"1000000 points in {most + 1} dimensions take .* GB, more than half of"):
+        tasks(most + 1)
+    whole = Experiment.from_config({**config, "reducer": {"name": "none"}})
+    assert len(whole.tasks(data, Path())) == 1  # it is mapped, and has two centres
+    with pytest.raises(UserError, match="fewer dimensions, points or clusters"):
+        replace(whole, k=10**6).tasks(data, Path())
+
+
+def claimed(path):
+    """Write a sparse matrix of 10^18 entries by its own word."""
+    parts = {"format": np.array(b"csr"), "shape": np.array([10**9, 10**9]), "data": np.ones(1)}
+    np.savez(path, **parts, indices=np.zeros(1, np.int32), indptr=np.array([0, 1], np.int32))
+
+
+def inflated(path):
+    path.write_bytes(gzip.compress(b"1,2,3,4\n" * 2**17) * 2000)  # members one after another, 2 GB in all
+
+
+HEAVY = {
+    "trials": ["repeats=1000000000"],
+    "jobs": ["-m", "seed=range(0,1000000000)"],
+    "claimed shape": ["dataset=file", "dataset.path=claimed.npz", "k=2"],
+    "compressed table": ["dataset=file", "dataset.path=bomb.csv.gz", "k=2"],
+    "pipe as data": ["dataset=file", "dataset.path=fifo", "k=2"],
+    "pipe as table": ["report", "results"],
+    "endless data": ["dataset=file", "dataset.path=/dev/zero", "k=2"],
+    "aliases": ["--config-dir=mine", "runner=strange"],
+    "generated": ["dataset.n=1000000000", "dataset.d=1000000000"],
+    "digits": [f"seed={'9' * 100_000}"],
+}
+
+
+@pytest.mark.parametrize("asked", HEAVY.values(), ids=HEAVY)
+def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
+    if "dataset.path=claimed.npz" in asked:
+        claimed(Path("claimed.npz"))
+    if "dataset.path=bomb.csv.gz" in asked:
+        inflated(Path("bomb.csv.gz"))
+    Path("mine/runner").mkdir(parents=True)
+    Path("mine/runner/strange.yaml").write_text(bomb(9, 9))
+    Path("results").mkdir()
+    os.mkfifo("results/rows.csv")
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+
+    with Path("said").open("wb") as said:
+        command = [sys.executable, "-m", "kmdr", *asked]
+        process = subprocess.Popen(command, stdout=said, stderr=said, preexec_fn=limited)  # noqa: PLW1509
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    err = Path("said").read_text()
+    assert process.returncode == 2, err
+    assert err.count("\n") == 1
+    assert used.ru_maxrss < 2**20  # KiB
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):

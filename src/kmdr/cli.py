@@ -5,13 +5,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
+import yaml
+from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,7 +22,6 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, RangeSweep
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from kmdr import __version__, datasets, reducers
 from kmdr.datasets import registry, status
@@ -39,6 +40,9 @@ from kmdr.text import aligned
 Config = dict[str, Any]
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
+# A configuration file has some tens of values.
+_MOST_YAML_BYTES = 2**20
+_MOST_VALUES = 100_000
 
 
 def _register_configs() -> None:
@@ -87,7 +91,9 @@ def _sentence(error: Exception, overrides: Sequence[str]) -> UserError:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return unknown(group or "configuration", name, error.options or ())
     if not isinstance(error, HydraException | OmegaConfBaseException):
-        what = "a configuration file" if isinstance(error, YAMLError | UnicodeDecodeError) else shown(list(overrides))
+        what = (
+            "a configuration file" if isinstance(error, yaml.YAMLError | UnicodeDecodeError) else shown(list(overrides))
+        )
         return UserError(f"{what} cannot be read ({' '.join(str(error).split())}); mend it")
     named = re.search(
         r"Could not override '([^']+)'|No match in the defaults list\. To append.*?'\+?([^'=@]+)", str(error)
@@ -109,9 +115,20 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
     """Turn the errors that Hydra raises, of configurations and of its output folder, into `UserError`."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, RecursionError) as error:
         GlobalHydra.instance().clear()
         raise _sentence(error, overrides) from error
+    except (
+        AttributeError,
+        KeyError,
+        RuntimeError,
+        TypeError,
+    ) as error:  # so Hydra takes settings of its own that are none
+        GlobalHydra.instance().clear()
+        own = [override for override in overrides if override.lstrip("+~").startswith("hydra")]
+        if not own:
+            raise
+        raise UserError(f"{shown(own)} cannot be taken ({_first_line(error)}); leave it away") from error
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}; name another folder with out=…") from error
 
@@ -269,6 +286,65 @@ def _plain_setting(argument: str) -> str:
     return f"++{argument}" if argument.startswith(("reducer.args.", "kmeans.args.")) else argument
 
 
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse what Hydra would answer with its usage, take from a pickle, read without end or not read at all.
+
+    Raises
+    ------
+    UserError
+    """
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message}; 'kmdr --help' says what can be asked for")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    options = parser.parse_args(arguments)
+    if options.experimental_rerun:
+        raise UserError("--experimental-rerun takes a pickle, which could do anything; repeat the command itself")
+    if options.config_dir is None:
+        return
+    folder = Path(options.config_dir)
+    if options.config_name is None and (folder / "config.yaml").exists():
+        raise UserError(
+            f"{folder / 'config.yaml'} would not be read, because kmdr's own comes first; give it another name, "
+            "and say it with --config-name"
+        )
+    for file in [*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]:
+        _check_yaml(file)
+
+
+def _check_yaml(file: Path) -> None:
+    """Refuse a configuration file that is no file, or that its aliases make endless; one that is no YAML, Hydra does.
+
+    Raises
+    ------
+    UserError
+    """
+    sizes: dict[int, float] = {}
+
+    def size(node: Any) -> float:
+        """Return how many values a node has once its aliases are written out."""
+        if id(node) not in sizes:
+            sizes[id(node)] = math.inf  # met again on the way down, it holds itself
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            items = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
+            sizes[id(node)] = 1 + sum(map(size, items))
+        return sizes[id(node)]
+
+    if not file.is_file() or file.stat().st_size > _MOST_YAML_BYTES:
+        raise UserError(f"{file} is not a file of at most {_MOST_YAML_BYTES} bytes; take it out of the folder")
+    with suppress(yaml.YAMLError, UnicodeDecodeError):
+        count = size(yaml.compose(file.read_text("utf-8"), yaml.SafeLoader))
+        if count > _MOST_VALUES:
+            raise UserError(f"{file} has {count:.0f} values, more than {_MOST_VALUES}; write it with fewer aliases")
+
+
+def _nameless(config: DictConfig) -> bool:
+    """Whether the reducer is one of another package that no path names."""
+    return bool(config.reducer.name == "outside" and not config.reducer.path)
+
+
 def _from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
@@ -280,6 +356,8 @@ def _from_command_line() -> list[Job]:
 
     def gather(config: DictConfig) -> None:
         here = HydraConfig.get()
+        if any(text.startswith("reducer=glob(") for text in sys.argv) and _nameless(config):
+            return  # a pattern means the reducers that have a name
         elsewhere = str(here.mode) == "RunMode.MULTIRUN" and not here.launcher._target_.endswith("BasicLauncher")
         try:
             job = _job(_plain(config), list(here.overrides.task))
@@ -295,7 +373,9 @@ def _from_command_line() -> list[Job]:
 
     sys.argv = [_plain_setting(argument) for argument in sys.argv]
     _register_configs()
-    _check_sweep(sys.argv[1:])
+    with _explained(sys.argv[1:]):
+        _check_arguments(sys.argv[1:])
+        _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
     with _explained(sys.argv[1:]):
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()

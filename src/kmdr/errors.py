@@ -1,6 +1,7 @@
 """The one kind of error that a user can mend, and the checks that many places share."""
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -72,6 +73,22 @@ def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> in
     if value > most:
         raise UserError(f"{name} = {shown(value)} is more than {most}; give less")
     return value
+
+
+def check_memory(points: int, dimensions: int) -> None:
+    """Refuse points that would take more than half of this machine's memory as numbers of eight bytes.
+
+    Raises
+    ------
+    UserError
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = 8 * points * dimensions
+    if needed > memory // 2:
+        raise UserError(
+            f"{points} points in {dimensions} dimensions take {needed / 1e9:.3g} GB, more than half of the "
+            f"{memory / 1e9:.3g} GB of this machine; give fewer dimensions, points or clusters"
+        )
 
 
 def plain_name(name: str, value: Any) -> str:

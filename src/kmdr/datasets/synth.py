@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.errors import UserError
+from kmdr.errors import UserError, check_memory
 from kmdr.seeding import generator
 
 
@@ -35,7 +35,7 @@ def synth(
     Raises
     ------
     UserError
-        An option is out of range.
+        An option is out of range, or A would not fit this machine.
 
     References
     ----------
@@ -50,6 +50,7 @@ def synth(
     for name, real in (("side", side), ("sigma", sigma)):
         if not (math.isfinite(real) and real >= 0):
             raise UserError(f"option {name} of dataset 'synth' is {real}; it must be finite and at least 0")
+    check_memory(n, d)
     centres = side * generator(seed, "synth", "centres").random((k, d))
     labels = np.arange(n, dtype=np.int64) * k // n
     A = generator(seed, "synth", "noise").standard_normal((n, d))

@@ -11,7 +11,7 @@ from kmdr import reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify
-from kmdr.errors import UserError, plain_name, section, shown, unknown, whole_number
+from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number
 from kmdr.metrics import check_matching, matchings
 from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
@@ -165,8 +165,8 @@ class Experiment:
         Raises
         ------
         UserError
-            When k > n, when the reducer cannot give some r, or when the start or the matching needs labels that are not
-            there.
+            When k > n, when the reducer cannot give some r, when C would not fit this machine, or when the start or the
+            matching needs labels that are not there.
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
@@ -177,6 +177,8 @@ class Experiment:
         r_grid = self.r_grid if fixed is None else (fixed,)
         for r in r_grid:
             reducer.check(n, d, k, r)
+            # Without a reducer C is A, which is mapped, and k-means adds its centres.
+            check_memory(k if fixed == d else n, r)
         return [
             Task(
                 study=self.study,
