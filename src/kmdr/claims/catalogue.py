@@ -64,8 +64,10 @@ class Item:
 
     @property
     def label(self) -> str:
-        """``Figure 1`` or ``Table 1``, as the paper calls it, be it set as the one or the other."""
+        """``Figure 1`` or ``Table 1``, as the paper calls it, be it set as the one or the other; ``§5.2`` of words."""
         stem = self.id.rpartition("_")[2]
+        if stem.startswith("section"):
+            return f"§{stem.removeprefix('section').replace('-', '.')}"
         return f"Figure {stem.removeprefix('fig')}" if stem.startswith("fig") else f"Table {stem.removeprefix('table')}"
 
 
@@ -191,7 +193,8 @@ class Paper:
     year : int
         Papers are shown in the order of their years.
     table_ids, figure_ids, claim_ids : tuple of str
-        What it has, as ``paper.toml`` says by their numbers; its modules are to make exactly these.
+        What it has, as ``paper.toml`` says by their numbers; its modules are to make exactly these. A section whose
+        words a figure shows counts as a figure.
     diagnoses : tuple of str
         What its flips serve besides open points, since it is known to be otherwise.
     points : tuple of OpenPoint
@@ -257,7 +260,7 @@ def _in_order(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
-_PAPER_MAY = ("url", "tables", "figures", "claims", "diagnoses", "open")
+_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "open")
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
@@ -287,7 +290,10 @@ def _read(folder: PaperFolder) -> Paper:
     return Paper(
         folder, table["title"], table["authors"], table["venue"], table.get("url", ""), table["year"],
         tuple(f"{name}_table{number}" for number in table.get("tables", ())),
-        tuple(f"{name}_fig{number}" for number in table.get("figures", ())),
+        (
+            *(f"{name}_fig{number}" for number in table.get("figures", ())),
+            *(f"{name}_section{number.replace('.', '-')}" for number in table.get("sections", ())),
+        ),
         tuple(f"{name}-{number}" for number in table.get("claims", ())),
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.analysis.results import NotRunError
+from kmdr.analysis.rows import Interval, mean_interval
 from kmdr.analysis.statistics import Component, conjunction, share, slopes
 
 Floats = NDArray[np.float64]
@@ -131,6 +132,26 @@ def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.lo
     if complete.shape[1] < 2 or complete.empty:
         return np.empty(0)
     return slopes(complete, log(complete.columns.to_numpy(dtype=np.float64)))
+
+
+def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
+    """Return the slopes of log time on log n, log d and log r, the other two fixed; a value a repetition.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows of one method with ``value``, its reduction time.
+    """
+    logs = times.assign(value=np.log(times["value"]))
+    powers: dict[str, Interval | None] = {}
+    for along, fixed in (("n", "d"), ("d", "n"), ("r", None)):
+        cross = logs
+        if fixed:  # the sizes come as a cross: all n at one d, all d at one n
+            sizes = logs.groupby(fixed)[along].nunique()
+            cross = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
+        slopes_of = slopes_on_log_r(cross.pivot_table(index="repeat", columns=along, values="value"))
+        powers[along] = mean_interval(slopes_of) if slopes_of.size else None
+    return powers
 
 
 def share_near(label: str, successes: Collection[bool], target: float, margin: float) -> Component:

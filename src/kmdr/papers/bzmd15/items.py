@@ -5,13 +5,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.claims.catalogue import figure, table
-from kmdr.claims.effects import slopes_on_log_r
+from kmdr.claims.effects import exponents
 from kmdr.claims.reported import reported
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.panels import dataset_label, paper_grid
@@ -74,26 +73,6 @@ def _of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
     return of_reducer[[json.loads(params or "{}").get("rank") == line.rank for params in of_reducer["params"]]]
 
 
-def _exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
-    """Return the slopes of log time on log n, log d and log r, the other two fixed; a value a repetition.
-
-    Parameters
-    ----------
-    times : DataFrame
-        Rows of one method with ``value``, its reduction time.
-    """
-    logs = times.assign(value=np.log(times["value"]))
-    exponents: dict[str, Interval | None] = {}
-    for along, fixed in (("n", "d"), ("d", "n"), ("r", None)):
-        cross = logs
-        if fixed:  # the sizes come as a cross: all n at one d, all d at one n
-            sizes = logs.groupby(fixed)[along].nunique()
-            cross = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
-        powers = slopes_on_log_r(cross.pivot_table(index="repeat", columns=along, values="value"))
-        exponents[along] = mean_interval(powers) if powers.size else None
-    return exponents
-
-
 def _ratios(rows: pd.DataFrame) -> "pd.Series[float]":
     """Return F/F_best at the r nearest 20, with index (dataset, repeat)."""
     nearest = (rows["r"] - 20).abs()
@@ -143,9 +122,9 @@ def provable_methods(results: Results) -> Table:
         cells["ours"], cells["low"], cells["high"] = mean[:3] if mean else (math.nan,) * 3
         cells["difference"] = cells["ours"] - cells["reported, ε = 1/3"]
         cells["largest"] = float(ratio.max()) if len(ratio) else math.nan
-        exponents = _exponents(_of_line(times, line)) if times is not None else {}
+        powers = exponents(_of_line(times, line)) if times is not None else {}
         for along in ("n", "d", "r"):
-            interval = exponents.get(along)
+            interval = powers.get(along)
             cells[f"exponent of {along}"] = interval.mean if interval else math.nan
             cells[f"± of {along}"] = interval.high - interval.mean if interval else math.nan
         lines.append(cells)
