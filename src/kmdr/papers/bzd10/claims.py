@@ -1,0 +1,377 @@
+"""What bzd10 claims, each statement with its test."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import ratio_to_best
+from kmdr.analysis.statistics import Component, above, below, equal, ratio_above, ratio_below, share
+from kmdr.claims.catalogue import Finding, claim
+from kmdr.claims.effects import by_repetition, estimate, need, paired, slopes_on_log_r, tally
+from kmdr.claims.reported import numbers
+
+from .items import LINES
+from .protocol import DIMENSIONS, FIGURE1, ORL, TABLE2, TABLE2_SIGNS, table2_runs
+
+SETTLED = 90  # the t from which "the increase of t seems to become irrelevant"
+FEW = 25  # the fifth of the t = 5, 10, …
+# Ours: changes up to these count as none, of F relatively and of P absolutely (eight of the 400 images).
+HARDLY = {"objective": 0.02, "accuracy": 0.02}
+# Ours: from this share of the steps of t in which F and P disagree on, they are not "directly relevant".
+UNRELATED = 0.25
+# Ours: growth of this order is "almost linear".
+LINEAR = (0.5, 1.5)
+SPEED_UP = 0.2  # "almost 90 %" less time: at most twice the tenth that is left
+MUCH = 0.5  # "much faster": in less than half the time
+SLIGHTLY = 0.05  # ours: P differs "slightly" up to this (20 of the 400 images)
+FAILURE = 0.03  # Theorem 1, beside the failures of k-means itself
+RATIO = 1 + (1 + 1 / 3)  # (1 + (1 + ε)γ) for γ = 1 and ε = 1/3
+
+
+def _by_t(results: Results, quantity: str) -> pd.DataFrame:
+    """Return a quantity of random signs in Figure 1, a line a repetition, a column a t."""
+    wide = results.wide(FIGURE1, quantity, datasets=[ORL], reducers=["random_sign"])["random_sign"]
+    grid = wide.droplevel("dataset").unstack("r").dropna()
+    if grid.empty or grid.shape[1] < 3:
+        raise NotRunError(f"{FIGURE1} has no repetition with several t")
+    return grid
+
+
+def _settles(results: Results, quantity: str) -> Finding:
+    """Test that a curve of Figure 1 moves one way, mostly at the first few t, and hardly beyond t = 90."""
+    symbol, sign = ("F", -1) if quantity == "objective" else ("P", 1)
+    grid = _by_t(results, quantity)
+    sizes = [int(t) for t in grid.columns]
+    trend = below if sign < 0 else above
+    slope = trend(
+        f"slope of {symbol} on log t, {'below' if sign < 0 else 'above'} 0",
+        slopes_on_log_r(grid),
+        0.0,
+        f"{symbol} per e-fold t",
+    )
+    components = [slope]
+    words = [f"the slope of {symbol} on log t is {estimate(slope, '+.4f')}"]
+    last = [t for t in sizes if t > SETTLED][-4:]
+    if not last:
+        raise NotRunError(f"{FIGURE1} has no t beyond {SETTLED}")
+    if quantity == "objective":
+        few = max((t for t in sizes if t <= FEW), default=sizes[0])
+        whole = grid[sizes[0]] - grid[last].mean(axis=1)
+        early = above(
+            f"share of the whole decrease of F that is done at t = {few}, above ½",
+            ((grid[sizes[0]] - grid[few]) / whole).to_numpy(), 0.5, "share of the decrease",
+        )  # fmt: skip
+        components.append(early)
+        words.append(f"{estimate(early, '.0%')} of its decrease is done at t = {few}")
+    around = [t for t in sizes if SETTLED - 10 <= t <= SETTLED + 10]
+    old, new = grid[around].mean(axis=1), grid[last].mean(axis=1)
+    relative, margin = quantity == "objective", HARDLY[quantity]
+    change = new / old - 1 if relative else new - old
+    still = equal(
+        f"{symbol}, {'relative ' * relative}change from t ≈ {SETTLED} to t = {last[0]} … {last[-1]}, within ±{margin}",
+        change.to_numpy(), margin, symbol,
+    )  # fmt: skip
+    components.append(still)
+    words.append(
+        f"from t ≈ {SETTLED} to t ≈ {last[-1]} it changes by {estimate(still, '+.1%' if relative else '+.3f')}"
+    )
+    return Finding(components, f"With random signs on ORL {'; '.join(words)}.")
+
+
+@claim(
+    "bzd10-1",
+    "F is a piece-wise non-increasing function of t; the decrease is large in the first few choices of t, and the "
+    "increase of t seems to become irrelevant after around t = 90.",
+    "§5.1, Figure 1",
+    studies=[FIGURE1],
+)
+def objective_settles(results: Results) -> Finding:
+    """Three statements on F of random signs on ORL 64×64, a value a repetition each.
+
+    Its slope on log t is below zero (t test). At t = 25, the fifth choice, more than half of the whole decrease is done
+    (t test). From t = 80 … 100 to the four largest t it changes by at most 2 % (two one-sided t tests; the 2 % are
+    ours). All must hold.
+    """
+    return _settles(results, "objective")
+
+
+@claim(
+    "bzd10-2",
+    "P is a piece-wise non-decreasing function of t; the increase of t seems to become irrelevant again after around "
+    "t = 90.",
+    "§5.1, Figure 1",
+    studies=[FIGURE1],
+)
+def accuracy_settles(results: Results) -> Finding:
+    """Two statements on P of random signs on ORL 64×64, a value a repetition each.
+
+    Its slope on log t is above zero (t test). From t = 80 … 100 to the four largest t it changes by at most 0.02 (two
+    one-sided t tests; the 0.02 are ours). Both must hold.
+    """
+    return _settles(results, "accuracy")
+
+
+@claim(
+    "bzd10-3",
+    "The mis-classification rate P is not directly relevant to the objective function F: the two have, for example, "
+    "different behaviour from t = 20 to t = 25.",
+    "§5.1, Figure 1",
+    studies=[FIGURE1],
+)
+def accuracy_is_not_objective(results: Results) -> Finding:
+    """In more than a quarter of the steps from one t to the next, F and P do not move against each other.
+
+    Were P a decreasing function of F, a step that lowers F would raise P. Unit: a repetition, with the share of its
+    steps in which the two move the same way or one of them stays; t test against a quarter, which is ours.
+    """
+    F, P = _by_t(results, "objective"), _by_t(results, "accuracy")
+    both = F.index.intersection(P.index)
+    down, up = np.diff(F.loc[both].to_numpy(), axis=1) < 0, np.diff(P.loc[both].to_numpy(), axis=1) > 0
+    fall = np.diff(P.loc[both].to_numpy(), axis=1) < 0
+    against = (down & up) | (~down & fall)
+    component = above(
+        f"share of the steps of t in which F and P do not move against each other, above {UNRELATED}",
+        1 - against.mean(axis=1), UNRELATED, "share of steps",
+    )  # fmt: skip
+    return Finding(
+        [component],
+        f"From one t to the next F and P fail to move against each other in {estimate(component, '.0%')} of the steps.",
+    )
+
+
+def _seconds(results: Results, studies: str | Sequence[str], quantity: str, reducers: Sequence[str]) -> pd.DataFrame:
+    """Return times taken alone on ORL, with index (r, repeat) and a column a method."""
+    return results.wide(studies, quantity, datasets=[ORL], reducers=reducers).droplevel("dataset")
+
+
+@claim(
+    "bzd10-4",
+    "The running time of k-means is almost linear in t; with t = 275 the whole takes about a tenth of the time on all "
+    "features.",
+    "§5.1, Figure 1",
+    studies=[FIGURE1],
+)
+def time_is_linear(results: Results) -> Finding:
+    """Two statements about time on this machine, of this implementation, from trials timed alone.
+
+    The slope of log clustering time on log t lies between ½ and 1½, a value a repetition (two one-sided t tests; the
+    bounds are ours). The total time at the t nearest 275 is at most a fifth of that of k-means on all features, paired
+    by repetition (t test of the mean logarithm; the paper has 1.1 s against 10 s).
+    """
+    table = _seconds(results, FIGURE1, "cluster_seconds", ["random_sign", "none"])
+    lines = table["random_sign"].unstack("r").dropna().map(math.log)
+    powers = slopes_on_log_r(lines)
+    need(powers.tolist(), "k-means after random signs at several t")
+    middle, margin = sum(LINEAR) / 2, (LINEAR[1] - LINEAR[0]) / 2
+    shifted = equal("", powers - middle, margin)
+    power = shifted._replace(
+        label=f"slope of log clustering time on log t, between {LINEAR[0]} and {LINEAR[1]}",
+        effect=shifted.effect + middle, low=shifted.low + middle, high=shifted.high + middle, unit="exponent of t",
+    )  # fmt: skip
+    total = _seconds(results, FIGURE1, "total_seconds", ["random_sign", "none"])
+    logs = paired(total, "random_sign", "none", logs=True)
+    sizes = logs.index.get_level_values("r")
+    nearest = min(sizes, key=lambda t: abs(t - 275))
+    ratio = ratio_below(
+        f"total time at t = {nearest} ÷ that on all features, below {SPEED_UP}",
+        np.exp(logs[sizes == nearest].to_numpy()), SPEED_UP,
+    )  # fmt: skip
+    return Finding(
+        [power, ratio],
+        f"The time of k-means grows as t to the power {estimate(power, '.2f')}; at t = {nearest} reduction and k-means "
+        f"take {estimate(ratio, '.2f')} of the time of k-means on all features.",
+    )
+
+
+@claim(
+    "bzd10-5",
+    "The reduction of RP is much faster than the others: at t = 50 RP takes 0.03 s, LS 0.32 s, LLE 4.4 s, SVD 5.9 s.",
+    "§5.1",
+    studies=[TABLE2, TABLE2_SIGNS],
+)
+def fastest_reduction(results: Results) -> Finding:
+    """At t = 50: RP takes less than half the time of LS, LS less than LLE, and LLE less than SVD.
+
+    About this implementation on this machine; times of the reduction alone, from trials timed alone, paired by
+    repetition; t tests of mean logarithms of ratios. "Much" is taken as half the time, which is ours. All must hold.
+    """
+    order = ("random_sign", "laplacian_score", "lle", "svd")
+    table = _seconds(results, (TABLE2, TABLE2_SIGNS), "reduction_seconds", order)
+    at = table[table.index.get_level_values("r") == 50]
+    components: list[Component] = []
+    medians: dict[str, float] = {}
+    for faster, slower in pairwise(order):
+        if not {faster, slower} <= set(at):
+            continue
+        limit = MUCH if faster == "random_sign" else 1.0
+        ratios = np.exp(by_repetition(paired(at, faster, slower, logs=True)))
+        components.append(
+            ratio_below(f"reduction time at t = 50, {LINES[faster]} ÷ {LINES[slower]}, below {limit:g}", ratios, limit)
+        )
+        medians |= {LINES[name]: float(at[name].median()) for name in (faster, slower)}
+    need(components, "reduction times at t = 50")
+    listed = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in medians.items())
+    told = "; ".join(f"{c.label.split(', ')[1]} is {estimate(c, '.2g')}" for c in components)
+    return Finding(components, f"At t = 50 the reduction takes, in the median, {listed}: {told}.")
+
+
+@claim(
+    "bzd10-6",
+    "Against SVD and LLE, RP is worse at t = 10 and 20, slightly worse at t = 50, and slightly better at t = 100.",
+    "§5.1, Table 2",
+    studies=[TABLE2, TABLE2_SIGNS],
+)
+def against_svd_and_lle(results: Results) -> Finding:
+    """P of RP lies below that of SVD and of LLE at t = 10, 20 and 50, and above both at t = 100.
+
+    Unit: a run of RP; SVD and LLE are deterministic here. A t test for each method and t, eight statements, which must
+    all hold. How much is "slightly" the paper does not say; whether the differences at t = 50 and 100 are at most 0.05
+    is told and does not decide.
+    """
+    components, slight = [], []
+    for t in DIMENSIONS:
+        P = table2_runs(results, "random_sign", t)["accuracy"].to_numpy(dtype=float)
+        for method in ("svd", "lle"):
+            try:
+                level = float(table2_runs(results, method, t)["accuracy"].iloc[0])
+            except NotRunError:
+                continue
+            test = above if t == DIMENSIONS[-1] else below
+            words = "above" if t == DIMENSIONS[-1] else "below"
+            components.append(test(f"P of RP − that of {LINES[method]} at t = {t}, {words} 0", P - level, 0.0, "P"))
+            if t >= 50:
+                slight.append(f"{components[-1].effect:+.3f} against {LINES[method]} at t = {t}")
+    need(components, "SVD or LLE beside random signs")
+    within = sum(abs(c.effect) <= SLIGHTLY for c in components if "t = 50" in c.label or "t = 100" in c.label)
+    return Finding(
+        components,
+        f"{sentence(tally(components))}. In the mean P differs by {', '.join(slight)}; {within} of "
+        f"{len(slight)} of these are within {SLIGHTLY}.",
+    )
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter first, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def _plausible(label: str, values: NDArray[np.float64], value: float, reading_error: float, unit: str) -> Component:
+    """Test whether a reported number is a plausible draw of what gave these values.
+
+    For: it lies in the central 95 % of them, reading error added. Against: the two-sided share of values as far out,
+    with the exact binomial bound where few are. A deterministic method gives one value, which is it or is not.
+    """
+    x = np.unique(values)
+    if len(x) == 1:
+        same = abs(float(x[0]) - value) <= reading_error
+        gap = float(x[0]) - value
+        return Component(label, gap, gap, gap, float(not same), float(same), 1, unit)
+    low, high = np.quantile(values, [0.025, 0.975]) - value
+    n = len(values)
+    tails = (values <= value + reading_error).sum(), (values >= value - reading_error).sum()
+    tail = min(1.0, 2 * share("", int(min(tails)), n, 0.5).high)
+    inside = low - reading_error <= 0 <= high + reading_error
+    p_for, p_against = (0.0, 1.0) if inside else (1.0, tail)
+    return Component(label, float(values.mean()) - value, float(low), float(high), p_for, p_against, n, unit)
+
+
+@claim("bzd10-7", "The numbers of Table 2.", "Table 2", studies=[TABLE2, TABLE2_SIGNS])
+def table_numbers(results: Results) -> Finding:
+    """Each number of Table 2 is a plausible draw of the procedure: 40 statements, which must all hold.
+
+    SVD, LLE, LS and HD are deterministic from the paper's start: ours is the reported number to its last digit, or is
+    not. RP is drawn: for it, the reported number lies in the central 95 % of our runs; against it stands twice the
+    share of runs as far out, at the upper end of its exact 95 % interval.
+    """
+    components: list[Component] = []
+    near: dict[str, list[float]] = {}
+    for number in numbers("bzd10_table2"):
+        try:
+            runs = table2_runs(results, number.method, number.r)
+        except NotRunError:
+            continue
+        symbol = "P" if number.quantity == "accuracy" else "F"
+        label = f"{symbol} of {LINES[number.method]} at t = {number.r:.0f}, ours − reported"
+        values = runs[number.quantity].to_numpy(dtype=float)
+        components.append(_plausible(label, values, number.value, number.reading_error, symbol))
+        near.setdefault(LINES[number.method], []).append(abs(values.mean() / number.value - 1))
+    need(components, "Table 2")
+    words = ", ".join(f"{name} {np.mean(errors):.0%}" for name, errors in near.items())
+    return Finding(
+        components,
+        f"{sentence(tally(components))}. Our means differ from the reported numbers, relatively and in the mean over "
+        f"a method's cells, by {words}.",
+    )
+
+
+@claim(
+    "bzd10-8",
+    "With probability at least 0.97 − δ_γ, F ≤ (1 + (1 + ε)γ)F_opt.",
+    "Theorem 1",
+    studies=[TABLE2_SIGNS, FIGURE1],
+)
+def ratio_holds(results: Results) -> Finding:
+    """On ORL 64×64 F exceeds (2 + ε)F_opt, γ = 1 and ε = 1/3, in less than 3 % of the runs at each t of Table 2.
+
+    Exact binomial test for each t, as the theorem holds for each; F_opt, which nobody knows, is taken to be the
+    smallest F that any run here found. The constant in t = Ω(k/ε²) is not stated, so every t counts. All must hold.
+    """
+    rows = results.rows((TABLE2_SIGNS, FIGURE1), datasets=[ORL])
+    rows = rows.assign(ratio=ratio_to_best(rows))
+    signs = rows[(rows["reducer"] == "random_sign") & rows["r"].isin(DIMENSIONS)].drop_duplicates(["r", "repeat"])
+    components = []
+    for t, group in signs.groupby("r"):
+        fails = int((group["ratio"] > RATIO).sum())
+        label = f"share of F above {RATIO:.2f} F_opt at t = {t}, below {FAILURE}"
+        components.append(share(label, fails, len(group), FAILURE, at_most=True))
+    need(components, "random signs at the t of Table 2")
+    return Finding(
+        components,
+        f"The largest ratio of {len(signs)} runs is {signs['ratio'].max():.2f}, where {RATIO:.2f} is allowed.",
+    )
+
+
+@claim(
+    "bzd10-9",
+    "For one row the mailman algorithm is faster than both other ways, and MM2 than MM1; for 10 ≤ n ≤ 10,000 it is "
+    "slower than both.",
+    "§5.2",
+    facts=["bzd10_products"],
+)
+def mailman(results: Results) -> Finding:
+    """Ratios of times of A·R on this machine, of these implementations: below or above 1 at each n as the paper says.
+
+    Repetitions in turn; t tests of mean logarithms of ratios. At n = 1: mailman ÷ MM1, mailman ÷ MM2 and MM2 ÷ MM1
+    below 1. At each n from 10 to 10,000: mailman ÷ MM1 and mailman ÷ MM2 above 1. All must hold.
+    """
+    times = results.fact("bzd10_products").pivot_table(index=["n", "repeat"], columns="way", values="seconds")
+    components = []
+    for n in sorted({int(n) for n in times.index.get_level_values("n")}):
+        group, first = times.xs(n, level="n"), n == 1
+        if not first and n < 10:
+            continue
+        tests = [("mailman", "MM1", first), ("mailman", "MM2", first), *([("MM2", "MM1", True)] if first else [])]
+        for way, other, faster in tests:
+            test = ratio_below if faster else ratio_above
+            label = f"{way} ÷ {other}, {'below' if faster else 'above'} 1 on n = {n}"
+            components.append(test(label, (group[way] / group[other]).to_numpy()))
+    need(components, "the three products")
+    return Finding(components, f"{sentence(tally(components))}.")
+
+
+CLAIMS = (
+    objective_settles,
+    accuracy_settles,
+    accuracy_is_not_objective,
+    time_is_linear,
+    fastest_reduction,
+    against_svd_and_lle,
+    table_numbers,
+    ratio_holds,
+    mailman,
+)

@@ -1,0 +1,68 @@
+"""What is computed without a trial: the times of three ways to multiply by a random sign matrix (§5.2)."""
+
+from collections.abc import Callable, Sequence
+
+import numba
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import Results
+from kmdr.claims.catalogue import fact
+from kmdr.datasets import Dataset
+from kmdr.linalg import Dense, draw_signs, mailman_product
+from kmdr.linalg.signs import sign_matrix_reference
+from kmdr.seeding import generator
+from kmdr.threads import pinned
+from kmdr.timing import Stopwatch
+
+D, T = 4096, 100  # features of ORL 64×64, and Table 2's largest t
+POINTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
+REPEATS = 7
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_columns(A: Dense, bits: Dense, C: Dense) -> None:
+    """Write A·R column by column of R, each made of its bits when it is needed and then forgotten."""
+    d = A.shape[1]
+    column = np.empty(d)
+    for j in range(bits.shape[1]):
+        for i in range(d):
+            column[i] = 2.0 * (bits[i // 64, j] >> np.uint64(i % 64) & np.uint64(1)) - 1.0
+        C[:, j] = A @ column
+
+
+def _ways(A: Dense, bits: Dense) -> dict[str, Callable[[], object]]:
+    """Return the three products: R as a matrix of numbers, its columns on the fly, and the mailman algorithm."""
+    n, d = A.shape
+    t = bits.shape[1]
+    stored, C = sign_matrix_reference(bits, d), np.empty((n, t))
+    return {
+        "MM1": lambda: A @ stored,
+        "MM2": lambda: _by_columns(A, bits, C),
+        "mailman": lambda: mailman_product(A, bits, t, 1.0),
+    }
+
+
+@fact("bzd10_products", [])
+def products(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+    """Seconds of A·R for n = 1 … 10,000 rows of 4096 features and t = 100, by each of the three ways, on one thread.
+
+    Seven repetitions, the ways in turn within each, after one that is not counted. R is drawn before the clock runs.
+    """
+    del datasets, results
+    lines = []
+    with pinned(1):
+        for n in POINTS:
+            rng = generator(0, "bzd10_products", n)
+            A = rng.standard_normal((n, D))
+            ways = _ways(A, draw_signs(D, T, rng))
+            for repeat in range(-1, REPEATS):
+                for name, multiply in ways.items():
+                    with Stopwatch() as watch:
+                        multiply()
+                    if repeat >= 0:
+                        lines.append((n, name, repeat, watch.seconds))
+    return pd.DataFrame(lines, columns=["n", "way", "repeat", "seconds"])
+
+
+FACTS = (products,)

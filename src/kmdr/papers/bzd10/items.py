@@ -1,0 +1,196 @@
+"""bzd10's Tables 1 and 2, Figure 1, and what §5.2 tells in words."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.claims.catalogue import figure, table
+from kmdr.claims.effects import exponents
+from kmdr.claims.reported import numbers
+from kmdr.figures.canvas import Drawing, canvas, finish
+from kmdr.figures.panels import paper_grid
+from kmdr.figures.style import KNOWN, print_style
+from kmdr.figures.tables import Table
+
+from .protocol import DIMENSIONS, FIGURE1, ORL, TABLE1, TABLE1_ORL, TABLE2, TABLE2_SIGNS, table2_runs
+
+QUANTITIES = ("objective", "accuracy", "cluster_seconds")
+# The names of Table 2, in the order of its lines.
+LINES = {"svd": "SVD", "lle": "LLE", "laplacian_score": "LS", "none": "HD", "random_sign": "RP"}
+_PER_N = 20  # Table 1's ratios are told at this t
+
+
+@figure(FIGURE1, "Objective, accuracy and time of k-means of random signs on ORL 64×64 against t", studies=[FIGURE1])
+def figure1(results: Results) -> Drawing:
+    """As in the paper: F, P and the time of k-means against t = 5, 10, …, 300, a panel each.
+
+    The paper has a single run a point; ours are means with 95 % intervals, beside k-means on all features.
+    """
+    rows = results.rows(FIGURE1)
+    note = "The paper does not say how many runs a point stands for; ours are means. Its axes: F .02–.036, P .35–.7."
+    return paper_grid(rows, [ORL], QUANTITIES, note=note)
+
+
+class _Bound(NamedTuple):
+    """A line of Table 1: what the paper prints, and the reducer that it is about."""
+
+    year: str
+    reference: str
+    description: str
+    dimensions: str
+    time: str
+    ratio: str
+    bound: float  # for an exact k-means and ε = 1/3
+    reducer: str
+
+
+BOUNDS = (
+    _Bound("1999", "[6]", "SVD, feature extraction", "k", "nd·min{n, d}", "2", 2.0, "svd"),
+    _Bound(
+        "–", "Folklore", "RP, feature extraction", "Ω(log(n)/ε²)", "nd⌈ε⁻²log(n)/log(d)⌉", "1 + ε", 4 / 3,
+        "random_sign_mailman",
+    ),
+    _Bound("2009", "[5]", "SVD, feature selection", "Ω(k log(k/ε)/ε²)", "nd·min{n, d}", "2 + ε", 7 / 3, "leverage"),
+    _Bound(
+        "2010", "This paper", "RP, feature extraction", "Ω(k/ε²)", "nd⌈ε⁻²k/log(d)⌉", "2 + ε", 7 / 3,
+        "random_sign_mailman",
+    ),
+)  # fmt: skip
+
+
+@table(
+    "bzd10_table1",
+    "Dimension reductions for k-means: dimensions, time and accuracy, with what was measured",
+    studies=[TABLE1, TABLE1_ORL],
+)
+def reductions(results: Results) -> Table:
+    """Set the measured ratio and the exponents of the time beside the paper's columns.
+
+    Ours is F over the smallest F found on ORL 64×64, at t = 20 (k columns for SVD): mean with its 95 % interval, and
+    largest, over the repetitions. Exponents are slopes of log reduction time on log n, log d and log t on Synth of
+    several sizes. The two lines of random projection differ in t alone, and share what was measured.
+    """
+    try:
+        times = quantity_rows(timed_rows(results.rows(TABLE1)), "reduction_seconds")
+    except NotRunError:
+        times = None
+    try:
+        rows = results.rows(TABLE1_ORL)
+    except NotRunError:
+        if times is None:
+            raise
+        rows = None
+    if rows is not None:
+        rows = rows.assign(ratio=ratio_to_best(rows))
+    lines = []
+    for line in BOUNDS:
+        cells: dict[str, object] = {
+            "year": line.year, "reference": line.reference, "description": line.description,
+            "dimensions": line.dimensions, "time = O(x), x =": line.time, "accuracy": line.ratio,
+            "reported, ε = 1/3": line.bound,
+        }  # fmt: skip
+        ratio = pd.Series(dtype=float)
+        if rows is not None:
+            of_method = rows[rows["reducer"] == line.reducer]
+            near = of_method if of_method["r"].nunique() == 1 else of_method[of_method["r"] == _PER_N]
+            ratio = near.groupby("repeat")["ratio"].mean()
+        mean = mean_interval(ratio) if len(ratio) else None
+        cells["ours"], cells["low"], cells["high"] = mean[:3] if mean else (math.nan,) * 3
+        cells["largest"] = float(ratio.max()) if len(ratio) else math.nan
+        powers = exponents(times[times["reducer"] == line.reducer]) if times is not None else {}
+        for along, name in (("n", "n"), ("d", "d"), ("r", "t")):
+            interval = powers.get(along)
+            cells[f"exponent of {name}"] = interval.mean if interval else math.nan
+            cells[f"± of {name}"] = interval.high - interval.mean if interval else math.nan
+        lines.append(cells)
+    frame = pd.DataFrame(lines)
+    formats = dict.fromkeys(frame.columns[6:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")
+    return Table(
+        frame,
+        formats,
+        "n points with d features. Ours is F/F_best on ORL 64×64 at t = 20; F_best, the smallest F found, is at least "
+        "F_opt, so that true ratios may be larger. Time is that of the reduction alone, random signs by the mailman "
+        "algorithm as the paper's bound has it.",
+    )
+
+
+@table("bzd10_table2", "P and F of five methods at t = 10, 20, 50, 100 on ORL 64×64", studies=[TABLE2, TABLE2_SIGNS])
+def five_methods(results: Results) -> Table:
+    """Set ours and the difference beside each cell of the paper's table, a line a cell.
+
+    SVD, LLE, LS and HD are deterministic from the paper's start, so ours is one number. RP is drawn: ours is the mean
+    of single runs, low and high hold the central 95 % of them, and "≤ reported" is the share of them at or below the
+    reported value.
+    """
+    lines = []
+    for number in numbers("bzd10_table2"):
+        try:
+            values = table2_runs(results, number.method, number.r)[number.quantity].to_numpy(dtype=float)
+        except NotRunError:
+            continue
+        drawn = number.method == "random_sign"
+        low, high = np.quantile(values, [0.025, 0.975]) if drawn else (math.nan, math.nan)
+        lines.append(
+            {
+                "method": LINES[number.method],
+                "t": int(number.r),
+                "quantity": "P" if number.quantity == "accuracy" else "F",
+                "reported": number.value,
+                "ours": float(values.mean()),
+                "low": float(low),
+                "high": float(high),
+                "difference": float(values.mean()) - number.value,
+                "≤ reported": float(np.mean(values <= number.value + number.reading_error)) if drawn else math.nan,
+                "runs": len(values) if drawn else 1,
+            }
+        )
+    if not lines:
+        raise NotRunError(f"no rows of {TABLE2}")
+    frame = pd.DataFrame(lines)
+    formats = dict.fromkeys(("reported", "ours", "low", "high"), ".4f") | {"difference": "+.4f", "≤ reported": ".3f"}
+    note = (
+        "SVD, LLE, LS and HD are deterministic from the paper's start. RP: mean of single runs; low to high: the "
+        "central 95 % of them; ≤ reported: the share of them at or below the reported value. t = "
+        f"{', '.join(map(str, DIMENSIONS))}."
+    )
+    return Table(frame, formats, note)
+
+
+@figure(
+    "bzd10_section5-2", "Time of A·R by three ways to multiply by a random sign matrix", facts=["bzd10_products"]
+)  # fmt: skip
+def products(results: Results) -> Drawing:
+    """Seconds of A·R against the number of rows n, for d = 4096 and t = 100, both axes logarithmic.
+
+    MM1 is BLAS with R stored, MM2 makes R column by column, the third is the mailman algorithm; medians, with the range
+    of the repetitions as a band. The paper tells of this comparison in words.
+    """
+    times = results.fact("bzd10_products")
+    looks = {"MM1": KNOWN["none"], "MM2": KNOWN["gaussian"], "mailman": KNOWN["random_sign_mailman"]}
+    with print_style():
+        fig, (ax,) = canvas(1, height=2.3)
+        panels = []
+        for way, look in looks.items():
+            by_n = times[times["way"] == way].groupby("n")["seconds"]
+            drawn = pd.DataFrame({"median": by_n.median(), "low": by_n.min(), "high": by_n.max()}).reset_index()
+            ax.plot(drawn["n"], drawn["median"], color=look.color, marker="o", linestyle=look.linestyle, label=way)
+            ax.fill_between(drawn["n"], drawn["low"], drawn["high"], color=look.color, alpha=0.2, linewidth=0)
+            panels.append(drawn.assign(way=way))
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlabel("rows n of A")
+        ax.set_ylabel("time of A·R (s)")
+        ax.set_title("A of n × 4096, t = 100", loc="left")
+        repeats = int(times["repeat"].nunique())
+        notes = [
+            "MM1: BLAS, R stored. MM2: R made column by column. Medians; band: least to greatest of "
+            f"{repeats} repetitions, one thread.",
+        ]
+        return Drawing(finish(fig, notes, legend_columns=3), [pd.concat(panels)])
+
+
+ITEMS = (reductions, five_methods, figure1, products)
