@@ -43,8 +43,8 @@ HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")
 # What a run stamps into its rows beside the numbers.
 _STAMPS = ("_seconds", "_version", "env_hash", "code_hash")
-# One line longer by every run that did something.
-_JOURNAL = "runs.jsonl"
+# One line longer by every run that did something; what last went wrong, also where that is nothing.
+_JOURNALS = ("runs.jsonl", "last_errors.json")
 # What tells the time, or whether a file came from the network or from the cache.
 _NOTE = ".merged"
 _META, _ORIGIN = "meta.json", ("source", "seal")
@@ -354,7 +354,7 @@ class Sandbox:
         found: dict[str, Any] = {}
         for path in sorted(self.work.rglob("*")):
             name = str(path.relative_to(self.work))
-            if path.name == _JOURNAL or name.startswith("tmp/"):
+            if path.name in _JOURNALS or name.startswith("tmp/"):
                 continue
             if name == "out/rows.csv":
                 found[name] = self.table()

@@ -99,7 +99,8 @@ def _tail(text: str, lines: int = 6) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("kmdr:")]
+    # `kmdr data get` says what became of each dataset in a line of the dataset's own.
+    return [line for line in text.splitlines() if re.match(r"kmdr: |\w+: (missing|failed): ", line)]
 
 
 @dataclasses.dataclass

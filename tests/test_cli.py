@@ -12,7 +12,9 @@ from kmdr import datasets, reducers
 from kmdr.cli import compose, compose_studies, main
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
+from kmdr.run import store, task
 from kmdr.run.runner import BACKENDS
+from kmdr.run.store import Store
 from kmdr.run.task import canonical
 from kmdr.studies import config_files, study_names
 
@@ -265,3 +267,44 @@ def test_python_m_kmdr_says_its_version():
 
 def test_all_studies_at_once_are_what_hydra_composes():
     assert compose_studies("results") == [compose(f"study={name}", "out=results") for name in study_names()]
+
+
+# -- rows that are not there, and rows of other code -----------------------------------------------------------------
+
+
+def test_rows_that_are_removed_during_a_run_are_told_of_and_the_same_command_makes_them(monkeypatch, capsys):
+    merge = Store.merge
+
+    def merge_after_a_loss(store):
+        for path in list(store.folder.rglob("tasks/**/0001-*.csv"))[:1]:
+            path.unlink()
+        return merge(store)
+
+    command = ("reducer=random_sign", *TINY, "repeats=2")
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "merge", merge_after_a_loss)
+        assert kmdr(monkeypatch, *command) == 1
+    assert "1 planned tasks have no rows" in capsys.readouterr().err
+    assert kmdr(monkeypatch, *command) == 0
+    assert Path("results/runs/rows.csv").read_text().count(",ok,") == 4
+
+
+def test_refresh_makes_the_rows_of_other_code_again_and_no_others(monkeypatch, capsys):
+    command = ("reducer=random_sign", *TINY, "timing_repeats=0")
+    with monkeypatch.context() as patched:
+        patched.setattr(task, "code_of", lambda reducer, dataset: "0" * 12)
+        patched.setattr(store, "code_of", lambda reducer, dataset: "0" * 12)
+        assert kmdr(monkeypatch, *command) == 0
+    (file,) = Path("results/runs/tasks").rglob("*.csv")
+    old = file.read_bytes()
+    assert kmdr(monkeypatch, *command, "repeats=2") == 0
+    assert "the rows of random_sign were made by 2 versions of the code" in capsys.readouterr().err
+    assert file.read_bytes() == old, "nothing is run again that was not asked to be"
+    assert kmdr(monkeypatch, *command, "repeats=2", "--refresh") == 0
+    assert "versions of the code" not in capsys.readouterr().err
+    rows = pd.read_csv("results/runs/rows.csv", dtype=str)
+    assert set(rows["code_hash"]) == {task.code_of("random_sign", "synth")}
+    assert len(rows) == 4
+    state = {path: path.stat().st_mtime_ns for path in Path("results/runs/tasks").rglob("*.csv")}
+    assert kmdr(monkeypatch, *command, "repeats=2", "--refresh") == 0
+    assert state == {path: path.stat().st_mtime_ns for path in Path("results/runs/tasks").rglob("*.csv")}

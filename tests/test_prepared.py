@@ -352,13 +352,14 @@ def test_a_full_disk_is_one_sentence_that_names_the_folder(monkeypatch, tmp_path
     assert not list((tmp_path / "cache" / "prepared").iterdir())
 
 
-def test_a_full_disk_ends_the_search_for_sources(monkeypatch, tmp_path):
-    def full(*args, **kwargs):
-        raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EIO])
+def test_a_full_or_failing_disk_ends_the_search_for_sources(number, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(number, "refused by the disk")
 
     monkeypatch.setattr(acquire, "_ask_all_hosts", lambda: None)
-    monkeypatch.setattr(acquire, "_download", full)
-    with pytest.raises(UserError, match=r"cannot write .*raw/nips \(No space left on device\)"):
+    monkeypatch.setattr(acquire, "_download", refuse)
+    with pytest.raises(UserError, match=r"cannot write .*raw/nips \(refused by the disk\)"):
         datasets.load("nips")
 
 

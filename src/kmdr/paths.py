@@ -1,6 +1,8 @@
 """Where the project's own files are, in a checkout and in an installed wheel."""
 
 import os
+import stat
+import tempfile
 from pathlib import Path
 
 import pooch
@@ -14,6 +16,43 @@ _SHARE = CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 
 CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _own_temporary_folder() -> Path:
+    """Return a folder that nobody else can write to, always the same where that can be: code is loaded from it."""
+    folder = Path(tempfile.gettempdir(), f"kmdr-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="kmdr-"))
+
+
+def place_library_caches() -> None:
+    """Give numba and matplotlib a temporary folder where they can write neither to the package nor to the home folder.
+
+    To be called before they are imported: numba would refuse to compile, and matplotlib complain.
+    """
+    home = {name: Path(os.environ.get(f"XDG_{name}_HOME") or f"~/.{name.lower()}") for name in ("CACHE", "CONFIG")}
+    places = {
+        "NUMBA_CACHE_DIR": (_PACKAGE, home["CACHE"] / "numba"),
+        "MPLCONFIGDIR": (home["CONFIG"] / "matplotlib",),
+    }
+    for variable, folders in places.items():
+        if not os.environ.get(variable) and not any(_is_writable(folder.expanduser()) for folder in folders):
+            os.environ[variable] = str(_own_temporary_folder())
 
 
 def cache_folder() -> Path:

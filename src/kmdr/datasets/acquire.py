@@ -56,7 +56,10 @@ _BAR_BYTES = 4 * 2**20
 _MAX_PAGE_BYTES = 32 * 2**20
 _LEFTOVER_SECONDS = 24 * 3600.0
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|script|meta)\b", re.IGNORECASE)
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ENOTDIR}
+_UNWRITABLE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
+}
 TEMPORARY = ".tmp-"
 
 # For each host that was asked: why it gives no answer (empty where it gives one), and until when to wait for that.
