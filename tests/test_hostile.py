@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmdr import cli, entry
+from kmdr import cli
 from kmdr.datasets import Dataset
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, whole_number
@@ -221,21 +221,6 @@ def test_a_configuration_that_would_not_be_read_is_refused(here, capsys, monkeyp
 def test_a_cache_in_nobodys_home_is_refused(here, capsys, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", "~nobody-is-called-so/cache")
     assert "KMDR_CACHE = '~nobody-is-called-so/cache' is no folder" in line_of(capsys, monkeypatch, "data", "status")
-
-
-def test_libraries_keep_their_files_in_a_folder_of_this_command_where_they_have_none(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
-    monkeypatch.setattr(entry, "__file__", str(tmp_path / "file" / "kmdr" / "entry.py"))
-    for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):
-        monkeypatch.setenv(name, "")
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    entry._find_room()
-    room = Path(os.environ["NUMBA_CACHE_DIR"])
-    assert os.environ["MPLCONFIGDIR"] == str(room)
-    assert room.stat().st_mode & 0o77 == 0
-    room.rmdir()
 
 
 def test_a_map_that_would_not_fit_the_machine_is_refused_with_its_size():

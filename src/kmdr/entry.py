@@ -3,11 +3,9 @@
 Nothing heavy is imported here, so that a command can be interrupted in one line while its modules load.
 """
 
-import atexit
 import contextlib
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -147,32 +145,6 @@ def _open_streams() -> None:
         reconfigure(errors="backslashreplace")  # a file's name may be no text
 
 
-def _find_room() -> None:
-    """Let libraries that keep files between commands keep them for this one where neither place of theirs can be had.
-
-    They are numba, beside the code or in the user's cache, and matplotlib, in the user's configuration. The folder is
-    nobody else's: what numba finds there it executes.
-    """
-    user = Path(os.path.expanduser("~"))  # noqa: PTH111  which, unlike Path.expanduser, never fails
-    beside = os.access(Path(__file__).parent, os.W_OK)
-    kept = {
-        "NUMBA_CACHE_DIR": beside or _can_be_made(Path(os.environ.get("XDG_CACHE_HOME") or user / ".cache")),
-        "MPLCONFIGDIR": _can_be_made(Path(os.environ.get("XDG_CONFIG_HOME") or user / ".config")),
-    }
-    lacking = [name for name, possible in kept.items() if not possible and not os.environ.get(name)]
-    with contextlib.suppress(OSError):
-        if lacking:
-            room = tempfile.mkdtemp(prefix="kmdr-")
-            atexit.register(shutil.rmtree, room, ignore_errors=True)
-            os.environ.update(dict.fromkeys(lacking, room))
-
-
-def _can_be_made(folder: Path) -> bool:
-    """Whether a folder can be written to, once it is made."""
-    there = next(place for place in (folder, *folder.parents, Path.cwd()) if place.exists())
-    return there.is_dir() and os.access(there, os.W_OK)
-
-
 def _log(error: BaseException, out: Path | None) -> str:
     """Write what led to an error to a file, in the folder of results where there is one, and return its name."""
     text = f"kmdr {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{''.join(traceback.format_exception(error))}"
@@ -218,7 +190,6 @@ def exit_status(command: Callable[[], int | None]) -> int:
         143 or 129 once the command has put its rows together, a second one at once.
     """
     _open_streams()
-    _find_room()
     try:
         with _interruptible():
             place_library_caches()
