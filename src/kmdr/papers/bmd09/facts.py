@@ -10,7 +10,7 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import best_in_blocks
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
-from kmdr.clustering.kmeans import Protocol, cluster, starter
+from kmdr.clustering.kmeans import Protocol, lloyd, starter
 from kmdr.datasets import Dataset
 from kmdr.linalg import Dense, Matrix, top_right_singular_vectors
 from kmdr.metrics import accuracy, objective
@@ -87,7 +87,7 @@ def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
     """
     rng = generator(int(run["seed"]), "nips", int(run["repeat"]), "starts")
     starts = starter(_KMEANS, nips.A.shape[0], nips.k, nips.labels, rng)
-    labels = cluster(C, starts(C), _KMEANS).labels
+    labels = lloyd(C, starts(C), _KMEANS.max_iter).labels
     if not np.isclose(objective(nips.A, labels), run["objective"], rtol=1e-9):
         raise NotRunError(f"the rows of {STUDY} were made with another k-means")
     return labels
