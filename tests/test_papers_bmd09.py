@@ -1,5 +1,7 @@
 """What is made of bmd09's rows: table, figure, fact and claims, on made-up trials whose outcome is known."""
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -207,3 +209,99 @@ def test_the_protocol_is_that_of_the_paper() -> None:
     (experiment,) = compose("grid=bmd09", "kmeans=bmd09").experiments
     assert (experiment.protocol.n_init, experiment.protocol.max_iter) == (30, 30)
     assert experiment.r_grid == GRID
+
+
+def word_counts(outside: int) -> pd.DataFrame:
+    """Return 100 occurrences of each of Figure 1's words where the text has them, and some in the other sections."""
+    lines = [
+        (word, section, 100 if section in sections else outside, 10, 60)
+        for word, sections in claims.STANDS_FOR.items()
+        for section in facts.SECTIONS
+    ]
+    return pd.DataFrame(lines, columns=["word", "section", "occurrences", "papers", "of"])
+
+
+@pytest.mark.parametrize(("outside", "expected"), [(0, "reproduced"), (2, "reproduced"), (50, "not reproduced")])
+def test_claim_5(tmp_path: Path, outside: int, expected: str) -> None:
+    finding = claims.claim5(make_results([trials(2).all_rows], tmp_path, {"bmd09_words": word_counts(outside)}))
+    assert decided(finding) == expected
+    hand = finding.components[1]
+    assert hand.effect == pytest.approx(100 / (100 + 2 * outside))
+    assert "hand in Control (20 of 120 other papers have it)" in finding.sentence
+
+
+@pytest.mark.parametrize("least", [0, 1, 3, 4])
+def test_the_law_of_what_is_drawn_is_that_of_all_sequences(least: int) -> None:
+    """Every sequence of five draws of four columns and the rest, with its probability."""
+    p = np.array([0.1, 0.2, 0.3, 0.15])
+    with_rest = [*p, 1 - p.sum()]
+    brute = sum(
+        np.prod([with_rest[i] for i in draws])
+        for draws in product(range(5), repeat=5)
+        if len(set(draws) - {4}) >= least
+    )
+    assert claims._probability_of_drawing(p, least, 5) == pytest.approx(brute)
+
+
+def scored(high: float) -> pd.DataFrame:
+    """Return a fact in which the 12 words of largest score have this score each."""
+    return word_fact(11).assign(score=lambda table: np.where(table["rank"] <= 12, high, 1e-4))
+
+
+@pytest.mark.parametrize(("high", "expected"), [(1 / 12, "reproduced"), (0.03, "not reproduced")])
+def test_claim_6(tmp_path: Path, high: float, expected: str) -> None:
+    kept = pd.DataFrame({"repeat": [3, 40], "agreement": 0.7, "agreement_of_full": 0.9, "named_drawn": [5, 9]})
+    finding = claims.claim6(
+        make_results([trials(2).all_rows], tmp_path, {"bmd09_scores": scored(high), "bmd09_partitions": kept})
+    )
+    assert decided(finding) == expected
+    assert "our 2 kept sets (best of 30) hold 5 to 9 of them, 7.0 on average" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("level", "blocks", "expected"),
+    [(0.97, 33, "reproduced"), (0.7, 33, "not reproduced"), (0.97, 1, "inconclusive")],
+)
+def test_claim_7(tmp_path: Path, level: float, blocks: int, expected: str) -> None:
+    agreement = [level + 0.02 * noise(i) for i in range(blocks)]
+    fact = pd.DataFrame({"repeat": range(blocks), "agreement": agreement, "agreement_of_full": 0.99, "named_drawn": 7})
+    finding = claims.claim7(make_results([trials(2).all_rows], tmp_path, {"bmd09_partitions": fact}))
+    assert decided(finding) == expected
+    assert "two runs on all features agree on 99.0%" in finding.sentence
+
+
+def test_partitions_are_those_of_the_rows(tmp_path: Path) -> None:
+    """On data whose groups every run finds, all partitions agree; rows of another k-means are refused."""
+    data = small()
+    data = replace(data, A=sp.csr_array(data.A.toarray() + 50 * np.eye(3)[data.labels] @ np.eye(3, 40)))
+    rows = []
+    for reducer, r in (("leverage", 30), ("none", 40)):
+        for repeat in range(3):
+            task = Task(
+                "bmd09_table1", "nips", "sha", "", reducer, "{}", 3, (r,), repeat, 0, Protocol(n_init=30, max_iter=30),
+                serial=True,
+            )  # fmt: skip
+            rows += run(task, data, Stamp(1, 1, "v", "e"))
+    results = make_results([pd.DataFrame(rows)])
+    table = facts.partitions([data], results)
+    assert table[["agreement", "agreement_of_full"]].to_numpy().tolist() == [[1.0, 1.0]]
+    kept = table["repeat"].item()
+    drawn = set(
+        drawn_again(data, results.all_rows.query("reducer == 'leverage'").set_index("repeat", drop=False).loc[kept])[0]
+    )
+    assert table["named_drawn"].item() == len(drawn & {0, 1, 2})
+    with pytest.raises(NotRunError, match="another k-means"):
+        facts.partitions([data], results.replaced(results.all_rows.assign(objective=0.5)))
+    counts = facts.words([data], results).query("word == @facts.NAMED[0]").set_index("section")
+    assert counts["occurrences"].tolist() == [int(data.A.toarray()[data.labels == i, 0].sum()) for i in range(3)]
+    assert counts["of"].tolist() == [10, 10, 10]
+
+
+def test_open_points_have_their_numbers(tmp_path: Path) -> None:
+    counts = pd.DataFrame(
+        {"word": ["tishby", "ruyter"], "section": "CN", "occurrences": 9, "papers": [150, 90], "of": [184, 184]}
+    )
+    results = make_results([trials(2).all_rows], tmp_path, {"bmd09_words": counts, "bmd09_scores": scored(1 / 12)})
+    assert "tishby in 150 and ruyter in 90 of 184" in claims.ANSWERS["words"](results)
+    assert "of 15" in claims.ANSWERS["merged"](results)
+    assert claims.ANSWERS["online_phase"](results).startswith("Not measured here")

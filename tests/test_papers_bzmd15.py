@@ -154,6 +154,56 @@ def test_one_repetition_decides_nothing(number):
     assert verdict(number, repeats=1)[0] == "inconclusive"
 
 
+FULL = {"usps": 0.7, "coil20": 0.4, "light": 0.2, "pie": 0.3, "orl_64x64": 0.6, "synth": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("coil20", "repeats", "expected"),
+    [(0.4, REPEATS, "reproduced"), (0.65, REPEATS, "not reproduced"), (0.4, 1, "inconclusive")],
+)
+def test_poor_is_told_by_the_other_datasets(coil20, repeats, expected):
+    level = FULL | {"coil20": coil20}
+    poor = {"none": {"accuracy": lambda d, r, t: level[d] + noise("full" + d, r, t, 2e-3)}}
+    made = results(repeats=repeats, **poor)
+    rows = made.all_rows.assign(stand_in=np.where(made.all_rows["dataset"] == "light", "made of pie", ""))
+    outcome, finding, sentence = uncorrected(claim(8), make_results([rows]))
+    assert outcome == expected, sentence
+    assert len(finding.components) == 4  # LIGHT, on which k-means is poorest, decides nothing
+    assert "LIGHT (stand-in) 0.2" in sentence
+
+
+def slow_on_light(dataset, r, t):
+    return slow(dataset, r, t) if dataset == "light" else 0.1
+
+
+@pytest.mark.parametrize(
+    ("methods", "stand_in", "expected"),
+    [
+        ({}, False, "reproduced"),
+        ({"leverage": {"seconds": slow}}, False, "not reproduced"),
+        ({"random_sign": {"accuracy": low}}, False, "not reproduced"),
+        ({"leverage": {"seconds": slow_on_light}}, False, "not reproduced"),
+        ({"leverage": {"seconds": slow_on_light}}, True, "reproduced"),
+        ({"leverage": {"accuracy": lambda d, r, t: low(d, r, t) + 0.4 * (r >= 20)}}, False, "reproduced"),
+    ],
+)
+def test_faster_and_almost_as_accurate(methods, stand_in, expected):
+    made = results(**methods)
+    light = (made.all_rows["dataset"] == "light") & stand_in
+    outcome, _, sentence = uncorrected(
+        claim(9), make_results([made.all_rows.assign(stand_in=np.where(light, "x", ""))])
+    )
+    assert outcome == expected, sentence
+    assert ("not counted" in sentence) == stand_in
+
+
+def test_claims_8_and_9_need_full_and_reduced():
+    for number in (8, 9):
+        rows = results(("synth",)).all_rows
+        assert uncorrected(claim(number), make_results([rows]))[0] == "not run"
+    assert uncorrected(claim(9), results(repeats=1))[0] == "inconclusive"
+
+
 @pytest.mark.parametrize("number", [2, 3])
 def test_trends_need_several_r(number):
     assert verdict(number, ("usps",), grid=(20,))[0] == "not run"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.catalogue import Finding
@@ -243,6 +244,116 @@ def test_claim_7(tmp_path: Path, ratio: float, draws: int, expected: str) -> Non
     assert len(made.frame) == 12
     first = made.frame.iloc[0]
     assert (first["dataset"], first["reported"], first["ours"]) == ("ORL 112×92", 4.03e-5, pytest.approx(1e-5))
+
+
+def figure7_rows(F_shift: float, repeats: int) -> Results:
+    """Return runs whose best of 100 by F has a median F of the reported cell, but for a shift, and a P around it."""
+    rng, parts = np.random.default_rng(0), []
+    cells = {(number.method, number.r, number.quantity): number.value for number in numbers("lf20_fig7")}
+    by_method = pd.Series(cells).unstack().groupby(level=[0, 1], dropna=False).first()
+    for (method, r), told in by_method.iterrows():
+        study, size = ("lf20_nips", 6314) if np.isnan(r) else ("lf20_nips_runs", int(r))
+        F = told["objective"] + F_shift + 0.02 * (rng.random(repeats) - (1 - 0.5**0.01))
+        P = told["accuracy"] + 0.02 * rng.standard_normal(repeats)
+        parts.append(make_rows(study, "nips", str(method), size, repeats).assign(objective=F, accuracy=P))
+    return make_results(parts)
+
+
+@pytest.mark.parametrize(
+    ("shift", "repeats", "expected"),
+    [(0.0, 400, "reproduced"), (0.05, 400, "not reproduced"), (0.05, 1, "inconclusive")],
+)
+def test_claim_8(shift: float, repeats: int, expected: str) -> None:
+    finding = claims.claim8(figure7_rows(shift, repeats))
+    assert len(finding.components) == 8
+    assert decided(finding) == expected
+
+
+@pytest.mark.parametrize(
+    ("factor", "draws", "expected"), [(1.0, 60, "reproduced"), (40.0, 60, "not reproduced"), (1.0, 2, "inconclusive")]
+)
+def test_claim_9(tmp_path: Path, factor: float, draws: int, expected: str) -> None:
+    told = {(number.dataset, number.quantity): number.value for number in numbers("lf20_table1")}
+    names = ("smallest_score", "largest_score", "variance_of_scores")
+    lines = [
+        (data, 30, centred, draw, *(told[data, name] * np.exp(0.3 * noise(draw)) * factor**centred for name in names))
+        for data in ("orl", "nips")
+        for centred in (0, 1)
+        for draw in range(draws)
+    ]
+    fact = pd.DataFrame(lines, columns=["dataset", "r", "centred", "draw", *names])
+    if factor > 1:  # then it is the centred ones that fit
+        fact["centred"] = 1 - fact["centred"]
+    finding = claims.claim9(make_results([make_rows("x", "nips", "none")], tmp_path, {"lf20_scores": fact}))
+    assert decided(finding) == expected
+    assert not finding.sentence.endswith("none.")
+
+
+@pytest.mark.parametrize(
+    ("F", "repeats", "expected"),
+    [(0.0422, 30, "reproduced"), (0.0442, 30, "not reproduced"), (0.0426, 2, "inconclusive")],
+)
+def test_claim_10(F: float, repeats: int, expected: str) -> None:
+    rows = make_rows("lf20_orl", "orl", "random_sign", 130, repeats, objective=level(F, 4e-4))
+    finding = claims.claim10(make_results([rows]))
+    assert decided(finding) == expected
+    low, high = stats.t.interval(
+        0.95, repeats - 1, rows["objective"].mean(), rows["objective"].std() * math.sqrt(1 + 1 / repeats)
+    )
+    assert 0.0422 - finding.components[0].high == pytest.approx(low)
+    assert 0.0422 - finding.components[0].low == pytest.approx(high)
+
+
+@pytest.mark.parametrize(
+    ("bad", "still", "n", "expected"),
+    [(0.5, 0.05, 300, "reproduced"), (0.5, 0.4, 300, "not reproduced"), (0.5, 0.25, 300, "inconclusive")],
+)
+def test_claim_11(bad: float, still: float, n: int, expected: str) -> None:
+    runs = [
+        make_rows(
+            study,
+            "nips",
+            "leverage",
+            (15, 30),
+            n,
+            accuracy=lambda _, i, part=part: 0.4 if i * 37 % n < part * n else 0.8,
+        )
+        for study, part in (("lf20_nips_runs", bad), ("flip_rescaled_lf20", still))
+    ]
+    finding = claims.claim11(make_results(runs))
+    assert decided(finding) == expected
+    assert finding.components[0].effect == pytest.approx(still - bad / 2)
+    assert f"{bad:.0%} and {still:.0%} at r = 30" in finding.sentence
+    with pytest.raises(NotRunError):
+        claims.claim11(make_results(runs[:1]))
+
+
+@pytest.mark.parametrize(
+    ("clustering", "repeats", "expected"),
+    [(0.8, 5, "reproduced"), (0.3, 5, "not reproduced"), (0.8, 1, "inconclusive")],
+)
+def test_claim_12(clustering: float, repeats: int, expected: str) -> None:
+    rows = [make_rows("lf20_fig5", "orl_64x64", name, COARSE, repeats) for name in protocol.MATRICES]
+    rows[-1]["cluster_seconds"] = [clustering * (0.1 + 0.001 * noise(i)) for i in rows[-1]["repeat"]]
+    finding = claims.claim12(make_results(rows))
+    assert decided(finding) == expected
+    assert [component.effect for component in finding.components[:3]] == pytest.approx([0.7] * 3)
+
+
+def test_answers_to_open_points() -> None:
+    parts = []
+    for name, study in protocol.AS_SCORED.items():
+        parts.append(make_rows("lf20_orl", "orl", name, (100, 130, 200), 2, accuracy=0.75))
+        parts.append(make_rows(study, "orl", name, (100, 130, 200), 2, accuracy=0.65))
+    parts.append(
+        make_rows(
+            "lf20_nips_runs", "nips", "leverage", 30, 100,
+            objective=lambda _, i: 0.7 + 0.001 * i, accuracy=lambda _, i: 0.9 - 0.005 * i,
+        )
+    )  # fmt: skip
+    results = make_results(parts)
+    assert "0.750 one to one and 0.650" in claims.ANSWERS["table2_matching"](results)
+    assert "P 0.405 and F 0.799" in claims.ANSWERS["kept_run"](results)
 
 
 # --- figures and tables

@@ -39,7 +39,7 @@ REDUCE: Mapping[str, Law] = {
     "laplacian_score": lambda r: 1.0,
     "random_sign": lambda r: 0.01 * r**0.6,
     "sparsified": lambda r: 0.5,
-    "sparse_embedding": lambda r: 0.001 * r**0.05,
+    "sparse_embedding": lambda r: 1e-5 * r**0.05,
 }
 CLUSTER: Mapping[str, Law] = {name: (lambda r: 1e-4 * r) for name in REDUCERS} | {"none": lambda r: 1.0}
 
@@ -102,6 +102,7 @@ CONTRADICTIONS = [
     ("lst17-5", {"reduce": {"sparse_embedding": lambda r: 1e-6 * r}}),
     ("lst17-5", {"reduce": {"sparsified": lambda r: 1e-5}}),
     ("lst17-6", {"cluster": {"sparsified": lambda r: 0.5 * r**0.5}}),
+    ("lst17-7", {"reduce": {"random_sign": lambda r: 1e-3}}),
 ]
 
 
@@ -120,6 +121,7 @@ TIES = [
     ("lst17-4", {"reduce": {"laplacian_score": REDUCE["lle"]}}),
     ("lst17-5", {"reduce": {"random_sign": lambda r: 0.01 * r**0.25}}),
     ("lst17-6", {"cluster": {"lle": lambda r: 1.0}}),
+    ("lst17-7", {"reduce": {"random_sign": lambda r: 200e-5 * r**0.05}}),
 ]
 
 

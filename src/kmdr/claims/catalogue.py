@@ -154,6 +154,11 @@ class Fact:
 Answer = Callable[[Results], str]
 
 
+def unmeasured(why: str) -> Answer:
+    """Return the answer to an open point that neither rows nor facts can tell about."""
+    return lambda _: f"Not measured here: {why}."
+
+
 @dataclass(frozen=True)
 class OpenPoint:
     """A choice that papers leave open.

@@ -1,16 +1,21 @@
 """What bmd09's figure needs of the words themselves: their leverage scores."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.statistics import best_in_blocks
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
+from kmdr.clustering.kmeans import Protocol, lloyd, starter
 from kmdr.datasets import Dataset
-from kmdr.linalg import top_right_singular_vectors
+from kmdr.linalg import Dense, Matrix, top_right_singular_vectors
+from kmdr.metrics import accuracy, objective
 from kmdr.reducers.leverage import leverage_scores
+from kmdr.seeding import generator
 
 STUDY = "bmd09_table1"
 BEST_OF = 30
@@ -46,4 +51,72 @@ def scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     )
 
 
-FACTS = (scores,)
+# The classes of NIPS in the order of their labels: Control and Reinforcement Learning, Learning Theory, Neuroscience.
+SECTIONS = ("CN", "LT", "NS")
+# kmeans/bmd09.yaml; that it is what the rows were made with is checked against their F.
+_KMEANS = Protocol(n_init=30, max_iter=30, start="sample")
+
+
+@fact("bmd09_words", ["nips"])
+def words(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+    """How often each word of Figure 1 occurs in each section, and in how many of its papers.
+
+    Columns ``word section occurrences papers of``, where ``of`` is the number of papers of the section.
+    """
+    del results
+    nips = datasets[0]
+    names, lines = nips.feature_names or (), []
+    for word in NAMED:
+        if word not in names or nips.labels is None:
+            continue
+        column = nips.A[:, [names.index(word)]]
+        counts = np.asarray(column.todense() if hasattr(column, "todense") else column, dtype=float).ravel()
+        for i, section in enumerate(SECTIONS):
+            inside = counts[nips.labels == i]
+            lines.append((word, section, int(inside.sum()), int((inside > 0).sum()), inside.size))
+    return pd.DataFrame(lines, columns=["word", "section", "occurrences", "papers", "of"])
+
+
+def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
+    """Return the partition of a run on its C, clustered again from the run's starts.
+
+    Raises
+    ------
+    NotRunError
+        When its F is another than the run's.
+    """
+    rng = generator(int(run["seed"]), "nips", int(run["repeat"]), "starts")
+    starts = starter(_KMEANS, nips.A.shape[0], nips.k, nips.labels, rng)
+    labels = lloyd(C, starts(C), _KMEANS.max_iter).labels
+    if not np.isclose(objective(nips.A, labels), run["objective"], rtol=1e-9):
+        raise NotRunError(f"the rows of {STUDY} were made with another k-means")
+    return labels
+
+
+@fact("bmd09_partitions", ["nips"], studies=[STUDY])
+def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+    """Agreement of the best run by F of each 30 at r = 30 with the run on all features of the same repetition.
+
+    Columns ``repeat``; ``agreement``, the share of papers in the same cluster of the two partitions under the best
+    matching; ``agreement_of_full``, that of the runs on all features of this repetition and the next, the first again
+    after the last; ``named_drawn``, how many of Figure 1's words the run drew.
+    """
+    nips = datasets[0]
+    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).drop_duplicates("repeat")
+    whole = {int(run["repeat"]): run for _, run in runs(results, STUDY, "nips", "none").iterrows()}
+    named = [i for i, word in enumerate(nips.feature_names or ()) if word in NAMED]
+    repeats, lines = sorted(whole), []
+    for i in best_in_blocks(sampled["objective"], BEST_OF):
+        run = sampled.iloc[int(i)]
+        repeat = int(run["repeat"])
+        if repeat not in whole:
+            continue
+        columns, C = drawn_again(nips, run)
+        following = repeats[(repeats.index(repeat) + 1) % len(repeats)]
+        own = _partition(nips, C, run)
+        full, other = (_partition(nips, nips.A, whole[name]) for name in (repeat, following))
+        lines.append((repeat, accuracy(full, own), accuracy(full, other), len({*columns.tolist()} & {*named})))
+    return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
+
+
+FACTS = (scores, words, partitions)

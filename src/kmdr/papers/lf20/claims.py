@@ -1,18 +1,31 @@
 """What lf20 claims, each statement with its test, and its answers to open points that no study flips."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.statistics import above, best_in_blocks, equal, ratio_above, ratio_below
-from kmdr.claims.best_of import SYMBOLS
+from kmdr.analysis.statistics import (
+    Component,
+    Floats,
+    above,
+    below,
+    best_in_blocks,
+    best_of,
+    equal,
+    ratio_above,
+    ratio_below,
+)
+from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
-from kmdr.claims.effects import counted, estimate, over_r, share_near, together
-from kmdr.claims.reported import numbers
+from kmdr.claims.effects import LEVEL, counted, estimate, over_r, share_near, together
+from kmdr.claims.reported import Number, numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
+from kmdr.seeding import generator
 
 from .protocol import (
     AS_SCORED,
@@ -37,6 +50,11 @@ FAST = 1.25
 SHARE_MARGIN = 0.10
 SAME_IN_TABLE2 = 0.03
 SPREAD = 1000.0
+HALF = 0.5
+UNSCALED = "flip_rescaled_lf20"
+OTHER_CODE = "flip_speed_lf20"
+_RESAMPLES = 500
+Indices = NDArray[np.int64]
 
 
 def _span(sizes: Sequence[int]) -> str:
@@ -261,7 +279,271 @@ def claim7(results: Results) -> Finding:
     )
 
 
+# -- reported numbers as single draws
+
+
+def _one_draw(
+    label: str,
+    number: Number,
+    centre: float,
+    ends: tuple[float, float],
+    n: int,
+    tail: Callable[[Indices], float],
+    least: float = 0.0,
+) -> Component:
+    """Test that a reported number is what one draw of our law may well be: inside its central 95 %.
+
+    The effect is the reported number less the law's mean, its interval that of the law's central 95 %. ``p_against`` is
+    the two-sided probability that a draw is as far out; ``p_for`` the share of bootstrap resamples of our
+    runs in which the number is outside the central 95 %, 1 for a single run.
+
+    Parameters
+    ----------
+    label : str
+    number : Number
+    centre : float
+    ends : (float, float)
+    n : int
+        Our runs.
+    tail : callable
+        From the positions of runs, repetitions allowed, to the two-sided probability by the law estimated from them.
+    least : float
+        What that probability cannot be told from 0 below.
+    """
+    rng = generator(0, "bootstrap", label)
+    outside = [tail(rng.integers(0, n, n)) < LEVEL for _ in range(_RESAMPLES)] if n > 1 else [True]
+    return Component(
+        label, number.value - centre, number.value - ends[1], number.value - ends[0],
+        float(np.mean(outside)), max(tail(np.arange(n)), least), n, SYMBOLS.get(number.quantity, "score"),
+    )  # fmt: skip
+
+
+def _of_best(label: str, number: Number, F: Floats, values: Floats, m: int) -> tuple[Component, str]:
+    """Return the component on a number that the best of m runs by F gave, and our law in words."""
+
+    def tail(index: Indices) -> float:
+        law = best_of(F[index], m)
+        below_it = law.place(values[index], number.value + number.reading_error)[0]
+        above_it = law.place(values[index], number.value - number.reading_error)[1]
+        return min(1.0, 2 * min(below_it, above_it))
+
+    law = best_of(F, m)
+    ends = law.quantile(values, 0.025), law.quantile(values, 0.975)
+    component = _one_draw(label, number, law.mean(values), ends, len(values), tail, 1 / len(values))
+    return component, f"{law.mean(values):.3g} [{ends[0]:.3g}, {ends[1]:.3g}]"
+
+
+def _of_one(label: str, number: Number, values: Floats, *, logs: bool = False) -> tuple[Component, str]:
+    """Return the component on a number that one run gave, by Student's prediction interval, and that in words.
+
+    Takes the values, or with ``logs`` their logarithms, to be close to normal.
+    """
+    n = len(values)
+    if n < 2:
+        raise NotRunError("one more run cannot be predicted from a single one")
+    x = np.log(values) if logs else values
+    low, high = number.value - number.reading_error, number.value + number.reading_error
+    ends = np.log([low, high]) if logs else np.array([low, high])
+    widen = np.sqrt(1 + 1 / n)
+
+    def tail(index: Indices) -> float:
+        mean, scale = x[index].mean(), x[index].std(ddof=1) * widen
+        gap = max(0.0, ends[0] - mean, mean - ends[1])
+        return float(2 * student.sf(gap / scale, n - 1)) if scale > 0 else float(gap == 0)
+
+    half = float(student.ppf(0.975, n - 1)) * x.std(ddof=1) * widen
+    centre, left, right = (float(np.exp(v) if logs else v) for v in (x.mean(), x.mean() - half, x.mean() + half))
+    return _one_draw(label, number, centre, (left, right), n, tail), f"{centre:.3g} [{left:.3g}, {right:.3g}]"
+
+
+@claim("lf20-8", "P and F on NIPS are those of Figure 7.", "§3.3, Figure 7", studies=[NIPS_RUNS, NIPS])
+def claim8(results: Results) -> Finding:
+    """Each cell of Figure 7 is a plausible value of the best of 100 runs by F: inside the central 95 % of its law.
+
+    Unit: a run; the law of the best of 100 is estimated from all of them (1000 in a full run), as in our Figure 7. For
+    each cell, its reading error added on the side that favours it. For: the share of bootstrap resamples of the runs in
+    which it is outside. Against: the two-sided probability of a value as far out. All eight cells must hold.
+    """
+    components, words = [], []
+    for number in numbers("lf20_fig7"):
+        try:
+            rows = runs(results, NIPS_RUNS if number.method == "leverage" else NIPS, "nips", number.method, number.r)
+        except NotRunError:
+            continue
+        rows = rows.drop_duplicates("repeat")
+        symbol = SYMBOLS[number.quantity]
+        at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
+        F, values = (rows[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
+        label = f"{symbol} at {at}, reported − ours, inside the central 95 % of the best of {BEST_OF}"
+        component, law = _of_best(label, number, F, values, min(BEST_OF, len(rows)))
+        components.append(component)
+        words.append(f"{symbol} {number.value:.4f} against {law} at {at}")
+    if not components:
+        raise NotRunError(f"no rows of {NIPS_RUNS} or {NIPS} on nips")
+    within = sum(component.p_against >= LEVEL for component in components)
+    return Finding(
+        components,
+        f"{within} of {len(components)} cells are inside the central 95 % of our law (reported against its mean and "
+        f"these 95 %): {', '.join(words)}.",
+    )
+
+
+@claim(
+    "lf20-9", "The leverage scores of the selected features have the least, greatest and variance of Table 1.",
+    "§3.4.2, Table 1", facts=["lf20_scores"],
+)  # fmt: skip
+def claim9(results: Results) -> Finding:
+    """Each of Table 1's six numbers is a plausible value of one draw: inside our 95 % prediction interval.
+
+    Unit: a draw of 130 features of ORL, or of 30 of NIPS, of which the report states neither; 300 of each. Student's
+    prediction interval of the logarithm, with the reading error added; p-values as at t = 130. Singular vectors are of
+    A; for which numbers centred ones would do is told. All six must hold.
+    """
+    drawn = results.fact("lf20_scores")
+    components, words, centred = [], [], []
+    for number in numbers("lf20_table1"):
+        of_number = drawn[drawn["dataset"] == number.dataset]
+        values = of_number.loc[of_number["centred"] == 0, number.quantity].to_numpy(dtype=float)
+        if not values.size:
+            continue
+        what = f"{number.quantity.replace('_', ' ')} on {dataset_label(number.dataset)}"
+        label = f"{what}, reported − ours, inside the 95 % prediction interval of a draw"
+        component, law = _of_one(label, number, values, logs=True)
+        components.append(component)
+        words.append(f"{what} {number.value:.3g} against {law}")
+        others = of_number.loc[of_number["centred"] == 1, number.quantity].to_numpy(dtype=float)
+        if len(others) > 1 and _of_one(label, number, others, logs=True)[0].p_against >= LEVEL:
+            centred.append(what)
+    if not components:
+        raise NotRunError("lf20_scores has no draws by singular vectors of A")
+    within = sum(component.p_against >= LEVEL for component in components)
+    return Finding(
+        components,
+        f"{within} of {len(components)} numbers are inside the 95 % prediction interval of one draw: "
+        f"{', '.join(words)}; with centred vectors inside: {', '.join(centred) or 'none'}.",
+    )
+
+
+@claim("lf20-10", "At t = 130 on ORL F is .0422.", "§2.4, Figure 1", studies=[ORL])
+def claim10(results: Results) -> Finding:
+    """F = .0422 is a plausible value of one run of random signs at t = 130 on ORL: inside our 95 % prediction interval.
+
+    Unit: a repetition, from the same centres as the report's one run. Student's prediction interval for one more run,
+    which takes F to be close to normal, with the reading error added; for: the share of bootstrap resamples in which
+    the number is outside; against: the two-sided probability of a run as far out. P = .7075, which the report gives
+    beside it, is told, under the best matching.
+    """
+    (number,) = numbers("lf20_fig1", quantity="objective")
+    rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates("repeat")
+    F = rows["objective"].to_numpy(dtype=float)
+    label = f"F at t = {number.r:.0f}, reported − ours, inside the 95 % prediction interval of one run"
+    component, _ = _of_one(label, number, F)
+    low, high = number.value - component.high, number.value - component.low
+    (told,) = numbers("lf20_fig2", quantity="accuracy")
+    return Finding(
+        [component],
+        f"Over {len(F)} runs F at t = {number.r:.0f} is {F.mean():.4f}, from {F.min():.4f} to {F.max():.4f}, and one "
+        f"more is predicted within [{low:.4f}, {high:.4f}], against {number.value:.4f}; P is "
+        f"{rows['accuracy'].mean():.3f}, from {rows['accuracy'].min():.3f} to {rows['accuracy'].max():.3f}, against "
+        f"{told.value:.4f}.",
+    )
+
+
+@claim(
+    "lf20-11", "Runs on NIPS are bad because rescaling blows some features up, so that points become outliers.",
+    "§3.4.2, Figure 10", studies=[NIPS_RUNS, UNSCALED],
+)  # fmt: skip
+def claim11(results: Results) -> Finding:
+    """Without rescaling, less than half as many runs are bad (P < 0.5) on NIPS at r = 30.
+
+    Unit: a repetition, which draws the same columns and starts alike with and without the factors 1/√(r p_i). t test
+    that whether it is bad without them, less half of whether it is bad with them, is below 0 on average: rescaling then
+    makes the greater part of the bad runs (our margin). The shares at the other r are told.
+    """
+    with_, without = (
+        results.rows(study, datasets=["nips"], reducers=["leverage"])
+        .drop_duplicates(["r", "repeat"])
+        .set_index(["r", "repeat"])["accuracy"]
+        for study in (NIPS_RUNS, UNSCALED)
+    )
+    common = with_.index.intersection(without.index)
+    if common.empty:
+        raise NotRunError(f"{NIPS_RUNS} and {UNSCALED} share no trial")
+    bad, still = ((P.loc[common] < GOOD).astype(float) for P in (with_, without))
+    sizes = sorted({int(r) for r in common.get_level_values("r")})
+    r = min(sizes, key=lambda size: abs(size - WORDS_R))
+    left = (still - HALF * bad).xs(r, level="r")
+    component = below(
+        f"share of P < {GOOD} without rescaling − half of that with it, r = {r}, below 0", left, 0, "share"
+    )
+    others = "; ".join(
+        f"{bad.xs(size, level='r').mean():.0%} and {still.xs(size, level='r').mean():.0%} at r = {size}"
+        for size in sizes
+    )
+    return Finding(
+        [component],
+        f"The share of runs with P < {GOOD}, with and without rescaling, is {others} ({len(left)} pairs of runs at "
+        f"r = {r}).",
+    )
+
+
+@claim(
+    "lf20-12",
+    "K-means takes the main part of the time of the whole algorithm.",
+    "§2.5.1, Figure 4",
+    studies=[ORL_64, OTHER_CODE],
+)
+def claim12(results: Results) -> Finding:
+    """K-means takes more than half of the total time on ORL 64×64, with each of the four matrices.
+
+    Unit: a repetition timed alone; the share of the clustering in the total time, averaged over the grid of t; t test
+    against one half, a component a matrix. The report does not say which matrix its Figure 4 has. The share is as much
+    a matter of the implementation as of the algorithm: that with scikit-learn's k-means and a product by BLAS, on ORL
+    112×92, is told.
+    """
+    parts = results.wide(ORL_64, "cluster_seconds", reducers=MATRICES)
+    share_of_total = parts / results.wide(ORL_64, "total_seconds", reducers=MATRICES)
+    components = [
+        above(f"share of k-means in the time, {KNOWN[name].label}, above {HALF}", means, HALF, "share of time")
+        for name in MATRICES
+        if name in share_of_total and (means := over_r(share_of_total)[name].dropna()).size
+    ]
+    if not components:
+        raise NotRunError(f"{ORL_64} has no times taken alone")
+    told = ", ".join(f"{component.label.split(', ')[1]} {estimate(component, '.1%')}" for component in components)
+    sentence = f"Averaged over t, k-means takes this share of the time: {told}"
+    try:
+        other = over_r(
+            results.wide(OTHER_CODE, "cluster_seconds", reducers=["gaussian"])
+            / results.wide(OTHER_CODE, "total_seconds", reducers=["gaussian"])
+        )["gaussian"]
+        sentence += f"; with scikit-learn's k-means and normal numbers by BLAS, on ORL 112×92: {other.mean():.1%}"
+    except NotRunError:
+        pass  # the claim is decided without it
+    return Finding(components, f"{sentence}.")
+
+
 # -- open points
+
+
+def _table2_matching(results: Results) -> str:
+    """Give P of ASD's and AR's kind at t ≥ 130 under both matchings."""
+    texts = []
+    for name, study in AS_SCORED.items():
+        best, scored = (
+            rows.loc[rows["r"] >= ENOUGH, "accuracy"].mean()
+            for rows in (results.rows(where, datasets=["orl"], reducers=[name]) for where in (ORL, study))
+        )
+        texts.append(f"P of {KNOWN[name].label} is {best:.3f} one to one and {scored:.3f} as Figure 8's code scored")
+    return f"At t ≥ {ENOUGH} on ORL {'; '.join(texts)}. The other columns of Table 2 were not scored so here."
+
+
+def _kept_run(results: Results) -> str:
+    """Give P and F of the run of largest F of a hundred."""
+    rows = runs(results, NIPS_RUNS, "nips", "leverage", WORDS_R)
+    worst = best_of(-rows["objective"], min(BEST_OF, len(rows)))
+    P, F = (worst.mean(rows[name].to_numpy(dtype=float)) for name in ("accuracy", "objective"))
+    return f"The run of largest F of {BEST_OF} at r = {WORDS_R} has, on average, P {P:.3f} and F {F:.3f}."
 
 
 def _drawing_counted(results: Results) -> str:
@@ -294,5 +576,11 @@ def _r_of_fig10(results: Results) -> str:
     return "Share of runs with P ≥ 0.5 at " + "; ".join(parts) + "."
 
 
-CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
-ANSWERS = {"drawing": _drawing_counted, "iterations": _iterations, "r_of_fig10": _r_of_fig10}
+CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7, claim8, claim9, claim10, claim11, claim12)
+ANSWERS = {
+    "drawing": _drawing_counted,
+    "iterations": _iterations,
+    "r_of_fig10": _r_of_fig10,
+    "table2_matching": _table2_matching,
+    "kept_run": _kept_run,
+}
