@@ -23,16 +23,19 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr import __version__, datasets, reducers
+from kmdr import datasets, metrics, reducers
+from kmdr.claims.catalogue import papers
+from kmdr.clustering import engines
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, unknown
 from kmdr.figures.panels import figures_for_folder
+from kmdr.guests import origin_of
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.report.build import build
 from kmdr.run import check
-from kmdr.run.plan import ALLOWANCE_SECONDS
+from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.studies import GROUPS, brought_files, config_files, studies
 from kmdr.text import aligned
@@ -393,23 +396,34 @@ def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
         print(f"  {line}")
 
 
+def _listed(kind: str) -> list[tuple[str, ...]]:
+    """Return a line for each thing of a kind; one that is not kmdr's own says where it comes from."""
+    if kind == "datasets":
+        found = [datasets.availability(name) for name in datasets.names()]
+        return [(a.name, a.shape, a.state, a.where, registry.entry(a.name).guest) for a in found]
+    if kind == "reducers":
+        return [(name, reducers.summary(name), reducers.origin_of_reducer(name)) for name in reducers.names()]
+    if kind == "engines":
+        return [(name, engines.summary(name), engines.origin_of_engine(name)) for name in engines.names()]
+    if kind == "metrics":
+        known = metrics.metrics().values()
+        return [(m.name, m.label, f"{m.low:g} to {m.high:g}", origin_of(m.function.__module__)) for m in known]
+    if kind == "papers":
+        counts = [(p, f"{len(p.items)} tables and figures, {len(p.claims)} claims") for p in papers()]
+        return [(p.name, p.title, p.venue, count, origin_of(f"{p.folder.package}.")) for p, count in counts]
+    return [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()]
+
+
+KINDS = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
+
+
 def _list(arguments: Sequence[str]) -> None:
-    """``kmdr list [datasets|reducers|studies]``."""
-    kinds = ("datasets", "reducers", "studies")
+    """``kmdr list [datasets|reducers|engines|metrics|papers|studies]``."""
     for wanted in arguments:
-        if wanted not in kinds:
-            raise unknown("list", wanted, kinds)
-    for kind in arguments or kinds:
-        if kind == "datasets":
-            found = [datasets.availability(name) for name in datasets.names()]
-            _table("datasets", [(a.name, a.shape, a.state, a.where) for a in found])
-        elif kind == "reducers":
-            _table("reducers", [(name, reducers.summary(name)) for name in reducers.names()])
-        else:
-            _table(
-                "studies",
-                [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()],
-            )
+        if wanted not in KINDS:
+            raise unknown("list", wanted, KINDS)
+    for kind in arguments or KINDS:
+        _table(kind, _listed(kind))
 
 
 def _figures(arguments: Sequence[str]) -> None:
@@ -429,18 +443,51 @@ def _report(arguments: Sequence[str]) -> None:
     print(page)
 
 
+def reproduce(names: Sequence[str], out: Path, budget: str | None = None) -> int:
+    """Run every study of some papers, or of all, and make the report; return the exit status.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of papers; all where there are none.
+    out : Path
+    budget : str, optional
+        Wall time such as ``10m``.
+
+    Raises
+    ------
+    UserError
+    """
+    known = [paper.name for paper in papers()]
+    for name in names:
+        if name not in known:
+            raise unknown("paper", name, known)
+    jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
+    return run_jobs(jobs, Limits(budget=None if budget is None else parse_duration(budget)))
+
+
+def _reproduce(arguments: Sequence[str]) -> int:
+    """``kmdr reproduce [PAPER …] [BUDGET=10m] [OUT=DIR]``."""
+    settings = {"BUDGET": None, "OUT": "results/runs"} | dict(
+        (key, value) for key, equals, value in (text.partition("=") for text in arguments) if equals
+    )
+    for key in settings:
+        if key not in ("BUDGET", "OUT"):
+            raise unknown("setting of 'kmdr reproduce'", key, ("BUDGET", "OUT"))
+    names = [text for text in arguments if "=" not in text]
+    return reproduce(names, Path(str(settings["OUT"])).expanduser(), settings["BUDGET"])
+
+
 # A command gets the remaining arguments; None as exit status means 0.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
+    "reproduce": _reproduce,
 }  # fmt: skip
 
 
 def command_line() -> int | None:
     """Do what ``sys.argv`` says, a command of `COMMANDS` or Hydra overrides to run, and return the exit status."""
     arguments = sys.argv[1:]
-    if arguments == ["--version"]:
-        print(f"kmdr {__version__}")
-        return 0
     if arguments and arguments[0] in COMMANDS:
         return COMMANDS[arguments[0]](arguments[1:])
     if arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):

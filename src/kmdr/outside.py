@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, shown, unknown
 from kmdr.files import content_hash
 
 
@@ -66,6 +67,32 @@ def check_arguments(cls: type, given: Mapping[str, Any], what: str) -> None:
 def seed_of(rng: np.random.Generator) -> int:
     """Return a seed for a class that takes ``random_state`` as a number."""
     return int(rng.integers(2**31 - 1))
+
+
+def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
+    """Return the import path of a class, or of an instance's with the arguments in which it differs from a new one.
+
+    Raises
+    ------
+    UserError
+        When the class cannot be imported by its path, or an argument cannot be written down as JSON.
+    """
+    cls = transformer if inspect.isclass(transformer) else type(transformer)
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    if "<locals>" in path or find_class(path, "reducer") is not cls:
+        raise UserError(f"{path} cannot be imported by its name; define the class at the top level of a module")
+    given = {} if transformer is cls else transformer.get_params(deep=False)
+    defaults = {name: value.default for name, value in inspect.signature(cls).parameters.items()}
+    ours = ("n_components", "random_state")
+    args = {name: value for name, value in given.items() if name not in ours and value is not defaults.get(name)}
+    args = {name: value for name, value in args.items() if value != defaults.get(name)}
+    try:
+        json.dumps(args)
+    except TypeError as error:
+        raise UserError(
+            f"the arguments {shown(args)} of {path} cannot be written down ({error}); give plain values"
+        ) from error
+    return path, args
 
 
 @cache

@@ -1,8 +1,8 @@
 """The rows of a folder and the quantities in them: reading, the rule of times, means and intervals."""
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 from kmdr.errors import UserError, unknown
 from kmdr.metrics import metrics
 from kmdr.run.store import mixed_code
+from kmdr.run.task import COLUMNS as ROW_COLUMNS
 
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
@@ -27,6 +28,19 @@ class Interval(NamedTuple):
     low: float
     high: float
     size: int
+
+
+def numeric(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return trials in memory as a table with all columns of ``rows.csv``, ``objective_ratio`` filled in.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        As `kmdr.run.task.run` gives them.
+    """
+    table = pd.DataFrame(list(rows), columns=list(ROW_COLUMNS))
+    table["objective"] = table["objective"].astype(float)
+    return table.assign(objective_ratio=ratio_to_best(table))
 
 
 def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:

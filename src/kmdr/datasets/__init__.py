@@ -35,7 +35,7 @@ from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import all_loaders
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.registry import Entry, entry, names
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.paths import cache_folder
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "checked_verify",
     "content_sha256",
     "fetch_all",
+    "from_arrays",
     "generated_by",
     "load",
     "names",
@@ -361,6 +362,35 @@ def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
                 yield f"{name}: ready, {n} x {d}, from {dataset.source}", True
     finally:
         over.set()
+
+
+def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A") -> Dataset:
+    """Return a dataset of a matrix in memory.
+
+    Parameters
+    ----------
+    A : (n, d) array or sparse matrix
+        Kept as float64, or as float32 where it is that.
+    labels : (n,) array, optional
+        Classes, whatever they are.
+    k : int, optional
+        Clusters; by default the number of classes.
+    name : str
+
+    Raises
+    ------
+    UserError
+        When it is no dataset, or neither k nor labels are given.
+    """
+    A = formats.canonical(A) if _is_sparse(A) else _dense(np.asarray(A))
+    classes = None if labels is None else formats.codes(labels, name)
+    formats.check(A, classes)
+    if k is None and classes is None:
+        raise UserError("neither k nor labels were given; give the number of clusters, or the classes")
+    k = len(np.unique(classes)) if k is None else whole_number("k", k, 1)  # type: ignore[arg-type]
+    if k > A.shape[0]:
+        raise UserError(f"k = {k} clusters cannot be made of {A.shape[0]} points; lower k")
+    return Dataset(plain_name("name", name), A, classes, k, content_sha256(A, classes), "", "memory")
 
 
 def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | None = None) -> str:

@@ -48,6 +48,8 @@ from kmdr.text import tell
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4
+# Damaged files that are told of one by one.
+_TOLD = 10
 _SEAL = b"# sha256 "
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
 
@@ -499,11 +501,13 @@ class Store:
                 return _from_csv(content, table)
             damaged: list[DamagedError] = []
             rows = _merged_rows(files, damaged.append)
-            for error in damaged:
+            for error in damaged[:_TOLD]:
                 tell(
                     f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
                     f"'kmdr check {self.folder} --repair' removes the file"
                 )
+            if len(damaged) > _TOLD:
+                tell(f"kmdr: so are {len(damaged) - _TOLD} more; 'kmdr check {self.folder}' names each")
             merged = _to_csv(rows)
             if merged != content:
                 write_atomically(table, merged)

@@ -1,0 +1,191 @@
+"""What ``import kmdr`` offers: the trials, figures and reports of the command line, as functions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from kmdr import cli, datasets
+from kmdr.analysis.rows import numeric
+from kmdr.analysis.untrusted import rows_of
+from kmdr.clustering import engines
+from kmdr.clustering.kmeans import Protocol
+from kmdr.datasets import Dataset, from_arrays
+from kmdr.errors import ArgumentError, UserError
+from kmdr.figures.panels import paper_grid
+from kmdr.jobs import run_jobs
+from kmdr.outside import named_by_path
+from kmdr.reducers.base import Reducer
+from kmdr.report.build import build
+from kmdr.run.experiment import Experiment
+from kmdr.run.provenance import code_version, environment
+from kmdr.run.store import rows_file
+from kmdr.run.task import Stamp, canonical, short_hash
+from kmdr.run.task import run as run_task
+from kmdr.studies import studies
+from kmdr.threads import pinned
+
+
+def _named(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:
+    """Return name and parameters of a reducer given by name, as one of ours, or as any transformer or its class."""
+    if isinstance(reducer, str):
+        return reducer, {}
+    if isinstance(reducer, Reducer) and reducer.name:
+        return reducer.name, {name: getattr(reducer, name) for name in reducer.parameters()}
+    return named_by_path(reducer)
+
+
+def compare(
+    A: ArrayLike,
+    reducers: Sequence[Any],
+    *,
+    labels: ArrayLike | None = None,
+    k: int | None = None,
+    r_grid: Sequence[int],
+    repeats: int = 5,
+    engine: str = "kmdr",
+    engine_args: Mapping[str, Any] | None = None,
+    n_init: int = 5,
+    max_iter: int = 500,
+    start: str = "sample",
+    seed: int = 0,
+    name: str = "A",
+) -> pd.DataFrame:
+    """Run reducers beside each other on a matrix, from the same starting points, and return their rows.
+
+    Parameters
+    ----------
+    A : (n, d) array or sparse matrix
+        A point a row.
+    reducers : sequence
+        Names of ours, import paths, classes or instances of any scikit-learn transformer; an instance gives its
+        arguments, but its n_components and random_state are those of each trial.
+    labels : (n,) array, optional
+        True classes; without them only F can be had.
+    k : int, optional
+        Clusters; by default the number of classes.
+    r_grid : sequence of int
+    repeats : int
+    engine : str
+        As ``kmeans.engine``: a name, or the import path of a class with ``fit_predict``.
+    engine_args : mapping, optional
+        Arguments of that class.
+    n_init, max_iter : int
+    start : {"sample", "first_of_class", "plus"}
+    seed : int
+    name : str
+        What the rows call the dataset; it takes part in the draws.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``rows.csv``, a line a trial; a trial that failed says why in ``error``.
+
+    Raises
+    ------
+    ArgumentError
+        A ``ValueError``: when an argument is not valid, before any work is done.
+
+    Examples
+    --------
+    >>> import kmdr, numpy as np
+    >>> A = np.add.outer(np.repeat([0.0, 9.0], 10), np.linspace(0, 1, 8))
+    >>> rows = kmdr.compare(A, ["random_sign"], labels=np.repeat([0, 1], 10), r_grid=[2], repeats=1)
+    >>> float(rows["accuracy"].iloc[0])
+    1.0
+    """
+    try:
+        data = from_arrays(A, labels, k, name)
+        protocol = Protocol(n_init, max_iter, start, engine, canonical(dict(engine_args or {})))
+        engines.check(protocol)
+        tasks = []
+        for reducer in reducers:
+            method, params = _named(reducer)
+            experiment = Experiment(
+                "custom", data.name, {}, method, params, data.k, tuple(sorted({int(r) for r in r_grid})), repeats, 0,
+                seed, protocol, "best",
+            )  # fmt: skip
+            tasks += experiment.tasks(data, Path())
+    except UserError as error:
+        raise ArgumentError(str(error)) from error
+    stamp = Stamp(1, 1, code_version(), short_hash(environment()))
+    with pinned(1):
+        rows = [row for task in tasks for row in run_task(task, data, stamp)]
+    return numeric(rows)
+
+
+def plot(rows: pd.DataFrame, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
+    """Draw quantities against r, a column of panels for each dataset: means with their 95 % intervals.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `compare` or a folder gives them.
+    quantities : sequence of str
+
+    Returns
+    -------
+    Figure
+    """
+    names = list(dict.fromkeys(rows["dataset"]))
+    has = [name for name in quantities if name not in rows or rows[name].notna().any()]
+    return paper_grid(rows, names, has).figure
+
+
+def load(name: str, **options: Any) -> Dataset:
+    """Return a dataset of the registry, acquired and checked where that is not done yet, and mapped.
+
+    Parameters
+    ----------
+    name : str
+    **options
+        Options of the dataset, as ``dataset.OPTION=…`` of the command line.
+    """
+    return datasets.load(name, options)
+
+
+def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
+    """Run a study into a folder and return the folder's rows; what is done already is not done again.
+
+    Parameters
+    ----------
+    study : str
+    out : path
+    *overrides : str
+        Settings of the command line, e.g. ``"repeats=3"``.
+    """
+    run_jobs([cli.compose(f"study={study}", f"out={out}", *overrides)])
+    return rows_of(Path(out))
+
+
+def reproduce(*papers: str, out: str | Path = "results/runs", budget: str | None = None) -> Path:
+    """Run every study of some papers, or of all, and make the report.
+
+    Parameters
+    ----------
+    *papers : str
+        Short names.
+    out : path
+    budget : str, optional
+        Wall time such as ``"10m"``, by which the repetitions are chosen.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    cli.reproduce(papers, Path(out), budget)
+    return Path(out) / "report" / "index.html"
+
+
+def report(folder: str | Path) -> Path:
+    """Make the report of a folder of results, from what it holds alone, and return its page."""
+    if not rows_file(Path(folder)).is_file():
+        raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
+    return build(Path(folder), studies(), again=True)
+
+
+__all__ = ["compare", "load", "plot", "report", "reproduce", "run"]

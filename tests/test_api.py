@@ -1,0 +1,81 @@
+"""kmdr as a library: the same trials as the command line's, as functions."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA, TruncatedSVD
+
+import kmdr
+from kmdr.reducers import SVD
+from kmdr.run.task import COLUMNS
+
+
+@pytest.fixture
+def clusters(rng):
+    truth = np.arange(90) % 3
+    return rng.standard_normal((90, 20)) + 6 * rng.standard_normal((3, 20))[truth], truth
+
+
+def test_rows_have_the_columns_of_a_run_and_are_the_same_again(clusters):
+    A, truth = clusters
+    first, second = (kmdr.compare(A, ["svd", "random_sign"], labels=truth, r_grid=[3, 5], repeats=2) for _ in range(2))
+    assert tuple(first.columns) == COLUMNS
+    assert len(first) == 2 + 2 * 2  # the svd has k columns whatever r is
+    assert first["objective"].tolist() == second["objective"].tolist()
+    assert (first["objective_ratio"] >= 1).all()
+
+
+def test_names_instances_classes_and_paths_are_reducers(clusters):
+    A, truth = clusters
+    methods = ["none", SVD(rank="r"), TruncatedSVD(n_iter=9), PCA, "sklearn.decomposition.NMF"]
+    rows = kmdr.compare(np.abs(A), methods, labels=truth, r_grid=[4], repeats=1)
+    assert rows["reducer"].tolist() == [
+        "none", "svd", "sklearn.decomposition._truncated_svd.TruncatedSVD", "sklearn.decomposition._pca.PCA",
+        "sklearn.decomposition.NMF",
+    ]  # fmt: skip
+    assert rows["params"].tolist()[1:3] == ['{"centred":false,"rank":"r","solver":"kmdr"}', '{"n_iter":9}']
+    assert (rows["status"] == "ok").all()
+
+
+def test_f_is_that_of_the_partition_on_all_features(clusters):
+    A, truth = clusters
+    rows = kmdr.compare(A, ["none"], labels=truth, r_grid=[1], repeats=1, n_init=10)
+    model = KMeans(3, n_init=10, random_state=0).fit(A)
+    assert rows["objective"].iloc[0] == pytest.approx(model.inertia_ / (A**2).sum(), rel=1e-9)
+
+
+def test_without_labels_k_is_needed_and_p_is_empty(clusters):
+    A, _ = clusters
+    rows = kmdr.compare(A, ["svd"], k=3, r_grid=[3], repeats=1)
+    assert rows["accuracy"].isna().all()
+    with pytest.raises(ValueError, match="neither k nor labels"):
+        kmdr.compare(A, ["svd"], r_grid=[3])
+
+
+def test_other_engines_cluster(clusters):
+    A, truth = clusters
+    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, engine="sklearn.cluster.BisectingKMeans")
+    assert rows["accuracy"].iloc[0] > 0.9
+
+
+@pytest.mark.parametrize("reducer", ["rando_sign", "sklearn.decomposition.PCAA", lambda A: A])
+def test_what_is_no_reducer_is_a_value_error(clusters, reducer):
+    with pytest.raises(ValueError, match=r"did you mean|cannot be imported"):
+        kmdr.compare(clusters[0], [reducer], k=3, r_grid=[3])
+
+
+def test_rows_are_drawn(clusters):
+    A, truth = clusters
+    figure = kmdr.plot(kmdr.compare(A, ["svd", "none"], labels=truth, r_grid=[3, 5], repeats=2))
+    assert len(figure.axes) == 3
+
+
+def test_importing_it_and_asking_for_its_version_load_nothing_heavy():
+    code = "import sys, kmdr; kmdr.__version__; print(sorted({'numpy', 'pandas', 'numba', 'hydra'} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    code = "import sys, kmdr.__main__ as m; m._command_line(); print('numpy' in sys.modules)"
+    answer = subprocess.check_output([sys.executable, "-c", code, "--version"], text=True)
+    assert answer.split() == ["kmdr", kmdr.__version__, "False"]
