@@ -468,9 +468,9 @@ def reproduce(names: Sequence[str], out: Path, budget: str | None = None) -> int
 
 def _reproduce(arguments: Sequence[str]) -> int:
     """``kmdr reproduce [PAPER …] [BUDGET=10m] [OUT=DIR]``."""
-    settings = {"BUDGET": None, "OUT": "results/runs"} | dict(
-        (key, value) for key, equals, value in (text.partition("=") for text in arguments) if equals
-    )
+    settings = {"BUDGET": None, "OUT": "results/runs"} | {
+        key: value for key, equals, value in (text.partition("=") for text in arguments) if equals
+    }
     for key in settings:
         if key not in ("BUDGET", "OUT"):
             raise unknown("setting of 'kmdr reproduce'", key, ("BUDGET", "OUT"))
