@@ -1,0 +1,185 @@
+"""bzd10's table and claims on made-up rows, against the numbers that they were made from."""
+
+import math
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kmdr.claims.catalogue import claims
+from kmdr.claims.reported import numbers
+from kmdr.claims.verdicts import uncorrected
+from kmdr.linalg import draw_signs
+from kmdr.linalg.signs import sign_matrix_reference
+from kmdr.papers.bzd10 import facts, items, protocol
+from rows import make_results, make_rows
+
+CLAIMS = {claim.id: claim for claim in claims() if claim.paper == "bzd10"}
+GRID = (5, 10, 25, 50, 80, 90, 100, 150, 200, 250, 275, 300)
+SIGNS = {"study": protocol.TABLE2_SIGNS, "dataset": protocol.ORL, "reducer": "random_sign"}
+
+
+def verdict(claim, rows=(), facts=None):
+    return uncorrected(CLAIMS[claim], make_results(rows, facts=facts))
+
+
+def noisy(law, share=0.002):
+    """Return a law of t with noise that depends on t and the repetition alone."""
+
+    def value(t, repeat):
+        rng = np.random.default_rng([zlib.crc32(law.__name__.encode()), t, repeat])
+        return law(t) * (1 + share * rng.standard_normal())
+
+    return value
+
+
+def figure(F, P, seconds=lambda t: 0.001 * t):
+    return [
+        make_rows(protocol.FIGURE1, protocol.ORL, "random_sign", GRID, 12, objective=noisy(F), accuracy=noisy(P),
+                  seconds=noisy(seconds, 0.05)),
+        make_rows(protocol.FIGURE1, protocol.ORL, "none", 4096, 12, seconds=noisy(lambda t: 3.0, 0.05)),
+    ]  # fmt: skip
+
+
+def settling(t):
+    return 0.02 + 0.02 * math.exp(-t / 12)
+
+
+def rising(t):
+    return 0.65 - 0.3 * math.exp(-t / 12)
+
+
+def test_claims_of_figure_1_hold_where_curves_settle_and_fail_where_they_go_on():
+    good = figure(settling, rising)
+    for claim in ("bzd10-1", "bzd10-2", "bzd10-4"):
+        assert verdict(claim, good)[0] == "reproduced", claim
+    straight = figure(lambda t: 0.05 - 1e-4 * t, lambda t: 0.3 + 1e-3 * t, lambda t: 1e-6 * t**2.5)
+    for claim in ("bzd10-1", "bzd10-2", "bzd10-4"):
+        assert verdict(claim, straight)[0] == "not reproduced", claim
+
+
+def test_p_that_follows_f_is_related_to_it():
+    def falling(t):
+        return 1.0 / t
+
+    def growing(t):
+        return 1 - 1.0 / t
+
+    related = [
+        make_rows(
+            protocol.FIGURE1,
+            protocol.ORL,
+            "random_sign",
+            GRID,
+            12,
+            objective=lambda t, i: falling(t) + i * 1e-4,
+            accuracy=lambda t, i: growing(t) + i * 1e-4,
+        )
+    ]
+    assert verdict("bzd10-3", related)[0] == "not reproduced"
+    unrelated = [make_rows(protocol.FIGURE1, protocol.ORL, "random_sign", GRID, 12, objective=noisy(falling),
+                           accuracy=noisy(lambda t: 0.5, 0.1))]  # fmt: skip
+    assert verdict("bzd10-3", unrelated)[0] == "reproduced"
+
+
+def deterministic(method, value=None, seconds=0.1, **changes):
+    """Rows of Table 2 of one method: the reported numbers, or others."""
+    told = {(number.r, number.quantity): number.value for number in numbers("bzd10_table2") if number.method == method}
+    r_grid = (4096,) if method == "none" else protocol.DIMENSIONS
+
+    def at(quantity):
+        return lambda t, repeat: told[min(t, 100) if method != "none" else 10, quantity] if value is None else value
+
+    return make_rows(
+        protocol.TABLE2, protocol.ORL, method, r_grid, 3, objective=at("objective"), accuracy=at("accuracy"),
+        seconds=noisy(lambda t: seconds, 0.01), **changes,
+    )  # fmt: skip
+
+
+def signs(spread=0.01, seconds=0.001):
+    told = {
+        (number.r, number.quantity): number.value
+        for number in numbers("bzd10_table2")
+        if number.method == "random_sign"
+    }
+
+    def at(quantity):
+        def value(t, repeat):
+            return told[t, quantity] * (1 + spread * np.random.default_rng([t, repeat]).standard_normal())
+
+        return value
+
+    return make_rows(
+        **SIGNS, r=protocol.DIMENSIONS, repeats=200, objective=at("objective"), accuracy=at("accuracy"),
+        seconds=noisy(lambda t: seconds, 0.01),
+    )  # fmt: skip
+
+
+def test_the_reported_table_is_a_plausible_draw_of_itself():
+    rows = [*map(deterministic, ("svd", "lle", "laplacian_score", "none")), signs()]
+    assert verdict("bzd10-7", rows)[0] == "reproduced"
+    table = items.five_methods(make_results(rows)).frame
+    assert len(table) == 40
+    assert table.loc[table["method"] != "RP", "difference"].abs().max() < 1e-12
+    assert verdict("bzd10-7", [*rows[1:], deterministic("svd", 0.7)])[0] == "not reproduced"
+
+
+def test_the_order_of_methods_is_the_papers_or_is_not():
+    rows = [*map(deterministic, ("svd", "lle")), signs()]
+    assert verdict("bzd10-6", rows)[0] == "reproduced"
+    assert verdict("bzd10-6", [deterministic("svd", 0.1), rows[1], rows[2]])[0] == "not reproduced"
+
+
+def test_reduction_times_are_in_the_papers_order_or_are_not():
+    times = {"laplacian_score": 0.3, "lle": 4.0, "svd": 6.0}
+    rows = [deterministic(method, seconds=seconds) for method, seconds in times.items()]
+    assert verdict("bzd10-5", [*rows, signs()])[0] == "reproduced"
+    assert verdict("bzd10-5", [*rows, signs(seconds=0.29)])[0] == "not reproduced"
+
+
+def test_a_ratio_beyond_the_theorem_counts_as_a_failure():
+    assert verdict("bzd10-8", [signs()])[0] == "reproduced"
+    far = signs().assign(objective=lambda rows: np.where(rows["repeat"] % 5 == 0, 1.0, rows["objective"]))
+    assert verdict("bzd10-8", [far])[0] == "not reproduced"
+
+
+def products(mailman):
+    lines = [
+        (n, way, repeat, seconds * (1 + 0.01 * repeat))
+        for n in facts.POINTS
+        for repeat in range(5)
+        for way, seconds in {"MM1": 1e-4 * n, "MM2": 0.9e-4 * n, "mailman": mailman(n)}.items()
+    ]
+    return {"bzd10_products": pd.DataFrame(lines, columns=["n", "way", "repeat", "seconds"])}
+
+
+def test_the_mailman_claim_reads_the_measured_times(tmp_path):
+    slow = products(lambda n: 0.5e-4 if n == 1 else 3e-4 * n)
+    assert uncorrected(CLAIMS["bzd10-9"], make_results([signs()], tmp_path, slow))[0] == "reproduced"
+    fast = products(lambda n: 0.5e-4 * n)
+    assert uncorrected(CLAIMS["bzd10-9"], make_results([signs()], tmp_path, fast))[0] == "not reproduced"
+
+
+def test_the_three_ways_give_the_same_product(rng):
+    A, bits = rng.standard_normal((7, 130)), draw_signs(130, 9, rng)
+    expected = A @ sign_matrix_reference(bits, 130)
+    C = np.empty((7, 9))
+    facts._by_columns(A, bits, C)
+    np.testing.assert_allclose(C, expected, atol=1e-12)
+    ways = facts._ways(A, bits)
+    for name in ("MM1", "mailman"):
+        np.testing.assert_allclose(ways[name](), expected, atol=1e-12)
+
+
+def test_every_reported_p_is_told_as_it_is_printed():
+    """P = j/400 of one partition, but for the paper's .6255, which no partition of 400 images has."""
+    told = [number for number in numbers("bzd10_table2") if number.quantity == "accuracy"]
+    odd = {number.value for number in told if abs(number.value * 400 - round(number.value * 400)) > 1e-9}
+    assert odd == {0.6255}
+    assert len(told) == 20
+
+
+@pytest.mark.parametrize("claim", sorted(CLAIMS))
+def test_claims_say_what_is_missing(claim):
+    assert verdict(claim, [make_rows("other", "other", "none")])[0] == "not run"
