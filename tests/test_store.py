@@ -20,6 +20,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.files import read_json, sweep_abandoned, write_atomically
 from kmdr.paths import CONF
+from kmdr.run import store as store_module
 from kmdr.run.store import Store, compress, missing, mixed_code, read_rows, rows_file
 from kmdr.run.task import COLUMNS, Task
 from rows import trial
@@ -141,6 +142,36 @@ def test_the_table_follows_every_change_of_the_task_files_and_mends_itself(tmp_p
     store.path(task()).unlink()
     store.add(task(repeat=1), [row(task(repeat=1), 2)])
     assert [r["repeat"] for r in Store(tmp_path).merge()] == ["1"]
+
+
+def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2)])
+    store.merge()
+    store.add(task(repeat=1), [row(task(repeat=1), 2)])
+    write = store_module.write_atomically
+
+    def looked_at(path, content):
+        write(path, content)
+        if path.name == "rows.csv":  # the note beside it is still to come, and the next task is done already
+            store.add(task(repeat=2), [row(task(repeat=2), 2)])
+            assert len(read_rows(rows_file(tmp_path))) == 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "write_atomically", looked_at)
+        store.merge()
+
+    read = store_module._content
+
+    def too_late(path):
+        if path.name == "rows.csv":  # once the note was read
+            monkeypatch.undo()
+            store.merge()
+            store.add(task(repeat=3), [row(task(repeat=3), 2)])
+        return read(path)
+
+    monkeypatch.setattr(store_module, "_content", too_late)
+    assert len(read_rows(rows_file(tmp_path))) == 3
 
 
 def test_committed_rows_without_their_task_files_are_left_alone(tmp_path):

@@ -160,12 +160,14 @@ def rows_file(folder: Path) -> Path:
     plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
     if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
         return compressed
-    digest = _merged(folder)[1]
-    if digest and digest != _digest(_content(plain)) and not _is_table_of(plain, task_files(folder)):
-        raise DamagedError(
-            f"{plain} is damaged: it is not as the last merge of the task files left it; a run into the folder or "
-            f"'kmdr check {folder} --repair' makes it again"
-        )
+    while digest := _merged(folder)[1]:
+        if digest == _digest(_content(plain)) or _is_table_of(plain, task_files(folder)):
+            break
+        if digest == _merged(folder)[1]:  # else another run merges at this moment
+            raise DamagedError(
+                f"{plain} is damaged: it is not as the last merge of the task files left it; a run into the folder or "
+                f"'kmdr check {folder} --repair' makes it again"
+            )
     return plain
 
 
@@ -510,6 +512,8 @@ class Store:
                 tell(f"kmdr: so are {len(damaged) - _TOLD} more; 'kmdr check {self.folder}' names each")
             merged = _to_csv(rows)
             if merged != content:
+                with writing(note):
+                    note.unlink(missing_ok=True)  # it would tell those who read now that the new table is damaged
                 write_atomically(table, merged)
             if not damaged:  # else it is to be told of each time
                 write_atomically(note, note_of(state, merged))
