@@ -178,7 +178,7 @@ def test_a_failure_is_told_and_kept_as_a_row_and_tried_again(cache, tmp_path):
         "import sys\nfrom kmdr.cli import main\n"
         "sys.argv = ['kmdr', *sys.argv[1:]]\nmain()\n"
     )
-    arguments = ["dataset.n=60", "dataset.d=30", "r_grid=[2,3]", "repeats=2", "runner.n_jobs=1", f"out={tmp_path}/o"]
+    arguments = ["dataset.n=60", "dataset.d=30", "r_grid=[2,3]", "repeats=2", "runner=sequential", f"out={tmp_path}/o"]
     environment = {**os.environ, "KMDR_CACHE": str(cache)}
     done = subprocess.run(
         [sys.executable, str(module), *arguments],
