@@ -51,7 +51,7 @@ def test_all_reducers_and_all_r_start_from_the_same_points(monkeypatch):
 
     real = module.cluster
     monkeypatch.setattr(
-        module, "cluster", lambda C, starts, protocol: seen.append(starts.tolist()) or real(C, starts, protocol)
+        module, "cluster", lambda C, k, starts, *rest: seen.append(starts.tolist()) or real(C, k, starts, *rest)
     )
     for reducer in ("none", "random_sign", "svd"):
         run(task(reducer, repeat=4), data(), STAMP)
