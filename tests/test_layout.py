@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 SOURCE = PROJECT / "src" / "kmdr"
 # From the roof down; whatever is not named here is below all of them.
 STOREYS = ("report", "papers", "claims", "figures", "analysis")
-ROOF = {"api", "cli", "jobs", "__main__"}
+ROOF = {"__init__", "__main__", "api", "cli", "jobs"}
 PAPERS = [path.parent.name for path in sorted(SOURCE.glob("papers/*/paper.toml"))]
 
 
