@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import ratio_to_best
 from kmdr.analysis.statistics import Component, above, below, equal, ratio_above, ratio_below, share
-from kmdr.claims.catalogue import Finding, claim
+from kmdr.claims.catalogue import Finding, claim, unmeasured
 from kmdr.claims.effects import by_repetition, estimate, need, paired, slopes_on_log_r, tally
 from kmdr.claims.reported import numbers
 
@@ -375,3 +375,7 @@ CLAIMS = (
     ratio_holds,
     mailman,
 )
+
+ANSWERS = {
+    "log_n": unmeasured("the constant bears on no number; Table 2 and Theorem 1 are judged at each t that was run")
+}
