@@ -302,7 +302,7 @@ class Lane:
                 self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
             elif command.status:
                 sentences = _sentences(said)
-                if len(sentences) != 1 or not re.search(r"\bout\b|cache|/work/", sentences[0]):
+                if len(sentences) != 1 or not re.search(rf"\bout\b|cache|/{self.box.work.name}/", sentences[0]):
                     self.tally.count(label, "said", f"{note}: it ended with {command.status} and said {sentences}")
             else:
                 self.compare(f"{label}, tolerated", made, volatile, f"{note}, tolerated")
