@@ -215,7 +215,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         (["kmeans.start=first_of_class"], "is one start, not kmeans.n_init = 5"),
         (["kmeans.start=first_of_class", "kmeans.n_init=1", "k=3"], "gives 2 centres, one a class, but k = 3"),
         (["kmeans.start=plusplus"], "kmeans.start = 'plusplus' is not one of sample, first_of_class, plus"),
-        (["kmeans.engine=matlab"], "kmeans.engine = 'matlab' is not one of kmdr, sklearn"),
+        (["kmeans.engine=matlab"], "no kmeans.engine is named 'matlab'; valid: an import path package.module.Class,"),
         (["reducer=sparsified", "kmeans.engine=sklearn"], "cannot be had with reducer sparsified"),
         (["reducer=sparsified", "kmeans.start=plus"], "kmeans.start = 'plus' cannot be had with reducer sparsified"),
         (["matching=hungarian"], "matching = 'hungarian' is not one of best, identity"),

@@ -419,8 +419,6 @@ def test_protocol_refuses_what_is_no_positive_whole_number(name, value):
 def test_protocol_refuses_unknown_and_repeated_deterministic_starts():
     with pytest.raises(UserError, match=r"kmeans.start = 'cluster'.*sample, first_of_class, plus"):
         Protocol(1, 1, "cluster")
-    with pytest.raises(UserError, match=r"kmeans.engine = 'matlab'.*kmdr, sklearn"):
-        Protocol(1, 1, engine="matlab")
     with pytest.raises(UserError, match="n_init = 2"):
         Protocol(2, 1, "first_of_class")
 

@@ -141,9 +141,9 @@ def check(protocol: Protocol) -> None:
     ------
     UserError
     """
-    if "." not in protocol.engine:
-        if protocol.engine not in _registry.known():
-            raise unknown("engine", protocol.engine, [*names(), "an import path package.module.Class"])
+    if not isinstance(protocol.engine, str) or "." not in protocol.engine:
+        if protocol.engine not in names():
+            raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
         if protocol.arguments:
             raise UserError(
                 f"kmeans.args = {protocol.args} cannot be given to engine {protocol.engine!r}; they belong to "

@@ -10,6 +10,7 @@ _LATEX = str.maketrans({
     "×": r"$\times$", "ε": r"$\varepsilon$", "γ": r"$\gamma$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$",
     "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$",
     "δ": r"$\delta$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
+    "Ω": r"$\Omega$",
 })  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
-from kmdr.claims.catalogue import Paper
+from kmdr.claims.catalogue import Kind, Paper
 from kmdr.claims.effects import LEVEL, OUTCOMES, decided
 from kmdr.claims.register import describe
 from kmdr.claims.reported import reported
@@ -101,9 +101,9 @@ class PaperSection:
     items: Sequence[Exhibit]
     verdicts: Sequence[Verdict]
 
-    def called(self, kind: str) -> list[Exhibit]:
-        """Return what the paper calls ``Table``, or ``Figure``."""
-        return [exhibit for exhibit in self.items if exhibit.reproduction.item.label.startswith(kind)]
+    def exhibits(self, kind: Kind) -> list[Exhibit]:
+        """Return its tables (``"table"``) or its figures, what it tells in words and is drawn among them."""
+        return [exhibit for exhibit in self.items if exhibit.reproduction.item.kind == kind]
 
     @property
     def item_counts(self) -> list[tuple[str, int]]:
