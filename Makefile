@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 .PHONY: help setup reproduce verify quick data figures report reference test fuzz lint bench lock audit clean
 
 help: ## Show the targets
-	@echo 'kmdr: dimensionality reduction before k-means, measured as four papers measured it'
+	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
