@@ -64,6 +64,7 @@ _COLUMNS = (
     "exit",
 )
 _INTERRUPTED = {130, 129, 143}
+_GO_ON = ("worker KILL", "STOP CONT")  # signals after which a command goes on
 
 # Signals: what is sent, and how often of all.
 SIGNALS: dict[str, tuple[float, tuple[str, ...]]] = {
@@ -86,10 +87,10 @@ class Tally:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def count(self, kind: str, what: str, failure: str = "") -> None:
-        """Count something; with a failure, tell of it."""
+    def count(self, kind: str, what: str, failure: str = "", seconds: float = 0.0) -> None:
+        """Count something, which took so long; with a failure, tell of it."""
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([kind, what, failure]) + "\n")
+            file.write(json.dumps([kind, what, failure, seconds]) + "\n")
         if failure:
             print(f"FAILED {kind}: {what}: {failure}", flush=True)
 
@@ -237,13 +238,16 @@ class Lane:
             command = self.box.start(kind.argv, whole=whole)
             moment = rng.uniform(0, seconds)
             note = f"seed {self.seed}, {part}, {trial} {'whole ' if whole else ''}at {moment:.2f} of {seconds:.2f}"
-            if command.wait(moment) or not _send(name, command, rng, seconds):
+            late, sent = command.wait(moment), time.monotonic()
+            if late or not _send(name, command, rng, seconds):
                 self.tally.count(label, "too late")
                 self.end(command, label, note, seconds)
                 continue
             done += 1
-            self.tally.count(label, "done")
-            if self.end(command, label, note, 0.0 if name not in ("worker KILL", "STOP CONT") else 10 * seconds):
+            goes_on = name in _GO_ON
+            ended = self.end(command, label, note, 10 * seconds if goes_on else 0.0)
+            self.tally.count(label, "done", seconds=0.0 if goes_on else time.monotonic() - sent)
+            if ended:
                 self.judge(name, command, label, note)
                 self.finish(kind, label, [command], whole, note)
 
@@ -257,12 +261,12 @@ class Lane:
 
     def judge(self, name: str, command: Command, label: str, note: str) -> None:
         """Count what a signalled command said, how it ended and whether it merged its table."""
-        said, goes_on = command.said(), name in ("worker KILL", "STOP CONT")
+        said = command.said()
         if _NOISE.search(said):
             self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
         if (command.status or 0) < 0 and not said and not (self.box.work / "out").exists():
             self.tally.count(label, "too early")  # for the handlers of signals: nothing has begun
-        elif command.status and (goes_on or command.status not in _INTERRUPTED):
+        elif command.status and (name in _GO_ON or command.status not in _INTERRUPTED):
             self.tally.count(label, "exit", f"{note}: it ended with {command.status}: {_tail(said)}")
         elif command.status and len(_sentences(said)) != 1:
             self.tally.count(label, "said", f"{note}: it said {_sentences(said)}: {_tail(said)}")
@@ -651,14 +655,18 @@ def _torture(base: Path, arguments: argparse.Namespace) -> int:
 
 def _told(file: Path, late: bool) -> int:
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    counts = Counter((kind, what) for kind, what, _ in lines)
+    counts = Counter((kind, what) for kind, what, *_ in lines)
     failures = [line for line in lines if line[2]]
+    longest = {kind: max(line[3] for line in lines if line[0] == kind) for kind, _ in counts}
     seen = dict.fromkeys(what for _, what in counts)
     whats = dict.fromkeys([*(what for what in _COLUMNS if what in seen), *seen])
     kinds = list(dict.fromkeys(kind for kind, _ in counts))
-    rows = [("kind", *whats)]
-    rows += [(kind, *(str(counts[kind, what] or "") for what in whats)) for kind in kinds]
-    rows += [("all", *(str(sum(counts[kind, what] for kind in kinds)) for what in whats))]
+    rows = [("kind", *whats, "longest from signal to exit, s")]
+    rows += [
+        (kind, *(str(counts[kind, what] or "") for what in whats), f"{longest[kind]:.2f}" if longest[kind] else "")
+        for kind in kinds
+    ]
+    rows += [("all", *(str(sum(counts[kind, what] for kind in kinds)) for what in whats), "")]
     print(*aligned(rows), sep="\n")
     print(f"{len(failures)} failures" + (", stopped at the limit of seconds" if late else ""))
     return int(bool(failures))
