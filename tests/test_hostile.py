@@ -30,7 +30,7 @@ PLAIN = {
     "kmeans": {"n_init": 1, "max_iter": 9, "start": "sample", "engine": "kmdr"},
     "runner": {"backend": "sequential", "n_jobs": 1, "threads": 1, "address": None},
     "study": None, "k": None, "matching": "best", "r_grid": [2], "repeats": 1, "timing_repeats": 0, "seed": 0,
-    "verify": "once", "refresh": False, "out": "o",
+    "verify": "once", "refresh": False, "keep_labels": False, "out": "o",
 }  # fmt: skip
 HUGE = 10**5000
 LONG = "x" * 10**6
@@ -78,7 +78,7 @@ CASES = [
     *(("reducer.centred", value) for value in (None, "", 1, "yes", [], {})),
     *(("reducer.solver", value) for value in (None, "", 1, "arpack", [], {})),
     *(("verify", value) for value in (None, "", 3, "sometimes")),
-    *(("refresh", value) for value in (None, "", 3, "yes")),
+    *((name, value) for name in ("refresh", "keep_labels") for value in (None, "", 3, "yes")),
     ("reducer.foo", 1), ("kmeans.foo", 1), ("foo", 1), ("repeats", 10**9), ("repeats", 500_001), ("seed", 2**128),
 ]  # fmt: skip
 MISSING = [*PLAIN, "dataset.name", "reducer.name", "kmeans.n_init", "kmeans.max_iter", "runner.backend",

@@ -34,7 +34,7 @@ from kmdr.guests import origin_of
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.report.build import build
-from kmdr.run import check
+from kmdr.run import check, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.studies import GROUPS, brought_files, config_files, studies
@@ -481,7 +481,7 @@ def _reproduce(arguments: Sequence[str]) -> int:
 # A command gets the remaining arguments; None as exit status means 0.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
-    "reproduce": _reproduce,
+    "metrics": rescore.run, "reproduce": _reproduce,
 }  # fmt: skip
 
 

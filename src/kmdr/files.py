@@ -165,6 +165,28 @@ def read_plain(path: Path) -> bytes:
     raise DamagedError(f"{path} cannot be read ({reason}); expected a file that a run wrote")
 
 
+# With which the last line of a file begins that ends with the checksum of all before it.
+SEAL = b"# sha256 "
+
+
+def with_checksum(content: bytes) -> bytes:
+    """Return the content of a file with, as its last line, its SHA-256."""
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
+
+
+def without_checksum(content: bytes, path: Path) -> bytes:
+    """Return what `with_checksum` was given.
+
+    Raises
+    ------
+    DamagedError
+    """
+    plain = content[: -len(with_checksum(b""))]
+    if with_checksum(plain) != content:
+        raise DamagedError(f"{path} is damaged: it is not what its checksum says")
+    return plain
+
+
 def note_of(made_from: str, content: bytes) -> bytes:
     """Return the note beside a file that is made of others: a hash of what it was made from, and its own SHA-256."""
     return f"{made_from} {hashlib.sha256(content).hexdigest()}\n".encode()

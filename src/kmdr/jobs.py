@@ -178,7 +178,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     for task in {task.config_hash: task for task in tasks}.values():
         store.describe("configs", task.config_hash, task.config)
     known = store.merge()
-    left = unfinished(tasks, known, refresh)
+    keep = any(task.keep_labels for task in tasks)
+    left = unfinished(tasks, store.labelled(known) if keep else known, refresh)
     seconds = expected_seconds(known, reference_rows() if left and names else [])
     plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
     for study, labels in plan.left_out.items():

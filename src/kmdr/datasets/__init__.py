@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -266,6 +267,15 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
         feature_names=feature_names,
         stamps=stamps,
     )
+
+
+def prepared_by_content() -> dict[str, Path]:
+    """Return the prepared folders of the cache by the `content_sha256` of what they hold."""
+    folders = {}
+    for folder in sorted((cache_folder() / "prepared").glob("[!.]*")):
+        with suppress(OSError, UserError):
+            folders[str(prepared.read_meta(folder).get("data_sha256", ""))] = folder
+    return folders
 
 
 def changed(data: Dataset) -> str:

@@ -1,6 +1,6 @@
 """Is a folder of results what runs wrote? ``kmdr check DIR [--repair]``: a line a fault, and what can be made again.
 
-Every file that rows rest on is read: task files against their checksums and their names, configurations and
+Every file that rows rest on is read: task files and labels against their checksums and their names, configurations and
 environments against the hashes that they are named by, notes and log against their seals, the table against the task
 files or, where these are not kept, against its own checksum and values, and facts against the notes beside them.
 Figures, tables and the report are made of these by ``kmdr report DIR``, and are not read.
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kmdr.errors import UserError
 from kmdr.files import DamagedError, noted, read_json, read_plain, unsealed, writing
+from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
 from kmdr.run.task import short_hash
@@ -47,6 +48,18 @@ def _tasks(folder: Path) -> Iterator[Fault]:
     for path in (folder / "tasks").rglob("*"):
         if path.is_symlink() and path.suffix != ".csv":
             yield Fault(path, f"{path} is a link; what lies elsewhere is not read", True)
+
+
+def _labels(folder: Path) -> Iterator[Fault]:
+    def read(path: Path) -> None:
+        task_file = (folder / "tasks" / path.relative_to(folder / "labels")).with_suffix(".csv")
+        sizes = {int(row["r"]): int(row["n"]) for row in read_task(task_file)} if task_file.exists() else None
+        labels = read_labels(path)
+        if sizes is not None and any(sizes.get(r) != len(of_r) for r, of_r in labels.items()):
+            raise DamagedError(f"{path} is damaged: its labels are not those of {task_file}")
+
+    for path in sorted((folder / "labels").glob("*/*/*/*.npz")):
+        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
 
 
 def _tables(folder: Path) -> Iterator[Fault]:
@@ -111,7 +124,7 @@ def faults(folder: Path) -> list[Fault]:
     """
     if not any((folder / name).exists() for name in ("tasks", "rows.csv", "rows.csv.xz")):
         raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    return [*_tasks(folder), *_tables(folder), *_described(folder), *_notes(folder), *_facts(folder)]
+    return [*_tasks(folder), *_labels(folder), *_tables(folder), *_described(folder), *_notes(folder), *_facts(folder)]
 
 
 def repair(folder: Path, what: Sequence[Fault]) -> None:

@@ -11,7 +11,7 @@ from kmdr import reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify
-from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number
+from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
 from kmdr.metrics import check_matching, matchings
 from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
@@ -66,7 +66,7 @@ def _matching(value: Any, protocol: Protocol) -> str:
 
 SETTINGS = (
     "dataset", "reducer", "kmeans", "runner", "study", "k", "matching", "r_grid", "repeats", "timing_repeats", "seed",
-    "refresh", "verify", "out",
+    "refresh", "verify", "keep_labels", "out",
 )  # fmt: skip
 
 
@@ -95,6 +95,8 @@ class Experiment:
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified, one of `kmdr.datasets.VERIFY`; no part of any row.
+    keep_labels : bool
+        Whether the labels that k-means gave are kept beside the rows; no part of any row.
     """
 
     study: str
@@ -110,6 +112,7 @@ class Experiment:
     protocol: Protocol
     matching: str
     verify: str = "once"
+    keep_labels: bool = False
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Experiment":
@@ -151,6 +154,7 @@ class Experiment:
             protocol=protocol,
             matching=_matching(config["matching"], protocol),
             verify=checked_verify(config["verify"]),
+            keep_labels=yes_or_no("keep_labels", config["keep_labels"]),
         )
 
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
@@ -195,6 +199,7 @@ class Experiment:
                 serial=repeat < self.timing_repeats,
                 matching=self.matching,
                 verify=self.verify,
+                keep_labels=self.keep_labels,
                 n=n,
                 d=d,
                 nnz=data.A.nnz if sp.issparse(data.A) else n * d,

@@ -4,6 +4,7 @@
 
     OUT/tasks/<study>/<dataset>/<reducer>-<config hash>/<repetition>-<hash of the grid>.csv
     OUT/configs/<config hash>.json    OUT/environments/<environment hash>.json
+    OUT/labels/<as in tasks>.npz      with keep_labels=true: the cluster of each point, for every row of the task file
     OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
     OUT/tasks/.merged                 which state of the task files the table was made of, and the table's SHA-256
     OUT/runs.jsonl                    a line a run: when, how long, how much of it outside the trials
@@ -31,6 +32,7 @@ from typing import Any
 
 from kmdr.errors import UserError
 from kmdr.files import (
+    SEAL,
     DamagedError,
     note_of,
     noted,
@@ -38,10 +40,12 @@ from kmdr.files import (
     read_plain,
     sealed,
     sweep_abandoned,
+    with_checksum,
     write_atomically,
     write_json,
     writing,
 )
+from kmdr.run.labels import Labels, packed, read_labels
 from kmdr.run.task import COLUMNS, Row, Task, code_of, short_hash
 from kmdr.run.values import check_values
 from kmdr.text import tell
@@ -50,7 +54,6 @@ _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4
 # Damaged files that are told of one by one.
 _TOLD = 10
-_SEAL = b"# sha256 "
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
 
 
@@ -63,10 +66,6 @@ def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     writer.writeheader()
     writer.writerows(rows)  # floats are written by repr, which reads back to the same bits
     return text.getvalue().encode()
-
-
-def _with_checksum(content: bytes) -> bytes:
-    return content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
 def _from_csv(content: bytes, path: Path) -> list[dict[str, str]]:
@@ -132,8 +131,8 @@ def read_task(path: Path) -> list[dict[str, str]]:
     """
     content = read_plain(path)
     start = content.rfind(b"\n", 0, -1) + 1
-    if content.startswith(_SEAL, start):
-        if _with_checksum(content[:start]) != content:
+    if content.startswith(SEAL, start):
+        if with_checksum(content[:start]) != content:
             raise DamagedError(f"{path} is damaged: it is not what its checksum says")
         return _from_csv(content[:start], path)
     if _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
@@ -198,6 +197,11 @@ def task_files(folder: Path) -> Iterator[Path]:
 
     if (folder / "tasks").is_dir():
         yield from map(Path, below(str(folder / "tasks"), 3))
+
+
+def labels_file(folder: Path, task_file: Path) -> Path:
+    """Return where the labels lie that go with a task file of a folder."""
+    return (folder / "labels" / task_file.relative_to(folder / "tasks")).with_suffix(".npz")
 
 
 def _component(name: str) -> str:
@@ -428,10 +432,15 @@ class Store:
     @contextmanager
     def claim(self, task: Task, wait: bool) -> Iterator[bool]:
         """Claim a task; yields False when another process works on it and ``wait`` is not set."""
+        with self._holding(self.path(task), wait) as held:
+            yield held
+
+    @contextmanager
+    def _holding(self, path: Path, wait: bool) -> Iterator[bool]:
         # By the path within the folder, which may be mounted elsewhere on another machine.
-        offset = _TASKS + int(short_hash(str(self.path(task).relative_to(self.folder))), 16)
-        with self._locked(offset, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)) as mine:
-            yield mine
+        offset = _TASKS + int(short_hash(str(path.relative_to(self.folder))), 16)
+        with self._locked(offset, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)) as held:
+            yield held
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
@@ -455,11 +464,44 @@ class Store:
         except DamagedError:
             return False
         done = {int(row["r"]) for row in rows if row["status"] == "ok" and not _is_stale(row)}
-        return done == set(task.r_grid)
+        return done == set(task.r_grid) and (not task.keep_labels or done <= self._labels(path).keys())
 
     def add(self, task: Task, rows: list[Row]) -> None:
-        """Write the rows of a task that this process has claimed."""
-        write_atomically(self.path(task), _with_checksum(_to_csv(rows)))
+        """Write the rows of a task that this process has claimed, and before them their labels where they have any."""
+        path = self.path(task)
+        labels = labels_file(self.folder, path)
+        kept = {row["r"]: row.pop("labels") for row in rows if "labels" in row}
+        if kept:
+            write_atomically(labels, packed(kept))
+        else:  # those of older rows are not those of these
+            with writing(labels):
+                labels.unlink(missing_ok=True)
+        write_atomically(path, with_checksum(_to_csv(rows)))
+
+    def change_task(self, path: Path, change: Callable[[list[dict[str, str]], Labels], bool]) -> None:
+        """Write a task file again where a function, given its rows and their labels by r, says that it changed any."""
+        with self._holding(path, wait=True):
+            rows, labels = read_task(path), self._labels(path)
+            if change(rows, labels):
+                write_atomically(path, with_checksum(_to_csv(rows)))
+
+    def _labels(self, path: Path) -> Labels:
+        """Return the labels of each r that go with a task file; none where they are damaged."""
+        labels = labels_file(self.folder, path)
+        try:
+            return read_labels(labels) if labels.exists() else {}
+        except DamagedError as error:
+            tell(f"kmdr: {error}")
+            return {}
+
+    def labelled(self, rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Return those of some rows whose labels are kept."""
+        kept = {
+            (str(file.relative_to(self.folder)).rpartition("-")[0], r)
+            for file in task_files(self.folder)
+            for r in self._labels(file)
+        }
+        return [row for row in rows if (place(row), int(row["r"])) in kept]
 
     def describe(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
         """Write ``<kind>/<key>.json`` unless it is there: the key is a hash of the content."""

@@ -70,6 +70,8 @@ class Task:
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified; not part of the identity.
+    keep_labels : bool
+        Whether the clusters of the rows go with their numbers, under ``labels``; not part of the identity either.
     n, d, nnz : int
         Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
     stand_in : str
@@ -90,6 +92,7 @@ class Task:
     serial: bool
     matching: str = "best"
     verify: str = "once"
+    keep_labels: bool = False
     n: int = 0
     d: int = 0
     nnz: int = 0
@@ -220,6 +223,8 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
                 "n_init_failed": found.n_init_failed,
                 "status": "ok",
             }
+            if task.keep_labels:
+                row["labels"] = found.labels
         except Exception as error:
             row |= _failure(error)
         rows.append(row)
@@ -262,7 +267,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     Returns
     -------
     list of dict
-        One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value. A trial that
+        One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value, and ``labels``, the
+        cluster of each point, where the task keeps them. A trial that
         raised has ``status`` "failed" and its message; an error in the shared work fails every r, and so does a file
         of the data that changed before the end.
     """
