@@ -5,6 +5,10 @@ median seconds of ours, of each peer and of the limit (reading the data once, or
 and on two, and what the project asks of each ratio. Kernels that are named are measured anew in an older table, all by
 default. All contenders of a case run in turn, round by round, so that a
 change of the machine's speed meets them alike; one that takes long is run fewer times, and the table says how often.
+
+At the end it prints what got slower since the committed bench. As machines differ, the seconds of ours are taken as
+multiples of a calibration, fixed work of the same rounds, and where the committed table has none, of each contender
+that both tables have.
 """
 
 import gc
@@ -17,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from operator import matmul
 from pathlib import Path
 from statistics import median
@@ -50,6 +54,10 @@ from kmdr.timing import Stopwatch
 from plain_loop import plain_loop
 
 OUT = Path("results/bench")
+COMMITTED = Path("results/reference/bench.csv")
+CALIBRATION = "calibration"
+# A kernel that takes this many times what it took is named: medians of rounds scatter by about a tenth.
+SLOWER = 1.25
 ROUNDS = 7
 # A contender that takes less than this is run once more before each measurement, so that none finds its data in a cache
 # where another had to bring it there.
@@ -106,6 +114,20 @@ def read_and_write(arrays: tuple[Dense, ...], shape: tuple[int, int]) -> Dense:
     """Read arrays once and write a fresh result."""
     read(*arrays)
     return np.full(shape, 1.0)
+
+
+@cache
+def _calibration_data() -> tuple[Dense, Dense]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((400, 400)), rng.standard_normal(4_000_000)
+
+
+def calibrate() -> None:
+    """Do fixed work of a few ten milliseconds, half of it arithmetic and half of it reading memory."""
+    square, line = _calibration_data()
+    for _ in range(4):
+        _ = square @ square
+        read(line)
 
 
 # --- kernels
@@ -448,7 +470,7 @@ def measure(contenders: dict[str, Contender]) -> dict[str, list[float]]:
 def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return the table's rows of a case; ``asked`` is the most that ours may take, as a multiple of the contender."""
     found = {name: median(values) for name, values in seconds.items()}
-    peers = [name for name in found if not name.startswith(("ours", "limit"))]
+    peers = [name for name in found if not name.startswith(("ours", "limit", CALIBRATION))]
     asked = {min(peers, key=found.__getitem__) if name == "*" else name: most for name, most in case.asked.items()}
     return [
         {
@@ -471,6 +493,50 @@ def missed(table: pd.DataFrame) -> list[str]:
     return [
         f"{row['kernel']} {row['size']}: {1 / row['ratio_to_ours']:.2f} × {row['contender']}, asked {row['asked']:.3g}"
         for row in short
+    ]
+
+
+def slowdowns(table: pd.DataFrame, before: pd.DataFrame) -> pd.Series:
+    """Return how many times what it took ours takes, by kernel, size and threads, whatever machine either ran on.
+
+    Parameters
+    ----------
+    table, before : DataFrame
+        Tables of `main`. A case is compared where both have it, by the calibration if both have that, else by the
+        median over all contenders that both have.
+
+    Returns
+    -------
+    Series
+        Sorted from the slowest.
+    """
+    case, contender = ["kernel", "size", "threads"], ["kernel", "size", "threads", "contender"]
+    both = table.merge(before, on=contender, suffixes=("", "_before"))
+    both = both[~both.contender.str.startswith("ours")]
+    calibrated = both[both.contender == CALIBRATION]
+    rest = both.merge(calibrated[case], how="left", on=case, indicator=True)
+    used = pd.concat([calibrated, rest[rest._merge == "left_only"]])
+    return (
+        (used.ratio_to_ours_before / used.ratio_to_ours)
+        .groupby([used[name] for name in case])
+        .median()
+        .sort_values(ascending=False)
+    )
+
+
+def slower(table: pd.DataFrame) -> list[str]:
+    """Return what got slower since the committed bench, a line each, and the kernels' geometric means."""
+    if not COMMITTED.exists():
+        return [f"{COMMITTED} is not there, so nothing is compared with it"]
+    factors = slowdowns(table, pd.read_csv(COMMITTED))
+    kernels = np.exp(np.log(factors).groupby("kernel", sort=False).mean())
+    cases: list[Any] = factors[factors > SLOWER].reset_index(name="factor").to_dict("records")
+    return [
+        *(
+            "slower since the committed bench: {kernel} {size}, threads {threads}: {factor:.2f} ×".format(**row)
+            for row in cases
+        ),
+        "time now ÷ then: " + ", ".join(f"{kernel} {factor:.2f}" for kernel, factor in kernels.items()),
     ]
 
 
@@ -517,7 +583,7 @@ def draw(table: pd.DataFrame) -> Path:
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    one = table[(table.threads == 1) & (table.contender != "ours")]
+    one = table[(table.threads == 1) & ~table.contender.isin(["ours", CALIBRATION])]
     kernels = list(dict.fromkeys(one.kernel))
     heights = [one[one.kernel == kernel]["size"].nunique() for kernel in kernels]
     with print_style():
@@ -563,14 +629,20 @@ def main() -> None:
         slow: set[tuple[str, str]] = set()
         for threads in (1, 2) if kernel != "bzmd15" else (1,):
             for case in KERNELS[kernel](np.random.default_rng(0)):
-                contenders = {name: run for name, run in case.contenders.items() if (case.size, name) not in slow}
+                contenders = {
+                    name: run
+                    for name, run in {**case.contenders, CALIBRATION: calibrate}.items()
+                    if (case.size, name) not in slow
+                }
                 with pinned(threads):
                     seconds = measure(contenders)
                 gc.collect()
                 slow |= {(case.size, name) for name, values in seconds.items() if values[0] > LONG and name != "ours"}
                 rows = pd.DataFrame(rows_of(kernel, case, threads, seconds))
                 ours = median(seconds["ours"])
-                others = {name: median(values) / ours for name, values in seconds.items() if name != "ours"}
+                others = {
+                    name: median(values) / ours for name, values in seconds.items() if name not in ("ours", CALIBRATION)
+                }
                 text = ", ".join(f"{name} {ratio:.2f}" for name, ratio in others.items())
                 print(f"{kernel:21} {case.size:26} {threads} {1e3 * ours:9.2f} ms; ÷ ours: {text}")
                 print("".join(f"    missed: {line}\n" for line in missed(rows)), end="", flush=True)
@@ -584,6 +656,7 @@ def main() -> None:
     dense = table[(table.kernel == "sparse_embedding") & (table.threads == 1)]
     ratios = 1 / dense[dense.contender.str.startswith("limit")].ratio_to_ours
     print(f"sparse_embedding: {np.exp(np.log(ratios).mean()):.2f} × the limit in the geometric mean, asked 3")
+    print("\n".join(slower(table[table.kernel.isin(names)])))
     if "laplacian_score" in names:
         print(f"laplacian_score 50000x256: {laplacian_peak():.0f} MiB above the data, asked 300")
     if "bzmd15" in names:
