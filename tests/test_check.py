@@ -30,9 +30,9 @@ TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protoc
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     store, manifest = Store(folder), environment()
-    store.describe("environments", short_hash(manifest), manifest)
+    store.add_environment(manifest)
+    store.add_configs(task.config for task in TASKS)
     for task in TASKS:
-        store.describe("configs", task.config_hash, task.config)
         store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.001 * task.repeat, short_hash(manifest)) for r in (2, 5)])
     store.change("asked.json", lambda _: {"s": sorted({task.config_hash for task in TASKS})})
     write_json(folder / "plan.json", {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2}}})
@@ -237,14 +237,41 @@ def test_a_task_file_is_still_a_csv_for_pandas(folder):
 def test_a_configuration_is_what_its_name_says_and_names_are_no_paths(folder):
     key = TASKS[0].config_hash
     assert described(folder, "configs", key) == TASKS[0].config
-    path = folder / "configs" / f"{key}.json"
-    path.write_text(path.read_text().replace('"k": 3', '"k": 4'))
-    with pytest.raises(DamagedError, match=key):
+    path = folder / "configs.jsonl"
+    whole = path.read_bytes()
+    lines = whole.decode().splitlines(keepends=True)
+    assert [json.loads(line)["config_hash"] for line in lines] == sorted({task.config_hash for task in TASKS})
+    path.write_text("".join(line.replace('"k":3', '"k":4') if key in line else line for line in lines))
+    with pytest.raises(DamagedError, match="is not what the hash in it says"):
         described(folder, "configs", key)
+    (fault,) = faults(folder)
+    assert fault.path == path
     with pytest.raises(DamagedError, match="is not a hash"):
         described(folder, "configs", f"../configs/{key}")
-    Store(folder).describe("configs", key, TASKS[0].config)
-    assert described(folder, "configs", key) == TASKS[0].config, "the next run mends it"
+    repair(folder, [fault])
+    assert path.read_text() == "".join(line for line in lines if key not in line), "what is in order is kept"
+    with pytest.raises(DamagedError, match=f"has no configuration {key}"):
+        described(folder, "configs", key)
+    Store(folder).add_configs([TASKS[0].config])
+    assert path.read_bytes() == whole, "the next run mends it"
+
+
+def test_the_files_of_configurations_of_older_versions_are_read_and_taken_over(folder):
+    whole = (folder / "configs.jsonl").read_bytes()
+    (folder / "configs.jsonl").unlink()
+    (folder / "configs").mkdir()
+    for task in TASKS:
+        path = folder / "configs" / f"{task.config_hash}.json"
+        path.write_text(json.dumps(task.config, indent=2, sort_keys=True) + "\n")
+    assert described(folder, "configs", TASKS[0].config_hash) == TASKS[0].config
+    assert not faults(folder)
+    Store(folder).add_configs([])
+    assert (folder / "configs.jsonl").read_bytes() == whole
+    path.write_text("{}")
+    (fault,) = faults(folder)
+    assert fault.path == path
+    repair(folder, [fault])
+    assert not faults(folder)
 
 
 def test_a_damaged_note_is_named_and_an_older_one_without_a_seal_is_read(folder):

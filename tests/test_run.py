@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kmdr.run.store import described
 from kmdr.run.task import COLUMNS, TIME_COLUMNS
 
 SWEEP = [
@@ -61,10 +62,10 @@ def test_a_run_writes_every_row_with_its_provenance(uninterrupted):
     assert len(rows) == ROWS
     assert {row["status"] for row in rows} == {"ok"}
     for row in rows:
-        described = json.loads((uninterrupted / "configs" / f"{row['config_hash']}.json").read_text())
-        assert described["reducer"] == row["reducer"]
-        assert described["data_sha256"] == row["data_sha256"]
-        assert described["kmeans"] == {"n_init": 2, "max_iter": 500, "start": "sample", "engine": "kmdr"}
+        config = described(uninterrupted, "configs", row["config_hash"])
+        assert config["reducer"] == row["reducer"]
+        assert config["data_sha256"] == row["data_sha256"]
+        assert config["kmeans"] == {"n_init": 2, "max_iter": 500, "start": "sample", "engine": "kmdr"}
         environment = json.loads((uninterrupted / "environments" / f"{row['env_hash']}.json").read_text())
         assert {"python", "os", "cpu", "blas", "packages"} <= set(environment)
     assert {(row["repeat"], row["concurrency"]) for row in rows} == {(str(i), "1" if i < 2 else "2") for i in range(6)}

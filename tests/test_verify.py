@@ -1,7 +1,6 @@
 """Rows drawn again and compared: a spoilt one is found, one without its data is not called good."""
 
 import csv
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from kmdr import datasets, paths
 from kmdr.cli import compose
 from kmdr.jobs import run_jobs
 from kmdr.run.provenance import environment
-from kmdr.run.store import read_rows
+from kmdr.run.store import described, read_rows
 from kmdr.run.task import COLUMNS, Task
 from kmdr.run.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
 
@@ -117,7 +116,7 @@ def test_a_trial_is_rebuilt_from_its_row_and_its_configuration_alone(results):
 def test_the_rebuilt_task_has_the_configuration_hash_of_its_row(results):
     out, folders = results
     for mine in read_rows(out / "rows.csv"):
-        config = json.loads((out / "configs" / f"{mine['config_hash']}.json").read_text())
+        config = described(out, "configs", mine["config_hash"])
         task = rebuild(mine, config, folders[mine["data_sha256"]])
         assert isinstance(task, Task)
         assert task.config_hash == mine["config_hash"]
@@ -192,7 +191,7 @@ def test_no_reference_is_one_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(not (REFERENCE / "configs").is_dir(), reason="no committed results")
+@pytest.mark.skipif(not (REFERENCE / "configs.jsonl").is_file(), reason="no committed results")
 def test_committed_rows_of_generated_data_are_had_again():
     table = next((path for path in (REFERENCE / "rows.csv.xz", REFERENCE / "rows.csv") if path.exists()), None)
     assert table is not None

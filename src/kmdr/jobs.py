@@ -175,8 +175,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     _tell_each(missing.values())
     write_json(out / "missing.json", missing)
 
-    for task in {task.config_hash: task for task in tasks}.values():
-        store.describe("configs", task.config_hash, task.config)
+    store.add_configs({task.config_hash: task.config for task in tasks}.values())
     known = store.merge()
     keep = any(task.keep_labels for task in tasks)
     left = unfinished(tasks, store.labelled(known) if keep else known, refresh)

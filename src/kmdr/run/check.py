@@ -8,7 +8,6 @@ Figures, tables and the report are made of these by ``kmdr report DIR``, and are
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,18 @@ from kmdr.errors import UserError
 from kmdr.files import DamagedError, noted, read_json, read_plain, unsealed, writing
 from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
-from kmdr.run.store import Store, described, is_merged, place, read_rows, read_task, rows_in, task_files
+from kmdr.run.store import (
+    CONFIGS,
+    Store,
+    configs_of,
+    described,
+    is_merged,
+    place,
+    read_rows,
+    read_task,
+    rows_in,
+    task_files,
+)
 from kmdr.run.task import short_hash
 
 
@@ -75,13 +85,17 @@ def _tables(folder: Path) -> Iterator[Fault]:
 
 def _described(folder: Path) -> Iterator[Fault]:
     rows = rows_in(folder)
+    known, damaged = configs_of(folder)
+    for path, sentence in damaged.items():
+        yield Fault(path, sentence, True)
+    for key in sorted({row["config_hash"] for row in rows} - known.keys()):
+        if not damaged:  # else it may be what is damaged
+            yield from _damage(folder / CONFIGS, lambda key=key: described(folder, "configs", key), True)  # type: ignore[misc]
     here = short_hash(environment())
-    for kind, column in (("configs", "config_hash"), ("environments", "env_hash")):
-        files = {path.name.removesuffix(".json") for path in (folder / kind).glob("*.json")}
-        for key in sorted(files | {row[column] for row in rows}):
-            path = folder / kind / f"{key}.json"
-            again = bool(re.fullmatch("[0-9a-f]{12}", key)) and (kind == "configs" or key == here)
-            yield from _damage(path, lambda kind=kind, key=key: described(folder, kind, key), again)  # type: ignore[misc]
+    files = {path.stem for path in (folder / "environments").glob("*.json")}
+    for key in sorted(files | {row["env_hash"] for row in rows}):
+        path = folder / "environments" / f"{key}.json"
+        yield from _damage(path, lambda key=key: described(folder, "environments", key), key == here)  # type: ignore[misc]
 
 
 def _notes(folder: Path) -> Iterator[Fault]:
@@ -130,13 +144,14 @@ def faults(folder: Path) -> list[Fault]:
 def repair(folder: Path, what: Sequence[Fault]) -> None:
     """Remove the files of some faults that are made again, and make again what needs no run."""
     for fault in what:
-        if fault.again:
+        if fault.again and (fault.path.name != CONFIGS or fault.path.is_symlink()):
             with writing(fault.path):
                 fault.path.unlink(missing_ok=True)
     store = Store(folder)
+    store.add_configs([])
     manifest = environment()
     if any(row["env_hash"] == short_hash(manifest) for row in store.merge()):
-        store.describe("environments", short_hash(manifest), manifest)
+        store.add_environment(manifest)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -25,7 +25,7 @@ from kmdr.run.plan import Seconds, in_order, wall_seconds
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version, environment
 from kmdr.run.store import Store
-from kmdr.run.task import Row, Stamp, Task, failed, run, seconds_inside, short_hash
+from kmdr.run.task import Row, Stamp, Task, failed, run, seconds_inside
 from kmdr.run.workers import Lost, Workers
 from kmdr.threads import pin, pinned
 from kmdr.timing import Stopwatch
@@ -308,9 +308,7 @@ def run_tasks(
         Tasks that were not begun because the time was over.
     """
     store = _store(folder.resolve())
-    env = environment()
-    env_hash = short_hash(env)
-    store.describe("environments", env_hash, env)
+    env_hash = store.add_environment(environment())
     serial = in_order((task for task in left if task.serial), seconds)
     beside = in_order((task for task in left if not task.serial), seconds)
     alone = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)

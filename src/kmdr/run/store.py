@@ -3,7 +3,8 @@
 ::
 
     OUT/tasks/<study>/<dataset>/<reducer>-<config hash>/<repetition>-<hash of the grid>.csv
-    OUT/configs/<config hash>.json    OUT/environments/<environment hash>.json
+    OUT/configs.jsonl                 a line each: what the config_hash of a row stands for
+    OUT/environments/<hash>.json      what the env_hash of a row stands for
     OUT/labels/<as in tasks>.npz      with keep_labels=true: the cluster of each point, for every row of the task file
     OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
     OUT/tasks/.merged                 which state of the task files the table was made of, and the table's SHA-256
@@ -46,12 +47,13 @@ from kmdr.files import (
     writing,
 )
 from kmdr.run.labels import Labels, packed, read_labels
-from kmdr.run.task import COLUMNS, Row, Task, code_of, short_hash
+from kmdr.run.task import COLUMNS, Row, Task, canonical, code_of, short_hash
 from kmdr.run.values import check_values
 from kmdr.text import tell
 
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4
+CONFIGS = "configs.jsonl"
 # Damaged files that are told of one by one.
 _TOLD = 10
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
@@ -272,24 +274,71 @@ def compress(folder: Path) -> Path:
     return path
 
 
+def _config_line(key: str, config: Mapping[str, Any]) -> bytes:
+    return canonical({"config_hash": key, **config}).encode()
+
+
+def configs_of(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, str]]:
+    """Return the configurations of a folder by the hash that rows have, and which of its files are damaged, and how.
+
+    They are lines of ``configs.jsonl``; older versions wrote a file each, ``configs/<hash>.json``.
+    """
+    known: dict[str, dict[str, Any]] = {}
+    damaged: dict[Path, str] = {}
+    for path in (folder / "configs").glob("*.json"):
+        try:
+            known[path.stem] = _hashed(path)
+        except DamagedError as error:
+            damaged[path] = str(error)
+    table = folder / CONFIGS
+    try:
+        lines = read_plain(table).splitlines() if table.exists() or table.is_symlink() else []
+    except DamagedError as error:
+        damaged[table], lines = str(error), []
+    for number, line in enumerate(lines, 1):
+        try:
+            config = json.loads(line)
+            key = config.pop("config_hash")
+            intact = short_hash(config) == key and _config_line(key, config) == line
+        except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
+            intact = False
+        if intact:
+            known[key] = config
+        else:
+            damaged[table] = f"{table} is damaged: its line {number} is not what the hash in it says"
+    return known, damaged
+
+
 def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
-    """Return the content of ``<kind>/<key>.json``, whose key is its hash: a row's configuration or environment.
+    """Return what a hash in a row stands for: one of the ``configs`` or of the ``environments``.
 
     Raises
     ------
     DamagedError
-        When the key is not a hash, or the file is not there or not what the key says.
+        When the key is not a hash, or what it stands for is not there or not what the key says.
     """
-    path = folder / kind / f"{key}.json"
     if not re.fullmatch("[0-9a-f]{12}", key):
         raise DamagedError(
             f"{key[:40]!r} in {kind} of {folder} is not a hash of 12 digits; the row that has it is damaged"
         )
+    if kind == "environments":
+        return _hashed(folder / kind / f"{key}.json")
+    known, damaged = configs_of(folder)
+    if key not in known:
+        raise DamagedError(
+            "; ".join(damaged.values())
+            or f"{folder / CONFIGS} has no configuration {key}, which rows name; the run that made them writes it again"
+        )
+    return known[key]
+
+
+def _hashed(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file that is named by its hash."""
     try:
         content = json.loads(read_plain(path))
     except (ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict) or short_hash(content) != key:
+    if not isinstance(content, dict) or short_hash(content) != path.stem:
         raise DamagedError(f"{path} is damaged: its content is not what its name, a hash of it, says")
     return content
 
@@ -503,12 +552,24 @@ class Store:
         }
         return [row for row in rows if (place(row), int(row["r"])) in kept]
 
-    def describe(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
-        """Write ``<kind>/<key>.json`` unless it is there: the key is a hash of the content."""
-        path = self.folder / kind / f"{key}.json"
-        text = (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    def add_environment(self, manifest: Mapping[str, Any]) -> str:
+        """Write the manifest of an environment, unless it is there, and return its hash."""
+        key = short_hash(manifest)
+        path = self.folder / "environments" / f"{key}.json"
+        text = (json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
         if _content(path) != text:
             write_atomically(path, text)
+        return key
+
+    def add_configs(self, configs: Iterable[Mapping[str, Any]]) -> None:
+        """Bring configurations into ``configs.jsonl``, those of older versions' files too; damaged lines go."""
+        path = self.folder / CONFIGS
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            known: dict[str, Mapping[str, Any]] = {**configs_of(self.folder)[0]}
+            known |= {short_hash(config): config for config in configs}
+            text = b"".join(_config_line(key, config) + b"\n" for key, config in sorted(known.items()))
+            if _content(path) != text:
+                write_atomically(path, text)
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append a line to ``runs.jsonl``."""

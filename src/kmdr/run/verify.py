@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 from kmdr import datasets
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import UnavailableError, UnverifiedError, open_prepared
-from kmdr.errors import UserError
 from kmdr.paths import CONF
 from kmdr.run.experiment import Experiment
+from kmdr.run.store import described
 from kmdr.run.task import Row, Stamp, Task, canonical, run
 from kmdr.threads import pinned
 
@@ -178,14 +178,7 @@ def verify(
     return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
 
 
-@cache
-def _described(reference: Path, kind: str, key: str) -> dict[str, Any]:
-    path = reference / kind / f"{key}.json"
-    try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); rows of this folder cannot be rerun without it") from error
-    return content
+_described = cache(described)
 
 
 def version_note(version: str) -> str:
