@@ -297,6 +297,23 @@ def test_synth_is_what_the_paper_says():
     assert abs((np.abs(spread) < 1).mean() - 0.6827) < 2e-3
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"n": 10**13, "d": 1, "k": 1}, r"10000000000000 points in 1 dimensions with 1 centres take 2\.4e\+05 GB"),
+        ({"n": 1000, "d": 10**12, "k": 5}, r"in 1000000000000 dimensions with 5 centres take 8\.04e\+06 GB"),
+        ({"n": 10**6, "d": 10**6, "k": 10**6}, r"with 1000000 centres take 1\.6e\+04 GB"),
+    ],
+)
+def test_a_generator_says_what_it_would_take_before_it_makes_anything(options, said):
+    with pytest.raises(UserError, match=rf"{said}, more than half of the .* GB of this machine; give fewer"):
+        datasets.load("synth", options)
+    for name in datasets.names():
+        if datasets.entry(name).format == "text_like":
+            with pytest.raises(UserError, match=r"documents of \d+ terms take .* GB, more than half of the"):
+                datasets.load(name, {"n": 10**12})
+
+
 def test_synth_options():
     data = datasets.load("synth", {**SMALL, "sigma": 0.0})
     assert data.A.shape == (23, 7)

@@ -5,6 +5,8 @@ import gzip
 import lzma
 import pickle
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -213,13 +215,70 @@ def test_parquet_without_pyarrow_names_what_to_install(tmp_path, monkeypatch):
         formats.read(tmp_path / "a.parquet")
 
 
+class Claims:
+    """What pyarrow's ParquetFile says of the end of a file: one group of rows, columns of 8 bytes and one of text."""
+
+    def __init__(self, rows, columns, bytes_a_column=0):
+        kinds = ["DOUBLE"] * columns + ["BYTE_ARRAY"]
+        named = [SimpleNamespace(path=f"c{i}", physical_type=kind, length=None) for i, kind in enumerate(kinds)]
+        chunk = SimpleNamespace(num_values=rows, total_uncompressed_size=bytes_a_column)
+        group = SimpleNamespace(num_rows=rows, column=lambda _: chunk)
+        self.metadata = SimpleNamespace(
+            num_rows=rows, num_columns=len(named), num_row_groups=1,
+            schema=SimpleNamespace(column=named.__getitem__), row_group=lambda _: group,
+        )  # fmt: skip
+
+    def __call__(self, path):
+        return nullcontext(self)
+
+
 def test_parquet_is_read_as_a_table(tmp_path, monkeypatch):
     frame = pd.DataFrame(DENSE.astype(np.float32), columns=["one", "two", "three"]).assign(label=CLASSES)
     monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(formats.pd, "read_parquet", lambda path, engine: frame.copy())
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", SimpleNamespace(ParquetFile=Claims(4, 3)))
+    read = []
+
+    def read_parquet(path, engine, read_dictionary):
+        read.append((engine, read_dictionary))
+        return frame.copy()
+
+    monkeypatch.setattr(formats.pd, "read_parquet", read_parquet)
     found = formats.read(tmp_path / "a.pq")
     same(found)
     assert found[0].dtype == np.float32
+    assert read == [("pyarrow", ["c3"])]  # text as codes: one that repeats may have any length
+    frame["label"] = pd.Categorical(["z", "x", "z", "y"])
+    same(formats.read(tmp_path / "a.pq"))
+    frame["label"] = pd.Categorical(["z", "x", None, "y"])
+    with pytest.raises(UserError, match="no value at row 2"):
+        formats.read(tmp_path / "a.pq")
+
+
+@pytest.mark.parametrize(("rows", "width"), [(10**9, 0), (4, 2**33)])
+def test_parquet_that_claims_too_much_is_refused_unread(tmp_path, monkeypatch, rows, width):
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", SimpleNamespace(ParquetFile=Claims(rows, 3, width)))
+    monkeypatch.setattr(formats.pd, "read_parquet", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(UserError, match=rf"a\.pq claims {rows} rows of 4 columns: 3\S+ GB, where 0\.5 GB are allowed"):
+        formats.read(tmp_path / "a.pq")
+
+
+def test_parquet_of_zeros_is_refused_by_what_it_unpacks_to(tmp_path):
+    pytest.importorskip("pyarrow.parquet", reason="the extra 'parquet' is not installed")
+    frame = pd.DataFrame({"a": np.zeros(10**6), "label": ["x" * 1000, "y" * 1000] * (10**6 // 2)})
+    frame.to_parquet(tmp_path / "a.pq")
+    with pytest.raises(UserError, match=r"claims 1000000 rows of 2 columns: 0\.016 GB"):
+        formats.read(tmp_path / "a.pq", max_gb=1e-3)
+    A, labels, features = formats.read(tmp_path / "a.pq")
+    assert (A.shape, features, labels[:4].tolist()) == ((10**6, 1), ("a",), [0, 1, 0, 1])
+
+
+def test_labels_take_memory_by_their_own_lengths(tmp_path):
+    # The longest of them times all points, as an array of numpy's text takes, would be 400 GB.
+    labels = np.array(["b" * 10**6, *["a", "c"] * 50_000], dtype=object)
+    assert formats.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
+    (tmp_path / "labels.txt").write_text("\n".join(labels))
+    assert formats.codes(formats._label_file(tmp_path / "labels.txt"), "labels.txt")[:3].tolist() == [1, 0, 2]
 
 
 class Bomb:
@@ -381,3 +440,5 @@ def test_text_like_is_what_it_says():
         text_like.text_like(6, **settings)
     with pytest.raises(UserError, match="at least 0"):
         text_like.text_like(20, seed=-1, **settings)
+    with pytest.raises(UserError, match=r"1000000000000 documents of 40 terms take 1\.62e\+06 GB, more than half of"):
+        text_like.text_like(10**12, **settings)

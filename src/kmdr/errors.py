@@ -75,19 +75,19 @@ def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> in
     return value
 
 
-def check_memory(points: int, dimensions: int) -> None:
-    """Refuse points that would take more than half of this machine's memory as numbers of eight bytes.
+def check_memory(what: str, numbers: float) -> None:
+    """Refuse what would take more than half of this machine's memory as so many numbers of eight bytes.
 
     Raises
     ------
     UserError
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = 8 * points * dimensions
+    needed = 8 * numbers
     if needed > memory // 2:
         raise UserError(
-            f"{points} points in {dimensions} dimensions take {needed / 1e9:.3g} GB, more than half of the "
-            f"{memory / 1e9:.3g} GB of this machine; give fewer dimensions, points or clusters"
+            f"{what} take {needed / 1e9:.3g} GB, more than half of the {memory / 1e9:.3g} GB of this machine; "
+            "give fewer dimensions, points or clusters"
         )
 
 

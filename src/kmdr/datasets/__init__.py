@@ -7,7 +7,6 @@ says without any network access where a dataset would come from.
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.registry import Entry, entry, names
 from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.paths import cache_folder
+from kmdr.text import tell
 
 __all__ = [
     "Availability",
@@ -173,7 +173,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
         except UnavailableError as why:
             said = f"{error.path} is damaged and cannot be prepared again: {why}"
             raise UnavailableError(said, failed_check=True, tried=why.tried) from error
-        print(f"kmdr: dataset {title!r}: {error.path} was damaged; prepared again", file=sys.stderr)
+        tell(f"kmdr: dataset {title!r}: {error.path} was damaged; prepared again")
     else:
         _prepare(e, chosen, title, folder, fingerprint)
     return folder

@@ -181,7 +181,9 @@ def codes(labels: Any, where: str) -> NDArray[np.int64]:
     if missing.any():
         raise UserError(f"the labels of {where} have no value at row {int(missing.argmax())}, counted from 0; fill it")
     if array.dtype == object:
-        array = np.array([str(np.squeeze(one)) for one in array])  # text from a table, or a cell of a MAT file
+        # Text from a table, or a cell of a MAT file. An array of numpy's text would take the longest for each point.
+        texts = [label if isinstance(label, str) else str(np.squeeze(label)) for label in array]
+        array = np.array(texts, dtype=object)
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
 
 
@@ -481,12 +483,31 @@ def _tsv(path: Path, label: str, limit: float) -> Any:
 
 
 def _parquet(path: Path, label: str, limit: float) -> Any:
-    del limit  # what unpacks is pyarrow's matter
     if importlib.util.find_spec("pyarrow") is None:
         raise UserError(f"{path.name} needs pyarrow to be read; install it with: pip install 'kmdr[parquet]'")
     with _reading(path, "Parquet"):
-        frame = pd.read_parquet(path, engine="pyarrow")
+        texts = _afford_parquet(path, limit)
+        frame = pd.read_parquet(path, engine="pyarrow", read_dictionary=texts)
     return _table(path, frame, label)
+
+
+def _afford_parquet(path: Path, limit: float) -> list[str]:
+    """Refuse a Parquet file by what its end claims, before any of it is unpacked; return its columns of text.
+
+    Text that repeats takes next to nothing in the file, whatever its length, so it is to be read as codes.
+    """
+    parquet = importlib.import_module("pyarrow.parquet")
+    with parquet.ParquetFile(path) as file:
+        held = file.metadata
+        columns = [held.schema.column(i) for i in range(held.num_columns)]
+        groups = [held.row_group(i) for i in range(held.num_row_groups)]
+    needed = 0
+    for group in groups:
+        for i, column in enumerate(columns):
+            chunk = group.column(i)
+            needed += max(chunk.total_uncompressed_size, chunk.num_values * max(8, column.length or 0))
+    _afford(path, f"claims {held.num_rows} rows of {len(columns)} columns", needed, limit)
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def _table(path: Path, frame: pd.DataFrame, label: str) -> Any:
@@ -494,7 +515,7 @@ def _table(path: Path, frame: pd.DataFrame, label: str) -> Any:
     if label and label not in frame.columns:
         raise unknown(f"column of {path.name}", label, list(frame.columns))
     chosen = label or "label"
-    labels = frame.pop(chosen).to_numpy() if chosen in frame.columns else None
+    labels = _classes(frame.pop(chosen)) if chosen in frame.columns else None
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
             raise UserError(
@@ -503,6 +524,14 @@ def _table(path: Path, frame: pd.DataFrame, label: str) -> Any:
             )
     kept = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
     return frame.to_numpy(kept, na_value=np.nan), labels, tuple(frame.columns)
+
+
+def _classes(column: pd.Series) -> NDArray[Any]:
+    """Return a column of labels; where it is kept as codes, with one text for all points of a class."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.to_numpy()
+    classes = [*column.cat.categories, None]
+    return np.array(classes, dtype=object)[column.cat.codes]
 
 
 def _is_number(text: str) -> bool:
@@ -518,7 +547,7 @@ def _label_file(path: Path) -> Any:
         if path.suffix.lower() == ".npy":
             return np.load(path, allow_pickle=False)
         lines = [line.strip() for line in path.read_text("utf-8").split("\n")]
-        array = np.array(lines[:-1] if lines[-1] == "" else lines)
+        array = np.array(lines[:-1] if lines[-1] == "" else lines, dtype=object)
     return array.astype(np.float64) if all(map(_is_number, array)) else array
 
 

@@ -1,7 +1,6 @@
 """The command ``kmdr data``: what is there, get it, check it, and where to put what cannot be got."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from kmdr.datasets.registry import Entry, entry
 from kmdr.errors import UserError, unknown
 from kmdr.files import write_atomically
 from kmdr.paths import cache_folder
-from kmdr.text import aligned
+from kmdr.text import aligned, tell
 
 _HERE = ("prepared", "cached", "local", "generated")
 
@@ -114,7 +113,7 @@ def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
             print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.why)))}")
     print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "the cache is empty")
     if counts["damaged"] and not repair:
-        print("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged", file=sys.stderr)
+        tell("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged")
     return int(counts["damaged"] > 0)
 
 

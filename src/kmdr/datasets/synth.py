@@ -50,10 +50,12 @@ def synth(
     for name, real in (("side", side), ("sigma", sigma)):
         if not (math.isfinite(real) and real >= 0):
             raise UserError(f"option {name} of dataset 'synth' is {real}; it must be finite and at least 0")
-    check_memory(n, d)
+    check_memory(f"{n} points in {d} dimensions with {k} centres", (n + k) * d + 2 * n)
     centres = side * generator(seed, "synth", "centres").random((k, d))
     labels = np.arange(n, dtype=np.int64) * k // n
     A = generator(seed, "synth", "noise").standard_normal((n, d))
     A *= sigma
-    A += centres[labels]
+    bounds = np.searchsorted(labels, np.arange(k + 1))
+    for centre, start, stop in zip(centres, bounds[:-1], bounds[1:], strict=True):
+        A[start:stop] += centre
     return A, labels

@@ -6,13 +6,14 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.errors import UserError
+from kmdr.errors import UserError, check_memory
 from kmdr.seeding import generator
 
 _BLOCK = 16384
 _OWN_TERMS = 400
 _MIX = (0.45, 0.15)
 _SPREAD = 0.5
+_NUMBERS_A_TERM = 5
 
 
 def text_like(
@@ -45,12 +46,14 @@ def text_like(
     Raises
     ------
     UserError
-        An option is out of range.
+        An option is out of range, or A would not fit this machine.
     """
     if seed < 0:
         raise UserError(f"option seed of a generated text is {seed}; it must be at least 0")
     if n < k:
         raise UserError(f"option n of a generated text is {n}; it must be at least k, which is {k}")
+    # Of each term at once: its column, how often it occurs, its weight and that squared; of each document two numbers.
+    check_memory(f"{n} documents of {terms:g} terms", n * (2 + _NUMBERS_A_TERM * terms))
     name = f"text_like {d} {k} {terms} {skew}"
     classes = generator(seed, name, "classes")
     shares = np.arange(1.0, k + 1) ** -skew

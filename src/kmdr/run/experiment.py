@@ -182,7 +182,8 @@ class Experiment:
         for r in r_grid:
             reducer.check(n, d, k, r)
             # Without a reducer C is A, which is mapped, and k-means adds its centres.
-            check_memory(k if fixed == d else n, r)
+            points = k if fixed == d else n
+            check_memory(f"{points} points in {r} dimensions", points * r)
         return [
             Task(
                 study=self.study,
