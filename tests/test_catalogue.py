@@ -1,6 +1,7 @@
 """The catalogue is complete: what each paper says it has is made, every open point is answered, nothing dangles."""
 
 import textwrap
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -75,13 +76,18 @@ def test_a_study_is_read_by_something(name):
         assert any(name in made.studies for made in [*items(), *claims()]), f"nothing reads {name}"
 
 
+@cache
+def experiments(study):
+    return compose(f"study={study}").experiments
+
+
 @pytest.mark.parametrize("name", [study["name"] for study in studies() if study.get("flip")])
 def test_a_flip_changes_one_thing(name):
     """A flip's protocol is that of its base but for one setting, or its reducers or datasets have one setting more."""
     flip = Flip.from_study(next(study for study in studies() if study["name"] == name))
-    bases = [experiment for study in flip.base for experiment in compose(f"study={study}").experiments]
+    bases = [experiment for study in flip.base for experiment in experiments(study)]
     differences = set()
-    for experiment in compose(f"study={name}").experiments:
+    for experiment in experiments(name):
         base = next(
             base
             for base in bases
