@@ -46,8 +46,8 @@ report: setup ## Make figures, tables, verdicts and the report again from the co
 reference: setup ## Run the full studies into results/reference, the committed results, and compress their rows
 	$(BIN)/python scripts/reproduce.py reference
 
-test: setup ## Run the tests
-	$(BIN)/python -m pytest
+test: setup ## Run the tests, as many at once as there are cores
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 fuzz: setup ## Try every compiled kernel with bounds checking on whatever a generator thinks of, SECONDS=600
 	$(BIN)/python scripts/fuzz.py $(or $(SECONDS),600)
