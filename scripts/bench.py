@@ -95,13 +95,13 @@ class Case:
 def _sum(x: Dense) -> float:
     """Add up in four streams, which reads faster than one."""
     m = len(x) // 4
-    one = two = three = four = 0.0
+    sum0 = sum1 = sum2 = sum3 = 0.0
     for i in range(m):
-        one += x[i]
-        two += x[m + i]
-        three += x[2 * m + i]
-        four += x[3 * m + i]
-    return one + two + three + four
+        sum0 += x[i]
+        sum1 += x[m + i]
+        sum2 += x[2 * m + i]
+        sum3 += x[3 * m + i]
+    return sum0 + sum1 + sum2 + sum3
 
 
 def read(*arrays: Dense) -> None:
@@ -469,9 +469,9 @@ def measure(contenders: dict[str, Contender]) -> dict[str, list[float]]:
 
 def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return the table's rows of a case; ``asked`` is the most that ours may take, as a multiple of the contender."""
-    found = {name: median(values) for name, values in seconds.items()}
-    peers = [name for name in found if not name.startswith(("ours", "limit", CALIBRATION))]
-    asked = {min(peers, key=found.__getitem__) if name == "*" else name: most for name, most in case.asked.items()}
+    medians = {name: median(values) for name, values in seconds.items()}
+    peers = [name for name in medians if not name.startswith(("ours", "limit", CALIBRATION))]
+    asked = {min(peers, key=medians.__getitem__) if name == "*" else name: most for name, most in case.asked.items()}
     return [
         {
             "kernel": kernel,
@@ -479,8 +479,8 @@ def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float
             "threads": threads,
             "contender": name,
             "rounds": len(values),
-            "seconds": found[name],
-            "ratio_to_ours": found[name] / found["ours"],
+            "seconds": medians[name],
+            "ratio_to_ours": medians[name] / medians["ours"],
             "asked": asked.get(name, np.nan) if threads == 1 else np.nan,
         }
         for name, values in seconds.items()
@@ -555,7 +555,7 @@ def peak_above(A: Dense) -> float:
 
     def peak() -> float:
         # Of this program alone: what getrusage says begins with the peak of the process that started it.
-        (line,) = (one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM"))
+        (line,) = (text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
 
     small = A[:500].copy()
@@ -583,16 +583,16 @@ def draw(table: pd.DataFrame) -> Path:
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    one = table[(table.threads == 1) & ~table.contender.isin(["ours", CALIBRATION])]
-    kernels = list(dict.fromkeys(one.kernel))
-    heights = [one[one.kernel == kernel]["size"].nunique() for kernel in kernels]
+    single = table[(table.threads == 1) & ~table.contender.isin(["ours", CALIBRATION])]
+    kernels = list(dict.fromkeys(single.kernel))
+    heights = [single[single.kernel == kernel]["size"].nunique() for kernel in kernels]
     with print_style():
         figure, axes = plt.subplots(
             len(kernels), 1, figsize=(7.0, 0.14 * sum(heights) + 0.75 * len(kernels)), squeeze=False,
             gridspec_kw={"height_ratios": heights}, sharex=True, layout="constrained",
         )  # fmt: skip
         for axis, kernel in zip(axes[:, 0], kernels, strict=True):
-            panel = one[one.kernel == kernel]
+            panel = single[single.kernel == kernel]
             sizes = list(dict.fromkeys(panel["size"]))
             for number, (name, rows) in enumerate(panel.groupby("contender", sort=False)):
                 limit = str(name).startswith("limit")

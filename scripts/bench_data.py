@@ -73,8 +73,8 @@ def measured(what: str, paths: list[Path], cache: Path) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def peak_bytes() -> int:
@@ -92,8 +92,8 @@ def child(what: str, paths: list[str]) -> None:
     start = time.perf_counter()
     A = functions[what](paths)
     seconds = time.perf_counter() - start
-    found = {"seconds": seconds, "imports": before, "peak": peak_bytes(), "shape": A.shape, "nnz": A.nnz}
-    print(json.dumps(found))
+    result = {"seconds": seconds, "imports": before, "peak": peak_bytes(), "shape": A.shape, "nnz": A.nnz}
+    print(json.dumps(result))
 
 
 def main(n: int = 534_135) -> None:
@@ -109,11 +109,11 @@ def main(n: int = 534_135) -> None:
         seconds = time.perf_counter() - start
         print(f"{'decompress':<18} {seconds:9.3f} s   of {text / 2**20:.0f} MiB of text", flush=True)
         for title, what in (("parse", "parse"), ("prepare", "prepare"), ("open again", "prepare")):
-            found = measured(what, paths, cache)
-            rows, columns = found["shape"]
+            result = measured(what, paths, cache)
+            rows, columns = result["shape"]
             print(
-                f"{title:<18} {found['seconds']:9.3f} s   peak {found['peak'] / 2**20:.0f} MiB "
-                f"({found['imports'] / 2**20:.0f} MiB of it imports)   {rows} x {columns}, {found['nnz']} entries",
+                f"{title:<18} {result['seconds']:9.3f} s   peak {result['peak'] / 2**20:.0f} MiB "
+                f"({result['imports'] / 2**20:.0f} MiB of it imports)   {rows} x {columns}, {result['nnz']} entries",
                 flush=True,
             )
 

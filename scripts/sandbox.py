@@ -352,22 +352,22 @@ class Sandbox:
 
     def snapshot(self) -> dict[str, Any]:
         """Return what every file of the folder holds: the table as its rows, others as their hash."""
-        found: dict[str, Any] = {}
+        state: dict[str, Any] = {}
         for path in sorted(self.work.rglob("*")):
             name = str(path.relative_to(self.work))
             if path.name in _JOURNALS or name.startswith("tmp/"):
                 continue
             if name == "out/rows.csv":
-                found[name] = self.table()
+                state[name] = self.table()
             elif path.name == _NOTE:
-                found[name] = "a note"
+                state[name] = "a note"
             elif path.name == _META:
-                found[name] = {k: v for k, v in json.loads(path.read_bytes()).items() if k not in _ORIGIN}
+                state[name] = {k: v for k, v in json.loads(path.read_bytes()).items() if k not in _ORIGIN}
             elif path.is_file() and not path.is_symlink():
-                found[name] = hashlib.blake2b(path.read_bytes()).hexdigest()
+                state[name] = hashlib.blake2b(path.read_bytes()).hexdigest()
             elif not path.is_dir():
-                found[name] = "no plain file"
-        return found
+                state[name] = "no plain file"
+        return state
 
     def left_behind(self, commands: Sequence[Command]) -> list[str]:
         """Return what processes of this folder left: temporary files, shared memory, held locks, processes.
@@ -377,25 +377,25 @@ class Sandbox:
         until = time.monotonic() + HANG_SECONDS
         while (alive := [pid for command in commands for pid in command.others()]) and time.monotonic() < until:
             time.sleep(0.02)
-        found = [f"process {pid} ({_name(pid)})" for pid in alive]
+        remains = [f"process {pid} ({_name(pid)})" for pid in alive]
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        found += [f"tmp/{path.name}" for path in (self.work / "tmp").iterdir()]
+        remains += [f"tmp/{path.name}" for path in (self.work / "tmp").iterdir()]
         for path in self.work.rglob(".lock*"):
             with path.open("r+b") as file:
                 try:
                     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
-                    found.append(f"a lock held on {path.name}")
+                    remains.append(f"a lock held on {path.name}")
         for path in SHARED_MEMORY.iterdir():
             if any(f"-{pid}-" in path.name or f"_{pid}_" in path.name for pid in self.pids):
-                found.append(f"{SHARED_MEMORY.name}/{path.name}")
+                remains.append(f"{SHARED_MEMORY.name}/{path.name}")
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
-        return found
+        return remains
 
 
 def _name(pid: int) -> str:

@@ -436,9 +436,9 @@ class Lane:
             for name in names:
                 study = {**dict.fromkeys(("title", "note", "paper"), ""), "name": name, "datasets": [], "reducers": []}
                 experiments = tuple(dataclasses.replace(e, study=name, repeats=1) for e in job.experiments)
-                mine = dataclasses.replace(job, study=study, experiments=experiments)
+                own_job = dataclasses.replace(job, study=study, experiments=experiments)
                 commands.append(
-                    self.box.start(KINDS["run"].argv, label=name, before=functools.partial(_run_lightly, [mine]))
+                    self.box.start(KINDS["run"].argv, label=name, before=functools.partial(_run_lightly, [own_job]))
                 )
             self.tally.count(label, "done")
             for command in commands:

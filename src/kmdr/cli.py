@@ -162,7 +162,7 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
     """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
     if not isinstance(items, list):
         raise UserError(f"study.{group}s = {shown(items)} is no list; give one, e.g. 'study.{group}s=[NAME]'")
-    found = []
+    configs = []
     for item in items:
         single = isinstance(item, Mapping) and len(item) == 1
         name, settings = next(iter(item.items())) if single else (item, {})
@@ -175,8 +175,8 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
         for key in settings:
             if key not in composed:
                 raise unknown(f"setting of {group} {name}", key, composed)
-        found.append({**composed, **settings})
-    return found
+        configs.append({**composed, **settings})
+    return configs
 
 
 def _job(config: Config, overrides: Sequence[str]) -> Job:
@@ -194,10 +194,10 @@ def _job(config: Config, overrides: Sequence[str]) -> Job:
                 f"study={study['name']} names its own {group}s, which {override!r} cannot change; "
                 f"use 'study.{group}s=[…]' instead"
             )
-    found = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
-    named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in found.items()}
+    choices = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
+    named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in choices.items()}
     shared = {**config, "study": {**study, **named}}
-    pairs = product(found["dataset"], found["reducer"])
+    pairs = product(choices["dataset"], choices["reducer"])
     return Job.from_configs([{**shared, "dataset": dataset, "reducer": reducer} for dataset, reducer in pairs])
 
 
@@ -235,9 +235,9 @@ def compose_studies(out: str) -> list[Job]:
             config = base.copy()
             OmegaConf.set_struct(config, False)
             for choice in study.pop("defaults", None) or []:
-                ((target, chosen),) = choice.items()
+                ((target, name),) = choice.items()
                 group = str(target).removeprefix("override /")
-                layer = _loaded(config_files(group)[chosen])
+                layer = _loaded(config_files(group)[name])
                 if group == "grid":  # its file is of the package _global_
                     config.update(layer)
                 else:
@@ -399,8 +399,8 @@ def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
 def _listed(kind: str) -> list[tuple[str, ...]]:
     """Return a line for each thing of a kind; one that is not kmdr's own says where it comes from."""
     if kind == "datasets":
-        found = [datasets.availability(name) for name in datasets.names()]
-        return [(a.name, a.shape, a.state, a.where, registry.entry(a.name).guest) for a in found]
+        available = [datasets.availability(name) for name in datasets.names()]
+        return [(a.name, a.shape, a.state, a.where, registry.entry(a.name).guest) for a in available]
     if kind == "reducers":
         return [(name, reducers.summary(name), reducers.origin_of_reducer(name)) for name in reducers.names()]
     if kind == "engines":

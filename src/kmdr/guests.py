@@ -138,10 +138,10 @@ def _load(kind: str, root: Root) -> None:
             raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); mend it") from error
 
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 
-class Registry(Generic[Made]):
+class Registry(Generic[T]):
     """What modules make known by name: kmdr's own, and those of the guests that there are now.
 
     Parameters
@@ -152,13 +152,13 @@ class Registry(Generic[Made]):
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._made: dict[tuple[str, str], Made] = {}
+        self._made: dict[tuple[str, str], T] = {}
 
-    def add(self, name: str, module: str, made: Made) -> None:
+    def add(self, name: str, module: str, made: T) -> None:
         """Make something known under a name; the module that defines it may do so again."""
         self._made[name, module] = made
 
-    def known(self) -> dict[str, Made]:
+    def known(self) -> dict[str, T]:
         """Return what is known, by name.
 
         Raises
@@ -169,7 +169,7 @@ class Registry(Generic[Made]):
         return dict(self._known(guests(), len(self._made)))
 
     @cache  # noqa: B019  registries live as long as the process
-    def _known(self, places: tuple[Root, ...], count: int) -> dict[str, Made]:
+    def _known(self, places: tuple[Root, ...], count: int) -> dict[str, T]:
         del count  # asked again when something was added
         for root in places:
             _load(self._kind, root)

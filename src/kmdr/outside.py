@@ -33,16 +33,16 @@ def find_class(path: str, what: str) -> type:
     """
     module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        cls = getattr(importlib.import_module(module), name, None)
     except Exception as error:  # whatever the module raises while it is imported
         raise UserError(
             f"{what} {path!r}: the module {module!r} cannot be imported ({type(error).__name__}: {error}); install its "
             "package, or name the folder of your own module in PYTHONPATH"
         ) from error
-    if not inspect.isclass(found):
+    if not inspect.isclass(cls):
         names = [key for key, value in vars(importlib.import_module(module)).items() if inspect.isclass(value)]
         raise unknown(f"class of the module {module}", name, names)
-    return found
+    return cls
 
 
 def arguments(cls: type) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from kmdr.analysis.rows import is_time, ok_rows, quantity_rows
 from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 # In a folder of results: the configurations that each study was last run with.
 ASKED = "asked.json"
 
@@ -172,7 +172,7 @@ class Recorder(Results):
         return self.all_rows.loc[sorted(self.read)]
 
 
-def attempt(make: Callable[[Results], Made], results: Results) -> Made:
+def attempt(make: Callable[[Results], T], results: Results) -> T:
     """Return what a function makes of results; rows or facts that are not such as it reads count as not there.
 
     Raises

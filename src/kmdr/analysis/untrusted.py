@@ -159,18 +159,18 @@ def _is_whole(value: Any) -> bool:
 
 def missing_of(folder: Path) -> dict[str, str]:
     """Return why which datasets could not be had: ``missing.json``."""
-    found = json_of(folder, "missing.json")
-    if not all(isinstance(reason, str) for reason in found.values()):
+    reasons = json_of(folder, "missing.json")
+    if not all(isinstance(reason, str) for reason in reasons.values()):
         raise _other_shape(folder, "missing.json", "a sentence for each dataset")
-    return found
+    return reasons
 
 
 def asked_of(folder: Path, name: str) -> dict[str, list[str]]:
     """Return the configurations that each study was last run with."""
-    found = json_of(folder, name)
-    if not all(map(_is_texts, found.values())):
+    asked = json_of(folder, name)
+    if not all(map(_is_texts, asked.values())):
         raise _other_shape(folder, name, "a list of configuration hashes for each study")
-    return found
+    return asked
 
 
 def plan_of(folder: Path) -> dict[str, Any]:

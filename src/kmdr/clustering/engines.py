@@ -125,11 +125,11 @@ def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoco
             labels = np.asarray(model.fit_predict(C))
         fits.append((float(getattr(model, "inertia_", 0.0)), labels, int(getattr(model, "n_iter_", 0))))
     inertia, labels, n_iter = min(fits, key=lambda fit: fit[0])
-    found, numbered = np.unique(labels, return_inverse=True)
-    if numbered.shape != (C.shape[0],) or len(found) > k:
+    clusters, numbered = np.unique(labels, return_inverse=True)
+    if numbered.shape != (C.shape[0],) or len(clusters) > k:
         raise UserError(
-            f"engine {protocol.engine!r} gave {len(found)} clusters of an array of shape {labels.shape}, not at most "
-            f"{k} of {C.shape[0]} points"
+            f"engine {protocol.engine!r} gave {len(clusters)} clusters of an array of shape {labels.shape}, not at "
+            f"most {k} of {C.shape[0]} points"
         )
     return Clustering(numbered.astype(np.int64), inertia, n_iter, 0)
 

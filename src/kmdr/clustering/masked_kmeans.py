@@ -187,7 +187,7 @@ def masked_lloyd(C: Any, starts: Sequence[Dense] | Dense, max_iter: int) -> Clus
         raise ArgumentError(f"rows of {stored.min()} to {stored.max()} stored entries; store the same number in each")
     C, e, _ = normalised(C)
     points = _Points(C)
-    found = [_one_start(points, rows, max_iter) for rows in starts]
-    best = min((clustering for clustering, _ in found), key=lambda clustering: clustering.inertia)
-    failed = sum(not converged for _, converged in found)
+    runs = [_one_start(points, rows, max_iter) for rows in starts]
+    best = min((clustering for clustering, _ in runs), key=lambda clustering: clustering.inertia)
+    failed = sum(not converged for _, converged in runs)
     return replace(best, inertia=scaled_back(best.inertia, 2 * e), n_init_failed=failed)

@@ -160,47 +160,47 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
         What was loaded is not what the registry says. Nothing is kept of it.
     """
     e = entry(name)
-    chosen = _options(e, options or {})
-    _refuse_absent(e, chosen)
-    title = _title(e, chosen)
-    folder, fingerprint = _prepared(e, chosen)
+    settings = _options(e, options or {})
+    _refuse_absent(e, settings)
+    title = _title(e, settings)
+    folder, fingerprint = _prepared(e, settings)
     try:
         if prepared.is_current(folder, fingerprint, verify):
             return folder
     except DamagedError as error:
         try:
-            _prepare(e, chosen, title, folder, fingerprint)
+            _prepare(e, settings, title, folder, fingerprint)
         except UnavailableError as why:
             said = f"{error.path} is damaged and cannot be prepared again: {why}"
             raise UnavailableError(said, failed_check=True, tried=why.tried) from error
         tell(f"kmdr: dataset {title!r}: {error.path} was damaged; prepared again")
     else:
-        _prepare(e, chosen, title, folder, fingerprint)
+        _prepare(e, settings, title, folder, fingerprint)
     return folder
 
 
-def _prepare(e: Entry, chosen: Mapping[str, Any], title: str, folder: Path, fingerprint: str) -> None:
-    found = obtain(e)
-    A, labels, feature_names = _loaded(e, [f.source.format for f in found], [f.path for f in found], chosen)
-    k = _clusters(e, chosen, A, labels)
+def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fingerprint: str) -> None:
+    files = obtain(e)
+    A, labels, feature_names = _loaded(e, [f.source.format for f in files], [f.path for f in files], settings)
+    k = _clusters(e, settings, A, labels)
     digest = content_sha256(A, labels, formats.kept_type(A))
-    if e.by_path or chosen == dict(e.options):
+    if e.by_path or settings == dict(e.options):
         _check(e, A, labels, digest)
-    if _prepared(e, chosen)[1] != fingerprint:
+    if _prepared(e, settings)[1] != fingerprint:
         raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")
     n, d = A.shape
     meta = {
         "name": title,
         "k": k,
         "data_sha256": digest,
-        "source": "; ".join([*(f.where for f in found), *_paths(chosen)]) or "generated",
+        "source": "; ".join([*(f.where for f in files), *_paths(settings)]) or "generated",
         "stand_in": e.stand_in,
         "n": n,
         "d": d,
         "nnz": int(A.nnz) if _is_sparse(A) else n * d,
-        "options": chosen,
+        "options": settings,
     }
-    in_place = _is_mapped(A) and not chosen.get("copy")
+    in_place = _is_mapped(A) and not settings.get("copy")
     if in_place:
         path = Path(A.filename)
         looks = stamp(path)
@@ -303,20 +303,20 @@ def availability(name: str) -> Availability:
         There is no such dataset.
     """
     e = entry(name)
-    chosen = _options(e, {})
-    absent = _absent(e, chosen)
-    if absent or (e.by_path and not _paths(chosen)):
+    settings = _options(e, {})
+    absent = _absent(e, settings)
+    if absent or (e.by_path and not _paths(settings)):
         return Availability(name, e.title, e.shape, "by hand", " and ".join(absent) or "a file named by dataset.path=…")
-    folder, fingerprint = _prepared(e, chosen)
+    folder, fingerprint = _prepared(e, settings)
     if _seems_current(folder, fingerprint):
         state, where = "prepared", str(folder)
     elif e.by_path:
-        state, where = "local", "; ".join(_paths(chosen))
+        state, where = "local", "; ".join(_paths(settings))
     elif not e.sources:
         state, where = "generated", "generated"
-    elif found := find(e):
-        in_cache = all(f.path.is_relative_to(raw_folder(name)) for f in found)
-        state, where = "cached" if in_cache else "local", "; ".join(f.where for f in found)
+    elif files := find(e):
+        in_cache = all(f.path.is_relative_to(raw_folder(name)) for f in files)
+        state, where = "cached" if in_cache else "local", "; ".join(f.where for f in files)
     elif all(any(s.kind != "local" for s in e.sources if s.part == part) for part in e.parts):
         state, where = "remote", "; ".join(str(s) for s in e.sources if s.kind != "local")
     else:
@@ -348,7 +348,7 @@ def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
     ok : bool
         False where a file or a matrix was there but failed its check; True for ready and for merely unreachable.
     """
-    chosen = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
+    wanted = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
     turns = Semaphore(_FETCHED_AT_ONCE)
     over = Event()
 
@@ -357,9 +357,9 @@ def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
             if not over.is_set() and availability(name).state == "remote":
                 obtain(entry(name))
 
-    fetched = {name: in_background(fetch, name) for name in chosen}
+    fetched = {name: in_background(fetch, name) for name in wanted}
     try:
-        for name in chosen:
+        for name in wanted:
             try:
                 fetched[name].result()
                 dataset = load(name)
@@ -450,20 +450,20 @@ def _is_mapped(A: Any) -> bool:
 
 
 def _loaded(
-    e: Entry, found: list[str], paths: list[Path], chosen: Mapping[str, Any]
+    e: Entry, kinds: list[str], paths: list[Path], settings: Mapping[str, Any]
 ) -> tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]:
     """Load a dataset and refuse what is none; the matrix in its kept form."""
-    load_files = all_loaders()[_format(e, found)]
-    arguments = {name: value for name, value in chosen.items() if not (load_files is formats.read and name in _OURS)}
+    load_files = all_loaders()[_format(e, kinds)]
+    arguments = {name: value for name, value in settings.items() if not (load_files is formats.read and name in _OURS)}
     A, labels, *named = load_files(*paths, **{**e.fixed, **arguments})
     features = tuple(map(str, named[0])) if named and named[0] is not None else None
     try:
         A = formats.canonical(A) if _is_sparse(A) else _dense(A)
         formats.check(A, labels, e.nonnegative)
     except UserError as error:
-        raise UserError(f"{_of(e, chosen)}: {error}") from error
+        raise UserError(f"{_of(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:
-        raise UserError(f"{_of(e, chosen)}: there are {len(features)} names for {A.shape[1]} features")
+        raise UserError(f"{_of(e, settings)}: there are {len(features)} names for {A.shape[1]} features")
     return A, labels, features
 
 
@@ -472,38 +472,38 @@ def _dense(A: Any) -> Any:
     return A if isinstance(A, np.memmap) else np.ascontiguousarray(A, formats.kept_type(A))
 
 
-def _of(e: Entry, chosen: Mapping[str, Any]) -> str:
-    return ", ".join(Path(path).name for path in _paths(chosen)) or f"dataset {e.name!r}"
+def _of(e: Entry, settings: Mapping[str, Any]) -> str:
+    return ", ".join(Path(path).name for path in _paths(settings)) or f"dataset {e.name!r}"
 
 
-def _clusters(e: Entry, chosen: Mapping[str, Any], A: Any, labels: NDArray[Any] | None) -> int:
-    k = int(chosen.get("k") or e.k)
+def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any] | None) -> int:
+    k = int(settings.get("k") or e.k)
     if not k and labels is None:
-        raise UserError(f"{_of(e, chosen)} has no labels, so give the number of clusters: dataset.k=…")
+        raise UserError(f"{_of(e, settings)} has no labels, so give the number of clusters: dataset.k=…")
     k = k or len(np.unique(labels))  # type: ignore[arg-type]
     if not 1 <= k <= A.shape[0]:
-        raise UserError(f"k = {k} clusters were asked for {_of(e, chosen)}, which has {A.shape[0]} points")
+        raise UserError(f"k = {k} clusters were asked for {_of(e, settings)}, which has {A.shape[0]} points")
     return k
 
 
 def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = dict(e.options)
+    settings = dict(e.options)
     for name, value in given.items():
-        if name not in chosen:
-            if not chosen:
+        if name not in settings:
+            if not settings:
                 raise UserError(f"dataset {e.name!r} has no options; {name!r} was given")
-            raise unknown(f"option of dataset {e.name!r}", name, chosen)
-        chosen[name] = _like(e.options[name], value, f"option {name} of dataset {e.name!r}")
-    if "path" in chosen:
-        paths = [_located(e, path) for path in _paths(chosen)]
-        chosen["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
-        if chosen.get("labels", "") not in ("", formats.WITHOUT):
-            chosen["labels"] = _located(e, chosen["labels"])
-    return chosen
+            raise unknown(f"option of dataset {e.name!r}", name, settings)
+        settings[name] = _like(e.options[name], value, f"option {name} of dataset {e.name!r}")
+    if "path" in settings:
+        paths = [_located(e, path) for path in _paths(settings)]
+        settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
+        if settings.get("labels", "") not in ("", formats.WITHOUT):
+            settings["labels"] = _located(e, settings["labels"])
+    return settings
 
 
-def _paths(chosen: Mapping[str, Any]) -> list[str]:
-    path = chosen.get("path", [])
+def _paths(settings: Mapping[str, Any]) -> list[str]:
+    path = settings.get("path", [])
     return [path] if isinstance(path, str) and path else list(path)
 
 
@@ -520,22 +520,22 @@ def _located(e: Entry, path: str) -> str:
     return str(here)
 
 
-def _files(chosen: Mapping[str, Any]) -> list[str]:
+def _files(settings: Mapping[str, Any]) -> list[str]:
     """All files of the user's that a dataset is read from."""
-    labels = chosen.get("labels", "")
-    return [*_paths(chosen), *([labels] if labels not in ("", formats.WITHOUT) else [])] if "path" in chosen else []
+    labels = settings.get("labels", "")
+    return [*_paths(settings), *([labels] if labels not in ("", formats.WITHOUT) else [])] if "path" in settings else []
 
 
-def _absent(e: Entry, chosen: Mapping[str, Any]) -> list[str]:
+def _absent(e: Entry, settings: Mapping[str, Any]) -> list[str]:
     """Files that are not there; those that the registry names, by their name alone."""
-    absent = [Path(path) for path in _files(chosen) if not Path(path).is_file()]
+    absent = [Path(path) for path in _files(settings) if not Path(path).is_file()]
     return [path.name if path.name in e.options["path"] else str(path) for path in absent]
 
 
-def _refuse_absent(e: Entry, chosen: Mapping[str, Any]) -> None:
-    if e.format == "file" and not _paths(chosen):
+def _refuse_absent(e: Entry, settings: Mapping[str, Any]) -> None:
+    if e.format == "file" and not _paths(settings):
         raise UnavailableError(f"dataset {e.name!r} is a file of yours; name it with dataset.path=…")
-    if absent := _absent(e, chosen):
+    if absent := _absent(e, settings):
         where = f" (to be had from {e.home})" if e.home else ""
         raise UnavailableError(
             f"dataset {e.name!r} cannot be had: there is no file {' and no '.join(absent)}{where}; "
@@ -543,18 +543,18 @@ def _refuse_absent(e: Entry, chosen: Mapping[str, Any]) -> None:
         )
 
 
-def _title(e: Entry, chosen: Mapping[str, Any]) -> str:
+def _title(e: Entry, settings: Mapping[str, Any]) -> str:
     """Return what rows and figures call a dataset; a file never gets the name of a registered dataset."""
-    if "title" not in chosen:
+    if "title" not in settings:
         return e.name
     # It becomes the name of a folder, so it neither begins with a dot nor has a slash.
-    stem = re.sub(r"[^\w+.-]+", "_", Path(_paths(chosen)[0]).name.partition(".")[0]).lstrip("+-")
-    title = chosen["title"] or stem[:60] or "data"
+    stem = re.sub(r"[^\w+.-]+", "_", Path(_paths(settings)[0]).name.partition(".")[0]).lstrip("+-")
+    title = settings["title"] or stem[:60] or "data"
     if not re.fullmatch(r"\w[\w+.-]{0,59}", title):
         raise UserError(f"option title is {title!r}; use up to 60 letters, digits, _ and, but for the first, + . -")
     if title not in names():
         return title
-    if chosen["title"]:
+    if settings["title"]:
         raise UserError(f"option title is {title!r}, which names a registered dataset; choose another name")
     return f"file_{title}"
 
@@ -570,7 +570,7 @@ def _like(default: Any, value: Any, what: str) -> Any:
             good = isinstance(value, Real) and not isinstance(value, bool)
         case list():
             value = [value] if isinstance(value, str) and value else value
-            good = isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+            good = isinstance(value, list) and all(isinstance(text, str) and text for text in value)
         case _:
             good = isinstance(value, type(default))
     if not good:
@@ -606,11 +606,11 @@ def _check(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
 # --- prepared folders -----------------------------------------------------------------------------------------------
 
 
-def _prepared(e: Entry, chosen: Mapping[str, Any]) -> tuple[Path, str]:
+def _prepared(e: Entry, settings: Mapping[str, Any]) -> tuple[Path, str]:
     """Folder of a dataset with these options, and the hash of all that its content depends on."""
-    suffix = "" if dict(chosen) == dict(e.options) else f"-{_json_hash(chosen)[:12]}"
-    determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(chosen)]
-    determines += [_identity(Path(path)) for path in _files(chosen)]
+    suffix = "" if dict(settings) == dict(e.options) else f"-{_json_hash(settings)[:12]}"
+    determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(settings)]
+    determines += [_identity(Path(path)) for path in _files(settings)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
 
 

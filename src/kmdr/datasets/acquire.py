@@ -133,12 +133,12 @@ def obtain(entry: Entry) -> tuple[Found, ...]:
         A part cannot be had: what was tried, and which file to put where.
     """
     try:
-        found = tuple(_obtain(entry, part) for part in entry.parts)
+        files = tuple(_obtain(entry, part) for part in entry.parts)
     except UnavailableError as e:
         _errors[entry.name] = e.tried
         raise
     _errors.pop(entry.name, None)
-    return found
+    return files
 
 
 def last_errors(name: str) -> tuple[str, ...]:
@@ -154,8 +154,8 @@ def find(entry: Entry) -> tuple[Found, ...] | None:
     tuple of Found or None
         None where a part is missing. A package archive that was found is given as such, not unpacked.
     """
-    found = [_find(entry.name, _sources(entry, part), []) for part in entry.parts]
-    return None if None in found else tuple(f for f in found if f is not None)
+    files = [_find(entry.name, _sources(entry, part), []) for part in entry.parts]
+    return None if None in files else tuple(f for f in files if f is not None)
 
 
 def _sources(entry: Entry, part: str) -> list[Source]:
@@ -165,13 +165,13 @@ def _sources(entry: Entry, part: str) -> list[Source]:
 def _obtain(entry: Entry, part: str) -> Found:
     sources = _sources(entry, part)
     tried: list[str] = []
-    found = _find(entry.name, sources, tried)
+    file = _find(entry.name, sources, tried)
     failed_check = bool(tried)
-    if found is not None:
-        if found.path.name == found.source.filename:
-            return found
+    if file is not None:
+        if file.path.name == file.source.filename:
+            return file
         try:
-            return Found(_keep_member(entry.name, found.source, found.path), found.source, found.where)
+            return Found(_keep_member(entry.name, file.source, file.path), file.source, file.where)
         except UnverifiedError as e:
             tried.append(str(e))
             failed_check = True

@@ -99,8 +99,8 @@ def read(
     UserError
         The file cannot be read, or not as such a matrix.
     """
-    paths = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
-    kinds = {format or _format(one) for one in paths}
+    paths = [Path(path)] if isinstance(path, str | Path) else [Path(file) for file in path]
+    kinds = {format or _format(file) for file in paths}
     kind = next(iter(kinds))
     if kind not in _READERS:
         raise unknown("format of a dataset's file", kind, _READERS)
@@ -108,8 +108,8 @@ def read(
         raise UserError(f"{len(paths)} files were given; only svmlight files may be several, so join them into one")
     if label and kind not in _TABLES:
         raise UserError(f"option label is {label!r}, but {paths[0].name} is no table with columns; use option labels")
-    for one in paths:
-        refuse_irregular(one)
+    for file in paths:
+        refuse_irregular(file)
     limit = _limit(paths, max_gb)
     if kind in _TABLES:
         A, given, features = _TABLES[kind](paths[0], label, limit)
@@ -377,13 +377,13 @@ def _refuse_claims(path: Path, limit: float) -> None:
 
 
 def _pick(path: Path, names: Sequence[str]) -> str:
-    found = [name for name in _POINTS if name in names]
-    if not found:
+    present = [name for name in _POINTS if name in names]
+    if not present:
         raise UserError(
             f"{path.name} has no matrix under a known name, only {', '.join(names) or 'nothing'}; "
             f"call the points {' or '.join(_POINTS)} and the labels {' or '.join(_CLASSES)}"
         )
-    return found[0]
+    return present[0]
 
 
 def _npy(path: Path, limit: float) -> tuple[Any, None, None]:
@@ -413,11 +413,11 @@ def _mat(path: Path, limit: float) -> tuple[Any, Any, None]:
                 _afford(path, claim, 8.0 * math.prod(map(int, shape)), limit)
             _afford(path, "unpacks to too much, at least", _mat_bytes(path, limit), limit)
             classes = next((name for name in _CLASSES if name in held), None)
-            found = scipy.io.loadmat(path, variable_names=[points, classes] if classes else [points])
+            arrays = scipy.io.loadmat(path, variable_names=[points, classes] if classes else [points])
         except NotImplementedError as e:
             raise UserError(f"{path.name} is of MATLAB's version 7.3; save it with save(…, '-v7')") from e
-        A = _csr(found[points]) if scipy.sparse.issparse(found[points]) else found[points]
-        return A, None if classes is None else found[classes], None
+        A = _csr(arrays[points]) if scipy.sparse.issparse(arrays[points]) else arrays[points]
+        return A, None if classes is None else arrays[classes], None
 
 
 def _mat_bytes(path: Path, limit: float) -> int:
@@ -514,8 +514,8 @@ def _table(path: Path, frame: pd.DataFrame, label: str) -> Any:
     frame.columns = frame.columns.map(str)
     if label and label not in frame.columns:
         raise unknown(f"column of {path.name}", label, list(frame.columns))
-    chosen = label or "label"
-    labels = _classes(frame.pop(chosen)) if chosen in frame.columns else None
+    column = label or "label"
+    labels = _classes(frame.pop(column)) if column in frame.columns else None
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
             raise UserError(

@@ -363,9 +363,9 @@ def nielsen_table(path: str, sha256: str) -> Loaded:
     labels = np.full(len(names), -1)
     for label, (_, pattern, _) in enumerate(_BIO_TYPES):
         labels[[pattern.search(name.upper()) is not None for name in names]] = label
-    found = {kind: int((labels == label).sum()) for label, (kind, _, _) in enumerate(_BIO_TYPES)}
-    if found != {kind: count for kind, _, count in _BIO_TYPES}:
-        said = ", ".join(f"{count} {kind}" for kind, count in found.items())
+    counts = {kind: int((labels == label).sum()) for label, (kind, _, _) in enumerate(_BIO_TYPES)}
+    if counts != {kind: count for kind, _, count in _BIO_TYPES}:
+        said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         raise UnverifiedError(
             f"the array names of {file.name} give {said}, not 10 GIST, 12 leiomyosarcoma, 9 synovial sarcoma"
         )
@@ -603,9 +603,9 @@ def _nips(path: Path, counts: Any, documents: Iterable[str], words: Iterable[str
     A.eliminate_zeros()
     sections = {i: match[1] for i, name in enumerate(names) if (match := _NIPS_DOCUMENT.fullmatch(name))}
     rows = sorted(sections, key=names.__getitem__)
-    found = {section: sum(s == section for s in sections.values()) for section in _NIPS_SECTIONS}
-    if found != _NIPS_SECTIONS:
-        said = ", ".join(f"{section} {count}" for section, count in found.items())
+    sizes = {section: sum(s == section for s in sections.values()) for section in _NIPS_SECTIONS}
+    if sizes != _NIPS_SECTIONS:
+        said = ", ".join(f"{section} {count}" for section, count in sizes.items())
         raise UnverifiedError(
             f"{path.name} holds of the papers of 2001-2003 in three sections {said}, not CN 50, LT 68, NS 66"
         )

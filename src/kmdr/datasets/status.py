@@ -143,8 +143,8 @@ def _bytes_on_disk(e: Entry, state: str) -> int:
         cache_folder() / "prepared" / e.name,
     ]
     kept = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-    found = find(e) if state == "local" else None
-    return kept + sum(f.path.stat().st_size for f in found or ())
+    files = find(e) if state == "local" else None
+    return kept + sum(f.path.stat().st_size for f in files or ())
 
 
 def _size(count: int) -> str:

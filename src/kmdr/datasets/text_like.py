@@ -93,19 +93,19 @@ def _documents(
     words = (terms / 1.507) ** (1 / 0.8665)
     for start in range(0, len(labels), _BLOCK):
         rng = generator(seed, name, "documents", start)
-        mine = labels[start : start + _BLOCK]
-        length = np.maximum(2, words * np.exp(_SPREAD * rng.standard_normal(len(mine)) - _SPREAD**2 / 2))
+        block = labels[start : start + _BLOCK]
+        length = np.maximum(2, words * np.exp(_SPREAD * rng.standard_normal(len(block)) - _SPREAD**2 / 2))
         length = length.astype(np.int64)
-        document = np.repeat(np.arange(len(mine)), length)
+        document = np.repeat(np.arange(len(block)), length)
         source = rng.random(len(document))
-        other = labels[rng.integers(len(labels), size=len(mine))]
-        topic = np.where(source < _MIX[0], mine[document], other[document])
+        other = labels[rng.integers(len(labels), size=len(block))]
+        topic = np.where(source < _MIX[0], block[document], other[document])
         place = rng.random(len(document))
         term = order[np.searchsorted(at_large, place, "right")]
         topical = source < sum(_MIX)
         term[topical] = own[topic[topical], np.searchsorted(within, place[topical], "right")]
         key, many = np.unique(document * d + term, return_counts=True)
-        rows = np.bincount(key // d, minlength=len(mine))
+        rows = np.bincount(key // d, minlength=len(block))
         yield start, rows, (key % d).astype(np.int32), many
 
 

@@ -109,9 +109,9 @@ def _screen(
         for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
             stop = min(start + _CHUNK, G.shape[1])
             hit = False  # branch-free, so that it is compiled to vector instructions
-            own, mine = h[i], limit[i]
+            own, own_limit = h[i], limit[i]
             for b in range(start, stop):
-                hit |= own + h[j0 + b] - row[b] < max(mine, limit[j0 + b])
+                hit |= own + h[j0 + b] - row[b] < max(own_limit, limit[j0 + b])
             if not hit:
                 continue
             for b in range(start, stop):
@@ -138,10 +138,10 @@ def _rank(points: object, low: Dense, index: Dense, bound: Dense, i0: int, value
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(points: object, n: int, chosen: Dense, values: Dense, out: Dense) -> None:
+def _search(points: object, n: int, rows: Dense, values: Dense, out: Dense) -> None:
     """Compare the chosen rows with all n, a tile of these at a time; rising j leaves ties to the lowest index."""
     for start in range(0, n, _CHUNK):
-        for i in chosen:
+        for i in rows:
             for j in range(start, min(start + _CHUNK, n)):
                 if values[i, -1] == 0:
                     break  # as many coinciding points as asked for
@@ -272,7 +272,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool) -> _Candidat
     # The last term is more than underflow may take.
     error = u / (1 - u) * h + 4 * (terms + 1) * np.finfo(dtype).tiny
     width, h = (2 * error).astype(dtype), (h - error).astype(dtype)
-    found: _Candidates = []
+    candidates: _Candidates = []
 
     def screen(part: slice) -> None:
         low: Dense = np.full((n, n_neighbors + _SPARE), np.inf, dtype)
@@ -280,15 +280,15 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool) -> _Candidat
         index, limit = np.zeros(low.shape, np.int32), bound.copy()
         for G, i, j in _products(tiles[part], multiply, dtype):
             _screen(G, i, j, h, width, n_neighbors, low, index, bound, limit)
-        found.append((low, index, bound))
+        candidates.append((low, index, bound))
 
     over_rows(len(tiles), screen)
-    return found
+    return candidates
 
 
-def _overflowed(found: _Candidates) -> Dense:
+def _overflowed(candidates: _Candidates) -> Dense:
     """Tell the points with a full list whose last entry is within the bound: it may have had to turn others away."""
-    return np.asarray(np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in found], axis=0))
+    return np.asarray(np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in candidates], axis=0))
 
 
 def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
@@ -325,21 +325,21 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     A, e, _ = normalised(A)
     A, points = _readable(A)
     dense = isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d
-    found = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense)
-    if dense and _overflowed(found).mean() > _TOO_MANY:
-        found = _candidates(A, n_neighbors, np.float64, dense)
+    candidates = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense)
+    if dense and _overflowed(candidates).mean() > _TOO_MANY:
+        candidates = _candidates(A, n_neighbors, np.float64, dense)
     squares = np.full((n, n_neighbors), np.inf)
     indices = np.full((n, n_neighbors), n, np.int64)
 
     def rank(part: slice) -> None:
-        for low, index, bound in found:
+        for low, index, bound in candidates:
             _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
 
     over_rows(n, rank)
     # A full search finds that many for certain: of n − 1 other points all distances are finite.
-    chosen = np.flatnonzero(_overflowed(found) | np.isinf(squares[:, -1]))
-    squares[chosen] = np.inf
-    over_rows(len(chosen), lambda part: _search(points, n, chosen[part], squares, indices))
+    uncertain = np.flatnonzero(_overflowed(candidates) | np.isinf(squares[:, -1]))
+    squares[uncertain] = np.inf
+    over_rows(len(uncertain), lambda part: _search(points, n, uncertain[part], squares, indices))
     return indices, np.ldexp(np.sqrt(squares), e)
 
 

@@ -185,10 +185,10 @@ def _left_singular_vectors(S: Matrix, k: int) -> Dense:
         return _lapack(S, k)
     U, scale = np.empty((m, 0)), 0.0
     while True:
-        found = _krylov(S, k - U.shape[1], U.T, scale)
-        if found is None:
+        pairs = _krylov(S, k - U.shape[1], U.T, scale)
+        if pairs is None:
             return _lapack(S, k)
-        values, vectors = found
+        values, vectors = pairs
         accurate = values >= _GRAM_RATIO * abs(values[0])
         if accurate.all() or not accurate.any():
             return np.hstack([U, vectors])

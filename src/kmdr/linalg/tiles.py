@@ -112,8 +112,8 @@ def multiply_add(typingctx: Any, a: Any, x: Any, y: Any) -> Any:
         del context, signature
         a, x, y = args
         anything = ir.Constant(x.type, ir.Undefined)
-        one = builder.insert_element(anything, a, ir.IntType(32)(0))
-        every = builder.shuffle_vector(one, anything, ir.Constant(ir.VectorType(ir.IntType(32), TILE), None))
+        lane = builder.insert_element(anything, a, ir.IntType(32)(0))
+        every = builder.shuffle_vector(lane, anything, ir.Constant(ir.VectorType(ir.IntType(32), TILE), None))
         return builder.fadd(builder.fmul(every, x, flags=("contract",)), y, flags=("contract",))
 
     return x(x.dtype, x, x), generate

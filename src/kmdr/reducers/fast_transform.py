@@ -19,13 +19,13 @@ def successes(trials: int, q: float, rng: np.random.Generator) -> Dense:
 
     The gaps between successes are geometric: the cost is that of the successes, not of the trials.
     """
-    found = np.empty(0, dtype=np.int64)
+    positions = np.empty(0, dtype=np.int64)
     last = -1
     while last < trials:
         more = int((trials - last) * q * 1.05) + 10
-        found = np.concatenate([found, last + np.cumsum(rng.geometric(q, size=more))])
-        last = int(found[-1])
-    return found[: np.searchsorted(found, trials)]
+        positions = np.concatenate([positions, last + np.cumsum(rng.geometric(q, size=more))])
+        last = int(positions[-1])
+    return positions[: np.searchsorted(positions, trials)]
 
 
 class RandomisedHadamard(Reducer):
@@ -113,5 +113,5 @@ class SRHT(RandomisedHadamard):
     def mixture(self, n: int, width: int, r: int, rng: np.random.Generator) -> sp.csr_array:
         """Return √(d'/r) at r coordinates, one a row."""
         del n
-        chosen = rng.choice(width, size=r, replace=False)
-        return sp.csr_array((np.full(r, np.sqrt(width / r)), chosen, np.arange(r + 1)), shape=(r, width))
+        columns = rng.choice(width, size=r, replace=False)
+        return sp.csr_array((np.full(r, np.sqrt(width / r)), columns, np.arange(r + 1)), shape=(r, width))

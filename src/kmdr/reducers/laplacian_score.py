@@ -179,9 +179,9 @@ def laplacian_scores_reference(A: Dense, W: sp.csr_array) -> Dense:
     (d,) ndarray of float64
     """
     D = np.diag(W.toarray().sum(axis=1))
-    L, one, scores = D - W.toarray(), np.ones(len(A)), []
+    L, ones, scores = D - W.toarray(), np.ones(len(A)), []
     for f in A.astype(np.float64).T:
-        tilde = f - (f @ D @ one) / (one @ D @ one) * one
+        tilde = f - (f @ D @ ones) / (ones @ D @ ones) * ones
         variance = tilde @ D @ tilde
         scores.append(tilde @ L @ tilde / variance if variance > least_variance(A) else 1.0)
     return np.array(scores)
@@ -208,14 +208,14 @@ def laplacian_scores_error(
     float
         The largest difference.
     """
-    chosen = rng.integers(A.shape[1], size=sample)
-    F = take_columns(A, chosen).astype(np.float64)
+    columns = rng.integers(A.shape[1], size=sample)
+    F = take_columns(A, columns).astype(np.float64)
     degree = np.asarray(W.sum(axis=1)).ravel()
     F -= F[0]  # neither side changes with a shift, and this one is exact for a constant feature
     F -= degree @ F / degree.sum()
     scale, cross = degree @ F**2, np.einsum("ij,ij->j", F, degree[:, None] * F - W @ F)
     expected = np.divide(cross, scale, out=np.ones(sample), where=scale > least_variance(A))
-    return float(np.abs(scores[chosen] - expected).max())
+    return float(np.abs(scores[columns] - expected).max())
 
 
 @register("laplacian_score")

@@ -81,10 +81,10 @@ def parse_duration(text: str) -> float:
     >>> parse_duration("1h30m")
     5400.0
     """
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
-    if not text or not found:
+    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    if not text or not match:
         raise UserError(f"budget = {text!r} is not a duration; write e.g. 90s, 10m, 1h or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = float(3600 * hours + 60 * minutes + seconds)
     if total <= ALLOWANCE_SECONDS:
         raise UserError(

@@ -144,8 +144,8 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) ->
     Outcome
     """
     store = _store(folder)
-    with store.claim(task, wait) as mine:
-        if not mine:
+    with store.claim(task, wait) as claimed:
+        if not claimed:
             return Outcome(task, [], busy=True)
         if store.finished(task):
             return Outcome(task, [])

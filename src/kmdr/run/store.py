@@ -469,8 +469,8 @@ class Store:
     def clock(self, alone: bool) -> Iterator[None]:
         """Hold the folder's clock: ``alone`` while serial times are taken, shared while other tasks run."""
         mode = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-        with self._locked(_CLOCK, mode | fcntl.LOCK_NB) as mine:
-            if mine:
+        with self._locked(_CLOCK, mode | fcntl.LOCK_NB) as held:
+            if held:
                 yield
                 return
         if alone:

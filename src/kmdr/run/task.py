@@ -208,9 +208,9 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
                 raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
             draws = generator(task.seed, *address, r, task.repeat, "cluster")
             with Stopwatch() as cluster:
-                found = reducer.cluster(C, task.k, starts(C), draws, task.protocol)
+                clustering = reducer.cluster(C, task.k, starts(C), draws, task.protocol)
             with Stopwatch() as score:
-                scores = metrics.score(A, found.labels, data.labels, task.matching, total)
+                scores = metrics.score(A, clustering.labels, data.labels, task.matching, total)
             row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
             row["metrics"] = canonical(scores) if scores else ""
             row |= {
@@ -219,12 +219,12 @@ def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
                 "cluster_seconds": cluster.seconds,
                 "total_seconds": prepare.seconds + reduce.seconds + cluster.seconds,
                 "score_seconds": score.seconds,
-                "n_iter": found.n_iter,
-                "n_init_failed": found.n_init_failed,
+                "n_iter": clustering.n_iter,
+                "n_init_failed": clustering.n_init_failed,
                 "status": "ok",
             }
             if task.keep_labels:
-                row["labels"] = found.labels
+                row["labels"] = clustering.labels
         except Exception as error:
             row |= _failure(error)
         rows.append(row)

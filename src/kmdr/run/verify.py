@@ -128,14 +128,14 @@ def folders_by_content(experiments: Iterable[Experiment]) -> dict[str, Path]:
     -------
     dict
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for name, options in {(e.dataset, canonical(e.options)) for e in experiments}:
         try:
             folder = datasets.prepare(name, json.loads(options))
         except (UnavailableError, UnverifiedError):
             continue
-        found[open_prepared(folder).data_sha256] = folder
-    return found
+        folders[open_prepared(folder).data_sha256] = folder
+    return folders
 
 
 def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
