@@ -99,7 +99,7 @@ def chromium(profile):
     """A browser whose profile is an empty folder."""
     with subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True) as driver:
         try:
-            port = next(found[1] for line in driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
+            port = next(match[1] for line in driver.stdout if (match := re.search(r"successfully on port (\d+)", line)))
             browser = Browser(f"http://127.0.0.1:{port}")
             browser.start(profile)
             try:

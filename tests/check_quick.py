@@ -17,22 +17,26 @@ assert not plan["full"], "the plan says that a thinned run is the full one"
 jobs = compose_studies(str(folder))
 for job in jobs:
     name = job.study["name"]
-    mine = [row for row in rows if row["study"] == name]
-    failed = [row for row in mine if row["status"] != "ok"]
+    of_study = [row for row in rows if row["study"] == name]
+    failed = [row for row in of_study if row["status"] != "ok"]
     assert not failed, f"{name}: {failed[0]}"
     left_out = plan["studies"][name]["left_out"]
-    for one in job.experiments:
-        found = [row for row in mine if (row["dataset"], row["reducer"]) == (one.dataset, one.reducer)]
-        can_be_had = datasets.availability(one.dataset).state in ("prepared", "generated")
-        assert found or left_out or not can_be_had, f"{name} has no rows of {one.reducer} on {one.dataset}"
+    for experiment in job.experiments:
+        trials = [
+            row for row in of_study if (row["dataset"], row["reducer"]) == (experiment.dataset, experiment.reducer)
+        ]
+        can_be_had = datasets.availability(experiment.dataset).state in ("prepared", "generated")
+        assert trials or left_out or not can_be_had, (
+            f"{name} has no rows of {experiment.reducer} on {experiment.dataset}"
+        )
         # A method with a width of its own has that one too, where another setting of it has several.
-        assert len({row["r"] for row in found}) <= 3 + 1, f"{name}: {one.reducer} is not on a thinned grid"
-        assert all(0 <= float(row["objective"]) <= 1 and float(row["accuracy"]) > 0 for row in found)
-        if found and one.timing_repeats:
-            assert any(row["concurrency"] == "1" for row in found), f"{name} has no serial times"
+        assert len({row["r"] for row in trials}) <= 3 + 1, f"{name}: {experiment.reducer} is not on a thinned grid"
+        assert all(0 <= float(row["objective"]) <= 1 and float(row["accuracy"]) > 0 for row in trials)
+        if trials and experiment.timing_repeats:
+            assert any(row["concurrency"] == "1" for row in trials), f"{name} has no serial times"
 page = (folder / "report" / "index.html").read_text(encoding="utf-8")
-for one in [*items(), *claims()]:
-    assert f'"{one.id}"' in page, f"{one.id} is not in the report"
+for entry in [*items(), *claims()]:
+    assert f'"{entry.id}"' in page, f"{entry.id} is not in the report"
 assert "Not the full run" in page, "the report does not say that it is of a thinned run"
 for kind in ("pdf", "png", "csv"):
     assert (folder / "figures" / f"bzmd15_fig1.{kind}").stat().st_size > 1000, f"bzmd15_fig1.{kind} is missing or empty"

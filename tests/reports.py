@@ -48,13 +48,13 @@ def curves(datasets=("synth",), r=(5, 10, 20), methods=("RP", "SVD")):
             "quantity": quantity,
             "dataset": dataset,
             "reducer": method.lower(),
-            "r": one,
+            "r": size,
             "label": method,
             "drawn_as": "curve",
         }
         for quantity in ("objective", "accuracy")
         for dataset in datasets
-        for one in r
+        for size in r
         for method in methods
     ]
     return pd.DataFrame(lines).assign(mean=lambda frame: 0.1 + 0.001 * frame.index)
@@ -99,7 +99,7 @@ def component(effect, p_for, p_against, label="F falls by <r>"):
 
 
 def verdicts():
-    def one(id_, outcome, p_for, p_against, effect, diagnoses=()):
+    def verdict(id_, outcome, p_for, p_against, effect, diagnoses=()):
         claim = Claim(id_, f"The sentence of {id_} & more.", "§4 <Table 1>", (), (), (), draw)
         if outcome == "not run":
             return Verdict(claim, outcome, "no rows of it", command=COMMAND, gaps=("bio: has to be got by hand",))
@@ -111,13 +111,13 @@ def verdicts():
 
     flipped = Diagnosis("flip_rank", "SVD by <r> columns", "not reproduced", "reproduced", "It falls by 2 % then.")
     return [
-        one("bmd09-1", "reproduced", 1e-6, 1.0, 0.5),
-        one("bmd09-2", "not run", math.nan, math.nan, math.nan),
-        one("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,)),
-        one("bzmd15-2", "inconclusive", 0.2, 0.7, 0.03125),
-        one("lst17-1", "reproduced", 0.01, 1.0, 12.0),
-        one("lf20-1", "reproduced", 0.02, 1.0, 1.5),
-        one("lf20-10", "inconclusive", 0.3, 0.5, 0.7),
+        verdict("bmd09-1", "reproduced", 1e-6, 1.0, 0.5),
+        verdict("bmd09-2", "not run", math.nan, math.nan, math.nan),
+        verdict("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,)),
+        verdict("bzmd15-2", "inconclusive", 0.2, 0.7, 0.03125),
+        verdict("lst17-1", "reproduced", 0.01, 1.0, 12.0),
+        verdict("lf20-1", "reproduced", 0.02, 1.0, 1.5),
+        verdict("lf20-10", "inconclusive", 0.3, 0.5, 0.7),
     ]
 
 

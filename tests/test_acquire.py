@@ -122,15 +122,15 @@ def server(tmp_path):
 
 
 def test_user_folders_are_searched_with_subfolders_and_by_hash(register, monkeypatch, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two" / "deep" / "er"
-    one.mkdir()
-    two.mkdir(parents=True)
-    (one / "toy.mat").write_bytes(b"another file of that name")
-    (two / "toy.mat").write_bytes(CONTENT)
+    first, second = tmp_path / "one", tmp_path / "two" / "deep" / "er"
+    first.mkdir()
+    second.mkdir(parents=True)
+    (first / "toy.mat").write_bytes(b"another file of that name")
+    (second / "toy.mat").write_bytes(CONTENT)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("KMDR_DATA", f"{one}{acquire.os.pathsep}~/two")
-    (found,) = acquire.obtain(register(local()))
-    assert found.path == two / "toy.mat"
+    monkeypatch.setenv("KMDR_DATA", f"{first}{acquire.os.pathsep}~/two")
+    (file,) = acquire.obtain(register(local()))
+    assert file.path == second / "toy.mat"
     assert not (tmp_path / "cache").exists()
 
 
@@ -140,8 +140,8 @@ def test_cache_comes_before_user_folders(register, monkeypatch, tmp_path):
         folder.mkdir(parents=True)
         (folder / "toy.mat").write_bytes(CONTENT)
     monkeypatch.setenv("KMDR_DATA", str(tmp_path / "mine"))
-    (found,) = acquire.obtain(toy)
-    assert found.path == tmp_path / "cache" / "raw" / "toy" / "toy.mat"
+    (file,) = acquire.obtain(toy)
+    assert file.path == tmp_path / "cache" / "raw" / "toy" / "toy.mat"
 
 
 @pytest.mark.parametrize("wrong", [CONTENT[:-1], b"", CONTENT + b"x"])
@@ -173,7 +173,7 @@ def test_dataset_of_two_parts_gives_them_in_order(register, monkeypatch, tmp_pat
     (tmp_path / "test").write_bytes(b"2")
     monkeypatch.setenv("KMDR_DATA", str(tmp_path))
     toy = register(local("train", sha(b"1"), ', part = "train"'), local("test", sha(b"2"), ', part = "test"'))
-    assert [found.path.name for found in acquire.obtain(toy)] == ["train", "test"]
+    assert [file.path.name for file in acquire.obtain(toy)] == ["train", "test"]
     (tmp_path / "test").unlink()
     assert acquire.find(toy) is None
     with pytest.raises(acquire.UnavailableError, match="put test into"):
@@ -188,9 +188,9 @@ def test_download_is_kept_under_its_name_and_not_repeated(register, server):
     (folder / "file").write_bytes(CONTENT)
     toy = register(url(f"{address}/file"))
     for _ in range(2):
-        (found,) = acquire.obtain(toy)
-        assert found.path == acquire.raw_folder("toy") / "toy.mat"
-        assert found.path.read_bytes() == CONTENT
+        (file,) = acquire.obtain(toy)
+        assert file.path == acquire.raw_folder("toy") / "toy.mat"
+        assert file.path.read_bytes() == CONTENT
     assert [path for path, _ in seen] == ["/file"]
     assert [path.name for path in acquire.raw_folder("toy").iterdir()] == ["toy.mat"]
 
@@ -203,8 +203,8 @@ def test_download_with_wrong_content_leaves_nothing_and_the_next_source_is_tried
         acquire.obtain(register(url(f"{address}/bad")))
     assert caught.value.failed_check
     assert list(acquire.raw_folder("toy").iterdir()) == []
-    (found,) = acquire.obtain(register(url(f"{address}/missing"), url(f"{address}/bad"), url(f"{address}/good")))
-    assert found.where == f"{address}/good"
+    (file,) = acquire.obtain(register(url(f"{address}/missing"), url(f"{address}/bad"), url(f"{address}/good")))
+    assert file.where == f"{address}/good"
 
 
 def test_damaged_file_in_the_cache_is_replaced(register, server):
@@ -213,8 +213,8 @@ def test_damaged_file_in_the_cache_is_replaced(register, server):
     toy = register(url(f"{address}/file"))
     acquire.raw_folder("toy").mkdir(parents=True)
     (acquire.raw_folder("toy") / "toy.mat").write_bytes(CONTENT[:4])
-    (found,) = acquire.obtain(toy)
-    assert found.path.read_bytes() == CONTENT
+    (file,) = acquire.obtain(toy)
+    assert file.path.read_bytes() == CONTENT
 
 
 def test_download_stops_at_the_size_cap(register, server):
@@ -326,8 +326,8 @@ def test_host_that_comes_back_is_reached_by_the_retry(register, monkeypatch, ser
         return get(*args, **kwargs)
 
     monkeypatch.setattr(requests, "get", flaky)
-    (found,) = acquire.obtain(register(url(f"{address}/file")))
-    assert found.path.read_bytes() == CONTENT
+    (file,) = acquire.obtain(register(url(f"{address}/file")))
+    assert file.path.read_bytes() == CONTENT
 
 
 # --- downloads that break off, and what is not the data
@@ -394,8 +394,8 @@ PART = f".toy.mat.{LONG_SHA[:16]}.part"
 
 def test_connection_that_breaks_is_gone_on_with(register, source):
     source.cuts = [2**17, 2**18]
-    (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
-    assert found.path.read_bytes() == LONG
+    (file,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert file.path.read_bytes() == LONG
     assert source.seen == [None, f"bytes={2**17}-", f"bytes={2**18}-"]
     assert kept() == {"toy.mat": len(LONG)}
 
@@ -408,8 +408,8 @@ def test_what_came_is_kept_for_the_next_attempt_and_never_under_the_final_name(r
     assert not caught.value.failed_check
     assert kept() == {PART: 65536}
     assert acquire.find(toy) is None
-    (found,) = acquire.obtain(toy)
-    assert found.path.read_bytes() == LONG
+    (file,) = acquire.obtain(toy)
+    assert file.path.read_bytes() == LONG
     assert source.seen[-1] == "bytes=65536-"
     assert kept() == {"toy.mat": len(LONG)}
 
@@ -420,8 +420,8 @@ def test_part_that_does_not_fit_is_thrown_away(register, source, ranges, left):
     source.ranges = ranges
     acquire.raw_folder("toy").mkdir(parents=True)
     (acquire.raw_folder("toy") / PART).write_bytes(left)
-    (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
-    assert found.path.read_bytes() == LONG
+    (file,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert file.path.read_bytes() == LONG
     assert source.seen[0] == f"bytes={len(left)}-"
     assert len(source.seen) == (1 if left == LONG or not ranges else 2)
     assert kept() == {"toy.mat": len(LONG)}
@@ -473,8 +473,8 @@ def test_part_that_another_process_writes_is_left_alone(register, source):
         fcntl.flock(theirs, fcntl.LOCK_EX)
         theirs.write(b"theirs")
         theirs.flush()
-        (found,) = acquire.obtain(register(url(source.url, LONG_SHA)))
-    assert found.path.read_bytes() == LONG
+        (file,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert file.path.read_bytes() == LONG
     assert kept() == {"toy.mat": len(LONG), PART: 6}
     assert source.seen == [None]
 
@@ -527,8 +527,8 @@ def test_download_that_was_killed_is_gone_on_with(register, source):
     source.stall.set()
     assert kept()[PART] == 2**17
     assert "toy.mat" not in kept()
-    (found,) = acquire.obtain(toy)
-    assert found.path.read_bytes() == LONG
+    (file,) = acquire.obtain(toy)
+    assert file.path.read_bytes() == LONG
     assert source.seen[-1] == f"bytes={2**17}-"
     assert PART not in kept()
 
@@ -585,24 +585,24 @@ def index(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "page"), [("index.html", HTML), ("index.json", JSON), ("index.html", JSON)])
 def test_member_of_a_package_archive_is_kept_and_nothing_is_run(register, index, name, page):
     (index / name).write_text(page)
-    (found,) = acquire.obtain(register(package()))
-    assert found.path == acquire.raw_folder("toy") / "toy"
-    assert found.path.read_bytes() == CONTENT
+    (file,) = acquire.obtain(register(package()))
+    assert file.path == acquire.raw_folder("toy") / "toy"
+    assert file.path.read_bytes() == CONTENT
     assert [path.name for path in acquire.raw_folder("toy").iterdir()] == ["toy"]
 
 
 def test_archive_without_member_is_kept_itself(register, index):
     (index / "index.html").write_text(HTML)
-    (found,) = acquire.obtain(register(package(more="")))
-    assert found.path.name == "My_Toy.pkg-1.0.tar.gz"
-    assert found.path.read_bytes() == SDIST
+    (file,) = acquire.obtain(register(package(more="")))
+    assert file.path.name == "My_Toy.pkg-1.0.tar.gz"
+    assert file.path.read_bytes() == SDIST
 
 
 def test_package_archive_in_a_user_folder_serves_too(register, monkeypatch, tmp_path):
     (tmp_path / "My_Toy.pkg-1.0.tar.gz").write_bytes(SDIST)
     monkeypatch.setenv("KMDR_DATA", str(tmp_path))
-    (found,) = acquire.obtain(register(package()))
-    assert found.path.read_bytes() == CONTENT
+    (file,) = acquire.obtain(register(package()))
+    assert file.path.read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -628,8 +628,8 @@ def test_second_index_is_asked_when_the_first_has_no_such_project(register, inde
     (tmp_path / "empty").mkdir()
     sites = (acquire._site((tmp_path / "empty").as_uri(), True), *acquire.package_indexes())
     monkeypatch.setattr(acquire, "package_indexes", lambda: sites)
-    (found,) = acquire.obtain(register(package()))
-    assert found.path.read_bytes() == CONTENT
+    (file,) = acquire.obtain(register(package()))
+    assert file.path.read_bytes() == CONTENT
 
 
 def test_index_over_http_gets_its_password_and_messages_do_not(register, monkeypatch, server):

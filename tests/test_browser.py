@@ -24,8 +24,8 @@ def page(report):
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -60,8 +60,8 @@ def test_a_reducer_is_one_python_file_and_one_yaml():
 def test_the_new_reducer_runs_beside_the_others_from_the_same_starts(project):
     tiny = ["dataset.n=80", "dataset.d=40", "r_grid=[5,40]", "repeats=2", "runner.n_jobs=1", "out=o"]
     kmdr(project, "-m", "reducer=uniform,leverage,none", *tiny)
-    found = rows(project, "o")
-    assert {(row["reducer"], row["status"]) for row in found} == {(n, "ok") for n in ("uniform", "leverage", "none")}
+    trials = rows(project, "o")
+    assert {(row["reducer"], row["status"]) for row in trials} == {(n, "ok") for n in ("uniform", "leverage", "none")}
     assert "uniform" in kmdr(project, "list", "reducers")
     kmdr(project, "figures", "o")
     assert "uniform" in (project / "o" / "figures" / "custom.csv").read_text()
@@ -84,8 +84,8 @@ def test_the_new_reducer_keeps_its_law(project):
 def test_the_new_dataset_loads_and_runs(project):
     assert re.search(r"digits\s+1797 x 64, k = 10\s+local", kmdr(project, "list", "datasets"))
     kmdr(project, "dataset=digits", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")
-    found = rows(project, "d")
-    assert {(row["n"], row["d"], row["k"]) for row in found} == {("1797", "64", "10")}
+    trials = rows(project, "d")
+    assert {(row["n"], row["d"], row["k"]) for row in trials} == {("1797", "64", "10")}
     X = load_digits().data
     reference = KMeans(10, init="random", n_init=20, random_state=0).fit(X).inertia_ / np.sum(X**2)
-    assert min(float(row["objective"]) for row in found) == pytest.approx(reference, rel=5e-3)
+    assert min(float(row["objective"]) for row in trials) == pytest.approx(reference, rel=5e-3)

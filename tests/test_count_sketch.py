@@ -105,11 +105,11 @@ def test_bits_do_not_depend_on_layout_or_threads(layout, dtype, s, rng):
     dense = rng.standard_normal((1031, 40)).astype(dtype) * (rng.random((1031, 40)) < 0.7)
     bucket, sign = osnap(40, 9, s, rng)
     A = layout(dense)
-    one = count_sketch(A, bucket, sign, 9)
+    sketch = count_sketch(A, bucket, sign, 9)
     with pinned(2):
-        np.testing.assert_array_equal(count_sketch(A, bucket, sign, 9), one)
+        np.testing.assert_array_equal(count_sketch(A, bucket, sign, 9), sketch)
     if s == 1:  # else columns add the terms of a row of A in another order than rows do
-        np.testing.assert_array_equal(one, count_sketch(dense, bucket, sign, 9))
+        np.testing.assert_array_equal(sketch, count_sketch(dense, bucket, sign, 9))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

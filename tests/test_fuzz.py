@@ -161,20 +161,20 @@ def test_k_means(A, rng, k, max_iter, n_init):
         rng.permutation(max(n, k))[:k] if rng.random() < 0.9 else rng.integers(-1, n + 1, k) for _ in range(n_init)
     ]
     try:
-        found = lloyd(A, starts, max_iter)
+        clustering = lloyd(A, starts, max_iter)
     except REFUSED:
         allowed = max_iter > 0 and k <= n and all(0 <= rows.min() <= rows.max() < n for rows in starts)
         assert not allowed or not is_finite(A)
         return
-    assert found.labels.shape == (n,)
-    assert found.labels.min() >= 0
-    assert found.labels.max() < k
-    assert found.n_iter <= max_iter
-    assert np.bincount(found.labels, minlength=k).all()
+    assert clustering.labels.shape == (n,)
+    assert clustering.labels.min() >= 0
+    assert clustering.labels.max() < k
+    assert clustering.n_iter <= max_iter
+    assert np.bincount(clustering.labels, minlength=k).all()
     # A partition of whole numbers is a matter of ties that any order of summation may break.
     if n_init == 1 and n < 30 and isinstance(A, np.ndarray) and 1e-3 < np.abs(A).max() < 10:
         labels, *_ = lloyd_reference(dense(A), starts[0], max_iter)
-        worse = [residual(A, part) for part in (found.labels, labels)]
+        worse = [residual(A, part) for part in (clustering.labels, labels)]
         assert abs(worse[0] - worse[1]) <= 0.5 * max(worse) + 1e-9
 
 
@@ -185,12 +185,12 @@ def test_masked_k_means(rng, n, d, data):
     try:
         known = random_subsets(n, d, r, rng)
         C = sp.csr_array((rng.integers(-2, 3, n * r) * 1.0, known.ravel(), np.arange(0, n * r + 1, r)), shape=(n, d))
-        found = masked_lloyd(C, [rng.permutation(max(n, k))[:k]], 5)
+        clustering = masked_lloyd(C, [rng.permutation(max(n, k))[:k]], 5)
     except REFUSED:
         assert not 1 <= r <= d or k > n
         return
     assert all(len(set(row)) == r for row in known.tolist())
-    assert np.bincount(found.labels, minlength=k).shape == (k,)
+    assert np.bincount(clustering.labels, minlength=k).shape == (k,)
 
 
 @short

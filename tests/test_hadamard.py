@@ -120,10 +120,10 @@ def test_results_do_not_depend_on_the_number_of_threads(form, rng):
     A = form(rng.standard_normal((101, 70)))
     signs = random_signs((1, 70), rng)[0]
     P = sparse(rng, 9, 128, 0.2)
-    one = rotate(A, signs), rotated_product(A, signs, P)
+    first = rotate(A, signs), rotated_product(A, signs, P)
     with pinned(2):
-        two = rotate(A, signs), rotated_product(A, signs, P)
-    for x, y in zip(one, two, strict=True):
+        second = rotate(A, signs), rotated_product(A, signs, P)
+    for x, y in zip(first, second, strict=True):
         np.testing.assert_array_equal(x, y)
 
 

@@ -53,8 +53,8 @@ def quick(monkeypatch):
     from kmdr.claims import verdicts
     from kmdr.report import build as module
 
-    monkeypatch.setattr(module, "items", lambda: [one for one in ITEMS if one.id == "bzmd15_fig1"])
-    monkeypatch.setattr(verdicts, "claims", lambda: [one for one in CLAIMS if one.id == "bzmd15-1"])
+    monkeypatch.setattr(module, "items", lambda: [item for item in ITEMS if item.id == "bzmd15_fig1"])
+    monkeypatch.setattr(verdicts, "claims", lambda: [claim for claim in CLAIMS if claim.id == "bzmd15-1"])
     monkeypatch.setattr(module, "write_facts", lambda folder, *_, **__: None)
     monkeypatch.setattr(module, "flips", lambda configs: [])
 
@@ -161,8 +161,8 @@ def listen(path):
     here = Path.cwd()
     os.chdir(path.parent)  # the name of a socket is short
     try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
     finally:
         os.chdir(here)
 
@@ -249,13 +249,13 @@ def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
         untrusted.fact_of(folder / "facts", "lf20_words")
 
 
-@pytest.mark.parametrize("one", [one for one in ITEMS if one.facts and not one.studies], ids=lambda one: one.id)
-def test_an_item_that_cannot_read_its_facts_is_left_out(folder, one):
+@pytest.mark.parametrize("item", [item for item in ITEMS if item.facts and not item.studies], ids=lambda item: item.id)
+def test_an_item_that_cannot_read_its_facts_is_left_out(folder, item):
     (folder / "facts").mkdir()
-    for name in one.facts:
+    for name in item.facts:
         (folder / "facts" / f"{name}.csv").write_text("word,x\na,<b>\n")
     with pytest.raises(NotRunError):
-        attempt(one.make, Results.of_folder(folder))
+        attempt(item.make, Results.of_folder(folder))
 
 
 # --- the table ---

@@ -48,7 +48,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         names = [name for name, _ in attributes]
         assert len(names) == len(set(names)), f"{tag} repeats an attribute"
-        element = {"tag": tag, "text": "", "in": [one["tag"] for one in self._open], **dict(attributes)}
+        element = {"tag": tag, "text": "", "in": [parent["tag"] for parent in self._open], **dict(attributes)}
         self.elements.append(element)
         if tag not in VOID:
             self._open.append(element)
@@ -62,17 +62,18 @@ class Page(HTMLParser):
 
     def all(self, *tags, **attributes):
         return [
-            one
-            for one in self.elements
-            if one["tag"] in tags and all(value in one.get(name, "").split() for name, value in attributes.items())
+            element
+            for element in self.elements
+            if element["tag"] in tags
+            and all(value in element.get(name, "").split() for name, value in attributes.items())
         ]
 
     def inside(self, start, tag):
         """The elements of a tag from an element on, up to the next of the element's own kind."""
         at = self.elements.index(start)
         rest = self.elements[at + 1 :]
-        end = next((i for i, one in enumerate(rest) if one["tag"] == start["tag"]), len(rest))
-        return [one for one in rest[:end] if one["tag"] == tag]
+        end = next((i for i, element in enumerate(rest) if element["tag"] == start["tag"]), len(rest))
+        return [element for element in rest[:end] if element["tag"] == tag]
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +114,19 @@ def test_the_same_report_gives_the_same_bytes_and_both_files(report, source):
 
 
 def test_every_id_occurs_once_and_every_inner_link_and_label_has_its_target(page):
-    ids = [one["id"] for one in page.elements if "id" in one]
+    ids = [element["id"] for element in page.elements if "id" in element]
     assert len(ids) == len(set(ids))
-    targets = [one["href"][1:] for one in page.all("a") if one["href"].startswith("#")]
+    targets = [element["href"][1:] for element in page.all("a") if element["href"].startswith("#")]
     assert targets
     assert set(targets) <= set(ids)
-    assert {one["aria-labelledby"] for one in page.elements if "aria-labelledby" in one} <= set(ids)
+    assert {element["aria-labelledby"] for element in page.elements if "aria-labelledby" in element} <= set(ids)
 
 
 def test_scorecard_links_every_item_and_claim_with_its_state_in_words_and_symbol(page, report):
     table = page.all("table", **{"class": "scorecard"})[0]
-    badges = {one["href"][1:]: one for one in page.inside(table, "a") if "badge" in one.get("class", "")}
+    badges = {
+        element["href"][1:]: element for element in page.inside(table, "a") if "badge" in element.get("class", "")
+    }
     states = {made.item.id: made.state for made in report.items}
     states |= {verdict.claim.id: verdict.outcome for verdict in report.verdicts}
     assert list(badges) == list(dict.fromkeys(badges))
@@ -152,12 +155,12 @@ def test_figures_are_in_the_page_with_alternative_texts(page, report):
 
 
 def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page, source, folder):
-    for one in page.elements:
-        assert not one.get("src", "data:").startswith(("http", "//", "file"))
-        assert not any(name.startswith("on") for name in one)  # no handlers in attributes
-    for one in page.all("link"):
-        assert one["href"] == "data:,"
-    outward = {one["href"] for one in page.all("a") if not one["href"].startswith("#")}
+    for element in page.elements:
+        assert not element.get("src", "data:").startswith(("http", "//", "file"))
+        assert not any(name.startswith("on") for name in element)  # no handlers in attributes
+    for element in page.all("link"):
+        assert element["href"] == "data:,"
+    outward = {element["href"] for element in page.all("a") if not element["href"].startswith("#")}
     assert {href for href in outward if href.startswith("http")} == PAPERS_URLS
     for href in outward - PAPERS_URLS:
         assert (folder / "report" / href).resolve().is_file(), href
@@ -166,15 +169,15 @@ def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     for kind in ("style", "script"):
-        (one,) = re.findall(rf"<{kind}>(.*?)</{kind}>", source, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+        (text,) = re.findall(rf"<{kind}>(.*?)</{kind}>", source, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert re.search(rf"{kind}-src '([^']*)'", policy)[1] == f"sha256-{digest}"
-    assert not any("style" in one or "srcdoc" in one for one in page.elements)
+    assert not any("style" in element or "srcdoc" in element for element in page.elements)
     assert not re.search(r"https?:|\*", policy)
 
 
 def test_headings_are_in_order_and_the_language_is_given(page):
-    levels = [int(one["tag"][1]) for one in page.elements if re.fullmatch("h[1-6]", one["tag"])]
+    levels = [int(element["tag"][1]) for element in page.elements if re.fullmatch("h[1-6]", element["tag"])]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -203,7 +206,9 @@ def test_texts_are_escaped(source, report):
 
 def test_a_claim_shows_its_evidence(page, report):
     verdict = next(verdict for verdict in report.verdicts if verdict.outcome == "not reproduced")
-    shown = " ".join(next(one for one in page.all("article") if one["id"] == verdict.claim.id)["text"].split())
+    shown = " ".join(
+        next(element for element in page.all("article") if element["id"] == verdict.claim.id)["text"].split()
+    )
     for expected in (
         verdict.claim.sentence, verdict.claim.where, verdict.sentence, verdict.rows_digest, verdict.command,
         "−0.25 [−0.35, −0.15] F", "0.004 against it", "120 of bzmd15_fig1", "One panel, laid out as nothing else.",
@@ -215,16 +220,18 @@ def test_a_claim_shows_its_evidence(page, report):
 
 def test_the_claims_table_has_a_line_a_claim_with_what_sorts_and_filters_it(page, report):
     table = page.all("table", id="claims-table")[0]
-    lines = [one for one in page.inside(table, "tr") if "data-verdict" in one]
+    lines = [element for element in page.inside(table, "tr") if "data-verdict" in element]
     assert [(line["data-paper"], line["data-verdict"]) for line in lines] == [
         (verdict.claim.paper, verdict.outcome) for verdict in report.verdicts
     ]
-    options = [one["text"] for one in page.all("option")]
+    options = [element["text"] for element in page.all("option")]
     assert set(OUTCOMES) | {paper.name for paper in PAPERS} <= set(options)
 
 
 def test_open_points_show_changes_and_the_verdicts_that_move(page):
-    shown = " ".join(next(one for one in page.all("article") if one.get("id") == "open-rank")["text"].split())
+    shown = " ".join(
+        next(element for element in page.all("article") if element.get("id") == "open-rank")["text"].split()
+    )
     assert "−2.0% [−12.0%, +8.0%]" in shown
     assert "+0.500 [+0.400, +0.600]" in shown
     assert "bzmd15-1: ✗ not reproduced → ✓ reproduced" in shown
@@ -265,10 +272,10 @@ def test_every_table_figure_and_claim_of_the_catalogue_appears(tmp_path, report)
     page_path, markdown_path = write_report(every, "0.1.0")
     page, text = Page(page_path.read_text(encoding="utf-8")), markdown_path.read_text(encoding="utf-8")
     card = page.all("table", **{"class": "scorecard"})[0]
-    linked = {one["href"][1:] for one in page.inside(card, "a")}
-    for id_ in [one.id for one in (*catalogue.items(), *catalogue.claims())]:
+    linked = {element["href"][1:] for element in page.inside(card, "a")}
+    for id_ in [entry.id for entry in (*catalogue.items(), *catalogue.claims())]:
         assert id_ in linked
-        assert [one["tag"] for one in page.elements if one.get("id") == id_] == ["article"]
+        assert [element["tag"] for element in page.elements if element.get("id") == id_] == ["article"]
         assert f"](#{id_})" in text
 
 
@@ -312,12 +319,12 @@ def test_numbers_of_curves_have_a_column_a_method():
     assert len(grid.lines) == len(numbers) // 2
     names = {"normalised objective F": "objective", "accuracy P": "accuracy"}
     for quantity, dataset, r, *means in grid.lines:
-        chosen = numbers[
+        means_of = numbers[
             (numbers["quantity"] == names[quantity])
             & (numbers["dataset"] == dataset.lower())
             & (numbers["r"] == int(r))
         ].set_index("label")["mean"]
-        assert [float(mean) for mean in means] == pytest.approx([chosen["RP"], chosen["SVD"]], abs=5e-5)
+        assert [float(mean) for mean in means] == pytest.approx([means_of["RP"], means_of["SVD"]], abs=5e-5)
 
 
 def test_curves_of_one_name_keep_apart_by_their_method():
@@ -348,9 +355,9 @@ def test_reported_numbers_stand_beside_the_means_that_they_speak_of(folder, monk
     grid = compared(made)
     rows = [dict(zip(grid.names, line, strict=True)) for line in grid.lines]
     numbers = made.numbers
-    one = numbers.query("quantity == 'objective' and reducer == 'rp' and r == 10")["mean"].item()
-    assert float(rows[0]["ours"]) == pytest.approx(one)
-    assert float(rows[0]["difference"].replace("−", "-")) == pytest.approx(one - 0.2)
+    mean = numbers.query("quantity == 'objective' and reducer == 'rp' and r == 10")["mean"].item()
+    assert float(rows[0]["ours"]) == pytest.approx(mean)
+    assert float(rows[0]["difference"].replace("−", "-")) == pytest.approx(mean - 0.2)
     assert rows[1]["ours"] == rows[1]["difference"] == "–"  # no such r was run
     assert len(rows) == 2
     # What is drawn as reported is not ours, and of several curves of ours none is chosen.

@@ -42,12 +42,12 @@ def within(C, labels):
 
 def starts_without_empty_clusters(C, k, rng, n_init=1):
     """Starts from which no cluster loses its points: scikit-learn refills by another rule."""
-    found = []
-    while len(found) < n_init:
+    starts = []
+    while len(starts) < n_init:
         rows = draw_starts(rng, len(C), k)[0]
         if lloyd_reference(np.asarray(C, dtype=np.float64), rows, 1000)[3] == 0:
-            found.append(rows)
-    return np.array(found)
+            starts.append(rows)
+    return np.array(starts)
 
 
 SHAPES = [
@@ -78,16 +78,18 @@ def test_lloyd_equals_scikit_learn(kind, n, r, k, rng):
         dense = dense.astype(np.float32)
     C = {"fortran": np.asfortranarray, "csr": sp.csr_array, "csr32": sp.csr_array}.get(kind, np.copy)(dense)
     rows = starts_without_empty_clusters(dense, k, rng)
-    found = lloyd(read_only(C), rows, max_iter=1000)
+    clustering = lloyd(read_only(C), rows, max_iter=1000)
     model = sklearn_model(dense, rows[0])
-    np.testing.assert_array_equal(found.labels, model.labels_)
+    np.testing.assert_array_equal(clustering.labels, model.labels_)
     # With a cluster a point no centre ever moves: scikit-learn stops there, kmdr sees first that no label changes.
-    assert found.n_iter == (2 if k == n else model.n_iter_)
+    assert clustering.n_iter == (2 if k == n else model.n_iter_)
     scale = float(np.sum(np.asarray(dense, dtype=np.float64) ** 2))
-    assert found.inertia == pytest.approx(within(dense.astype(np.float64), found.labels), rel=1e-9, abs=1e-13 * scale)
-    assert found.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-13 * scale)
-    assert found.n_init_failed == 0
-    assert found.labels.dtype == np.int64
+    assert clustering.inertia == pytest.approx(
+        within(dense.astype(np.float64), clustering.labels), rel=1e-9, abs=1e-13 * scale
+    )
+    assert clustering.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-13 * scale)
+    assert clustering.n_init_failed == 0
+    assert clustering.labels.dtype == np.int64
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
@@ -96,10 +98,10 @@ def test_many_small_random_runs_equal_scikit_learn(layout, rng):
         n, r, k = int(rng.integers(10, 120)), int(rng.integers(1, 9)), int(rng.integers(1, 8))
         C = rng.random((n, r))
         rows = starts_without_empty_clusters(C, k, rng)
-        found, model = lloyd(layout(C), rows, max_iter=1000), sklearn_model(C, rows[0])
-        np.testing.assert_array_equal(found.labels, model.labels_)
-        assert found.n_iter == model.n_iter_
-        assert found.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-12)
+        clustering, model = lloyd(layout(C), rows, max_iter=1000), sklearn_model(C, rows[0])
+        np.testing.assert_array_equal(clustering.labels, model.labels_)
+        assert clustering.n_iter == model.n_iter_
+        assert clustering.inertia == pytest.approx(model.inertia_, rel=1e-9, abs=1e-12)
 
 
 def test_far_from_the_origin_the_partition_is_the_same(rng):
@@ -126,12 +128,12 @@ def test_the_start_of_smallest_inertia_is_kept(rng):
     rows = starts_without_empty_clusters(C, 6, rng, 15)
     models = [sklearn_model(C, start) for start in rows]
     best = int(np.argmin([model.inertia_ for model in models]))
-    found = lloyd(C, rows, 1000)
-    np.testing.assert_array_equal(found.labels, models[best].labels_)
-    assert found.inertia == pytest.approx(models[best].inertia_, rel=1e-10)
-    assert found.n_iter == models[best].n_iter_
+    clustering = lloyd(C, rows, 1000)
+    np.testing.assert_array_equal(clustering.labels, models[best].labels_)
+    assert clustering.inertia == pytest.approx(models[best].inertia_, rel=1e-10)
+    assert clustering.n_iter == models[best].n_iter_
     # A list of arrays is as good as a matrix.
-    np.testing.assert_array_equal(lloyd(C, list(rows), 1000).labels, found.labels)
+    np.testing.assert_array_equal(lloyd(C, list(rows), 1000).labels, clustering.labels)
 
 
 def test_ties_between_starts_go_to_the_first():
@@ -157,20 +159,20 @@ def test_starts_that_did_not_converge_are_counted(max_iter, rng):
     rows = starts_without_empty_clusters(C, 4, rng, 20)
     # The number of iterations that strict convergence takes, the idle last one included.
     needed = [sklearn_model(C, start).n_iter_ for start in rows]
-    found = lloyd(C, rows, max_iter)
-    assert found.n_init_failed == sum(iterations > max_iter for iterations in needed)
-    assert found.n_iter <= max_iter
+    clustering = lloyd(C, rows, max_iter)
+    assert clustering.n_init_failed == sum(iterations > max_iter for iterations in needed)
+    assert clustering.n_iter <= max_iter
     if max_iter == 1:
-        assert found.n_init_failed == 20  # no assignment can be known to repeat
+        assert clustering.n_init_failed == 20  # no assignment can be known to repeat
 
 
 def test_one_iteration_assigns_to_the_starts(rng):
     C = rng.standard_normal((80, 4))
     rows = draw_starts(rng, 80, 5)
     nearest = ((C[:, None] - C[rows[0]]) ** 2).sum(axis=2).argmin(axis=1)
-    found = lloyd(C, rows, 1)
-    np.testing.assert_array_equal(found.labels, nearest)
-    assert found.inertia == pytest.approx(within(C, nearest), rel=1e-12)
+    clustering = lloyd(C, rows, 1)
+    np.testing.assert_array_equal(clustering.labels, nearest)
+    assert clustering.inertia == pytest.approx(within(C, nearest), rel=1e-12)
 
 
 def points_with_copies(rng, distinct, copies, r):
@@ -188,11 +190,11 @@ def test_empty_clusters_are_refilled_as_the_docstring_says(layout, rng):
         k = int(rng.integers(2, 7))
         rows = draw_starts(rng, len(C), k)
         labels, n_iter, converged, refills = lloyd_reference(C, rows[0], 40)
-        found = lloyd(layout(C), rows, 40)
-        np.testing.assert_array_equal(found.labels, labels)
-        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
-        assert found.inertia == pytest.approx(within(C, labels), rel=1e-9, abs=1e-12)
-        assert len(np.unique(found.labels)) == k
+        clustering = lloyd(layout(C), rows, 40)
+        np.testing.assert_array_equal(clustering.labels, labels)
+        assert (clustering.n_iter, clustering.n_init_failed) == (n_iter, int(not converged))
+        assert clustering.inertia == pytest.approx(within(C, labels), rel=1e-9, abs=1e-12)
+        assert len(np.unique(clustering.labels)) == k
         refilled += refills > 0
         unsettled += not converged
     assert refilled > 50  # the case is there, in a quarter of the runs at least
@@ -204,28 +206,28 @@ def test_empty_cluster_by_hand(layout):
     # Both centres at 0; the second loses the tie. All points join cluster 0, whose centre becomes (0+0+0+8)/4 = 2; the
     # farthest point from it, 8, becomes cluster 1 and all is settled in the next iteration.
     C = np.array([[0.0], [0.0], [0.0], [8.0]]) - 2
-    found = lloyd(layout(C), [[0, 1]], 10)
-    np.testing.assert_array_equal(found.labels, [0, 0, 0, 1])
-    assert (found.n_iter, found.n_init_failed) == (2, 0)
-    assert found.inertia == pytest.approx(0, abs=1e-14)
+    clustering = lloyd(layout(C), [[0, 1]], 10)
+    np.testing.assert_array_equal(clustering.labels, [0, 0, 0, 1])
+    assert (clustering.n_iter, clustering.n_init_failed) == (2, 0)
+    assert clustering.inertia == pytest.approx(0, abs=1e-14)
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
 def test_a_point_alone_in_its_cluster_is_not_taken(layout):
     # Clusters: the point 30 alone; −10, 2×(−11) and 2 more starts on the copies of −11, of which one stays empty.
     C = np.array([[33.0], [-11.0], [-11.0], [-11.0]])
-    found = lloyd(layout(C), [[0, 1, 2]], 1)
+    clustering = lloyd(layout(C), [[0, 1, 2]], 1)
     # The farthest point from its own centre is any copy of −11 (all at distance 0, as is 33, which may not be taken).
-    np.testing.assert_array_equal(found.labels, [0, 2, 1, 1])
+    np.testing.assert_array_equal(clustering.labels, [0, 2, 1, 1])
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
 @pytest.mark.parametrize("value", [0.0, 0.1, -7.0])
 def test_identical_points_make_k_clusters_of_inertia_zero(layout, value):
     C = np.full((9, 3), value)
-    found = lloyd(layout(C), [[0, 4, 8]], 20)
-    assert set(found.labels) == {0, 1, 2}
-    assert found.inertia == pytest.approx(0, abs=1e-13)
+    clustering = lloyd(layout(C), [[0, 4, 8]], 20)
+    assert set(clustering.labels) == {0, 1, 2}
+    assert clustering.inertia == pytest.approx(0, abs=1e-13)
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
@@ -235,8 +237,8 @@ def test_no_cluster_is_ever_empty(layout, max_iter, rng):
     for _ in range(20):
         C = rng.integers(-1, 2, size=(30, 2)).astype(float)
         k = int(rng.integers(1, 31))
-        found = lloyd(layout(C), draw_starts(rng, 30, k), max_iter)
-        np.testing.assert_array_equal(np.unique(found.labels), np.arange(k))
+        clustering = lloyd(layout(C), draw_starts(rng, 30, k), max_iter)
+        np.testing.assert_array_equal(np.unique(clustering.labels), np.arange(k))
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
@@ -244,9 +246,9 @@ def test_a_run_is_reproducible_and_leaves_its_input_alone(layout, rng):
     C = layout(rng.random((60, 4)))
     before, rows = C.copy(), draw_starts(rng, 60, 5, 4)
     starts = rows.copy()
-    one, two = lloyd(C, rows, 100), lloyd(C, rows, 100)
-    np.testing.assert_array_equal(one.labels, two.labels)
-    assert one.inertia == two.inertia
+    first, second = lloyd(C, rows, 100), lloyd(C, rows, 100)
+    np.testing.assert_array_equal(first.labels, second.labels)
+    assert first.inertia == second.inertia
     assert abs(C - before).max() == 0
     np.testing.assert_array_equal(rows, starts)
 
@@ -261,8 +263,8 @@ def test_near_ties_that_float32_cannot_tell_are_decided_as_in_float64(gap, r, la
     along = rng.standard_normal((400, r))
     along[:, 0] = gap * rng.choice([-1.0, 1.0], 400)
     C = np.vstack([along, -along, [side, -side]])  # of mean 0
-    found = lloyd(layout(C), [[800, 801]], 1)
-    np.testing.assert_array_equal(found.labels, np.r_[along[:, 0] < 0, along[:, 0] > 0, False, True])
+    clustering = lloyd(layout(C), [[800, 801]], 1)
+    np.testing.assert_array_equal(clustering.labels, np.r_[along[:, 0] < 0, along[:, 0] > 0, False, True])
 
 
 @pytest.mark.parametrize("exponent", [-500, -130, 130, 500])
@@ -288,11 +290,11 @@ def test_long_runs_equal_the_reference(layout, rng):
         C = rng.random((1500, r))
         rows = starts_without_empty_clusters(C, 30, rng)
         labels, n_iter, converged, _ = lloyd_reference(C, rows[0], 500)
-        found = lloyd(layout(C), rows, 500)
-        np.testing.assert_array_equal(found.labels, labels)
-        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+        clustering = lloyd(layout(C), rows, 500)
+        np.testing.assert_array_equal(clustering.labels, labels)
+        assert (clustering.n_iter, clustering.n_init_failed) == (n_iter, int(not converged))
         assert n_iter > 15
-        assert lloyd_error(layout(C), found.labels) < 1e-12
+        assert lloyd_error(layout(C), clustering.labels) < 1e-12
 
 
 @pytest.mark.parametrize("noise", [0.05, 1.0])
@@ -303,9 +305,9 @@ def test_blocks_that_wait_in_part_are_gathered_as_they_should(noise, rng):
     C = centres[np.sort(rng.integers(30, size=9001))] + noise * rng.standard_normal((9001, 5))
     rows = starts_without_empty_clusters(C, 30, rng)
     labels, n_iter, converged, _ = lloyd_reference(C, rows[0], 60)
-    found = lloyd(C, rows, 60)
-    np.testing.assert_array_equal(found.labels, labels)
-    assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+    clustering = lloyd(C, rows, 60)
+    np.testing.assert_array_equal(clustering.labels, labels)
+    assert (clustering.n_iter, clustering.n_init_failed) == (n_iter, int(not converged))
 
 
 @pytest.mark.parametrize(("r", "k"), [(1, 1), (5, 5), (100, 68), (10_304, 40)])
@@ -338,12 +340,12 @@ def test_neither_threads_nor_other_starts_change_a_start(layout, rng):
     C = rng.random((700, 6))
     rows = draw_starts(rng, 700, 9, 7)
     alone = [lloyd(layout(C), [start], 300) for start in rows]
-    best = min(alone, key=lambda found: found.inertia)
+    best = min(alone, key=lambda alone_clustering: alone_clustering.inertia)
     for count in (1, 2, 3):
         with pinned(count):
-            found = lloyd(layout(C), rows, 300)
-        np.testing.assert_array_equal(found.labels, best.labels)
-        assert (found.inertia, found.n_iter) == (best.inertia, best.n_iter)
+            clustering = lloyd(layout(C), rows, 300)
+        np.testing.assert_array_equal(clustering.labels, best.labels)
+        assert (clustering.inertia, clustering.n_iter) == (best.inertia, best.n_iter)
 
 
 def test_csr_need_not_be_canonical(rng):
@@ -450,12 +452,12 @@ def test_plus_draws_by_squared_distances(layout, rng, assert_frequencies):
 
 def test_plus_is_a_function_of_the_generator_and_the_data(rng):
     protocol, C, D = Protocol(4, 9, "plus"), rng.random((50, 3)), rng.random((50, 6))
-    one, same, other = (starter(protocol, 50, 5, None, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    draw, same, other = (starter(protocol, 50, 5, None, np.random.default_rng(seed)) for seed in (1, 1, 2))
     for data in (C, D, C):  # one after the other: no state is kept
-        np.testing.assert_array_equal(one(data), same(data))
-    assert (one(C) != other(C)).any()
-    assert (one(C) != one(D)).any()
-    assert len({tuple(row) for row in one(C).tolist()}) == 4
+        np.testing.assert_array_equal(draw(data), same(data))
+    assert (draw(C) != other(C)).any()
+    assert (draw(C) != draw(D)).any()
+    assert len({tuple(row) for row in draw(C).tolist()}) == 4
 
 
 def test_starts_that_need_no_data_are_those_of_starting_rows(rng):
@@ -474,5 +476,5 @@ def test_no_start_can_make_more_clusters_than_points(start, rng):
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
 def test_plus_has_starts_even_for_points_that_coincide(layout):
     C = layout(np.full((9, 2), 3.0))
-    found = lloyd(C, plus_rows(C, 3, np.arange(2)), 20)
-    assert set(found.labels) == {0, 1, 2}
+    clustering = lloyd(C, plus_rows(C, 3, np.arange(2)), 20)
+    assert set(clustering.labels) == {0, 1, 2}

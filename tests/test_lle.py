@@ -51,11 +51,11 @@ def test_the_embedding_is_scikit_learns(dense, monkeypatch, rng):
 
 def test_both_ways_of_decomposing_give_the_same(monkeypatch, rng):
     M = cost_matrix(roll(rng, 300), 8)
-    found = []
+    vectors = []
     for points in (0, 10_000):
         monkeypatch.setattr(lle, "_DENSE_POINTS", points)
-        found.append(bottom_eigenvectors(M, 6))
-    np.testing.assert_allclose(*found, atol=1e-5)
+        vectors.append(bottom_eigenvectors(M, 6))
+    np.testing.assert_allclose(*vectors, atol=1e-5)
 
 
 def test_several_components_and_coinciding_points(rng):

@@ -47,9 +47,9 @@ def real(monkeypatch, tmp_path):
     return find
 
 
-def same(one, two):
+def same(first, second):
     """Equal bit by bit, whatever the container."""
-    return datasets.content_sha256(*one[:2]) == datasets.content_sha256(*two[:2]) and one[2:] == two[2:]
+    return datasets.content_sha256(*first[:2]) == datasets.content_sha256(*second[:2]) and first[2:] == second[2:]
 
 
 # --- NIPS: real data
@@ -72,10 +72,10 @@ def test_nips_is_the_matrix_of_the_papers(real):
 
 
 def test_both_copies_of_nips_give_the_same_matrix_and_words(real):
-    one = loaders.nips_npz(real("nips", NIPS_NPZ))
-    two = loaders.nips_rdata(real("nips", "nips.RData"))
-    assert same(one, two)
-    assert datasets.content_sha256(*one[:2]) == entry("nips").content_sha256
+    first = loaders.nips_npz(real("nips", NIPS_NPZ))
+    second = loaders.nips_rdata(real("nips", "nips.RData"))
+    assert same(first, second)
+    assert datasets.content_sha256(*first[:2]) == entry("nips").content_sha256
 
 
 def test_kmeans_on_nips_gives_what_the_papers_report(real):
@@ -231,11 +231,11 @@ def test_nips_from_r_data(tmp_path, papers):
 
 
 def test_nips_in_all_formats_is_the_same_matrix(tmp_path, papers):
-    one = loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers))
-    two = loaders.nips_rdata(nips_rdata(tmp_path / "n.RData", papers))
-    three = loaders.nips_npz(nips_npz(tmp_path / "n.npz", papers))
-    assert same(one, two)
-    assert same(one, three)
+    first = loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers))
+    second = loaders.nips_rdata(nips_rdata(tmp_path / "n.RData", papers))
+    third = loaders.nips_npz(nips_npz(tmp_path / "n.npz", papers))
+    assert same(first, second)
+    assert same(first, third)
 
 
 def altered(papers, change):
@@ -324,14 +324,14 @@ def test_damaged_r_data_is_refused(tmp_path, papers):
 
 
 def test_both_files_of_coil20_give_the_same_matrix(real):
-    one = loaders.coil20_mat(real("coil20", "COIL20.mat"))
-    two = loaders.coil20_zip_32x32(real("coil20", "coil-20-proc.zip"))
-    assert np.array_equal(one[0], two[0])
-    assert same(one, two)
-    assert datasets.content_sha256(*one) == entry("coil20").content_sha256
-    assert one[0].shape == (1440, 1024)
-    assert (one[0].min(), one[0].max()) == (0.0, 1.0)
-    assert np.bincount(one[1]).tolist() == [72] * 20
+    first = loaders.coil20_mat(real("coil20", "COIL20.mat"))
+    second = loaders.coil20_zip_32x32(real("coil20", "coil-20-proc.zip"))
+    assert np.array_equal(first[0], second[0])
+    assert same(first, second)
+    assert datasets.content_sha256(*first) == entry("coil20").content_sha256
+    assert first[0].shape == (1440, 1024)
+    assert (first[0].min(), first[0].max()) == (0.0, 1.0)
+    assert np.bincount(first[1]).tolist() == [72] * 20
 
 
 def test_coil20_shows_objects_that_turn(real):
@@ -421,14 +421,14 @@ def test_damaged_coil20_image_is_refused(tmp_path, coil_images, damage, reason):
 
 
 def test_coil20_archive_with_other_images_is_refused(tmp_path, coil_images):
-    one = next(iter(coil_images.values()))
+    first = next(iter(coil_images.values()))
     for extra in ("obj21__0.png", "obj1__72.png"):
         with pytest.raises(UnverifiedError, match="72 images of each of 20 objects"):
-            loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {extra: one}))
+            loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {extra: first}))
     with pytest.raises(UnverifiedError, match="obj3__4 twice"):
-        loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {"copy/obj3__4.png": one}))
+        loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {"copy/obj3__4.png": first}))
     with pytest.raises(UnverifiedError, match="outside"):
-        loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {"../obj3__4.png": one}))
+        loaders.coil20_zip(coil_zip(tmp_path / "c.zip", coil_images | {"../obj3__4.png": first}))
     few = {name: data for name, data in coil_images.items() if not name.endswith("obj3__4.png")}
     with pytest.raises(UnverifiedError, match="72 images of each of 20 objects"):
         loaders.coil20_zip(coil_zip(tmp_path / "c.zip", few))
@@ -545,11 +545,11 @@ def test_both_files_of_light_give_the_same_rows_of_pie(real):
     assert np.bincount(labels).tolist() == [21] * 68
     # Every row is one of pie, of the same person, and none is there twice.
     rows = {row.tobytes(): i for i, row in enumerate(pie)}
-    found = [rows[row.tobytes()] for row in light]
-    assert len(set(found)) == 1428
-    assert np.array_equal(persons[found], labels)
+    nearest = [rows[row.tobytes()] for row in light]
+    assert len(set(nearest)) == 1428
+    assert np.array_equal(persons[nearest], labels)
     # The room's lights are on: they are brighter than the images that were left out.
-    assert light.mean() > 1.2 * np.delete(pie, found, axis=0).mean()
+    assert light.mean() > 1.2 * np.delete(pie, nearest, axis=0).mean()
 
 
 def test_light_is_always_labelled_as_a_reconstruction():

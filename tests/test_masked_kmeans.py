@@ -69,10 +69,10 @@ def test_it_does_what_its_docstring_says(n, d, r, k, rng):
         C, holes = masked(dense, random_subsets(n, d, r, rng))
         rows = rng.choice(n, k, replace=False)
         labels, objective, n_iter, converged, _ = plain(holes, rows, 60)
-        found = masked_lloyd(C, [rows], 60)
-        np.testing.assert_array_equal(found.labels, labels)
-        assert found.inertia == pytest.approx(objective, rel=1e-9, abs=1e-12)
-        assert (found.n_iter, found.n_init_failed) == (n_iter, int(not converged))
+        clustering = masked_lloyd(C, [rows], 60)
+        np.testing.assert_array_equal(clustering.labels, labels)
+        assert clustering.inertia == pytest.approx(objective, rel=1e-9, abs=1e-12)
+        assert (clustering.n_iter, clustering.n_init_failed) == (n_iter, int(not converged))
 
 
 def test_empty_clusters_are_refilled(rng):
@@ -91,9 +91,9 @@ def test_with_every_coordinate_known_it_is_lloyd(rng):
     C, _ = masked(dense, np.tile(np.arange(6, dtype=np.int32), (200, 1)))
     for _ in range(5):  # one by one: which of several starts that end alike is kept is a matter of rounding
         start = [rng.choice(200, 4, replace=False)]
-        one, two = masked_lloyd(C, start, 300), lloyd(dense, start, 300)
-        np.testing.assert_array_equal(one.labels, two.labels)
-        assert one.inertia == pytest.approx(two.inertia, rel=1e-10)
+        ours, lloyds = masked_lloyd(C, start, 300), lloyd(dense, start, 300)
+        np.testing.assert_array_equal(ours.labels, lloyds.labels)
+        assert ours.inertia == pytest.approx(lloyds.inertia, rel=1e-10)
 
 
 def test_the_objective_never_rises(rng):
@@ -109,11 +109,11 @@ def test_threads_do_not_change_the_result(rng):
     dense = rng.standard_normal((500, 10))
     C, _ = masked(dense, random_subsets(500, 10, 4, rng))
     starts = np.array([rng.choice(500, 6, replace=False) for _ in range(3)])
-    one = masked_lloyd(C, starts, 50)
+    first = masked_lloyd(C, starts, 50)
     with pinned(2):
-        two = masked_lloyd(C, starts, 50)
-    np.testing.assert_array_equal(one.labels, two.labels)
-    assert one.inertia == two.inertia
+        second = masked_lloyd(C, starts, 50)
+    np.testing.assert_array_equal(first.labels, second.labels)
+    assert first.inertia == second.inertia
 
 
 def test_subsets_are_uniform(rng, assert_frequencies):

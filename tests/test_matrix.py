@@ -27,13 +27,13 @@ def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
     np.testing.assert_allclose(product, dense @ B, atol=tolerance)
     assert squared_frobenius(A) == pytest.approx(np.sum(dense.astype(np.float64) ** 2), rel=1e-12)
     columns, scale = np.array([3, 0, 3, 11, 7]), rng.random(5)
-    for chosen, expected in [
+    for taken, expected in [
         (take_columns(A, columns), dense[:, columns]),
         (take_columns(A, columns, scale), dense[:, columns] * scale.astype(dtype)),
     ]:
-        assert isinstance(chosen, np.ndarray)
-        assert chosen.dtype == dtype
-        np.testing.assert_array_equal(chosen, expected)
+        assert isinstance(taken, np.ndarray)
+        assert taken.dtype == dtype
+        np.testing.assert_array_equal(taken, expected)
 
 
 def test_squared_frobenius_of_float32_is_summed_in_float64():

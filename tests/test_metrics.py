@@ -53,9 +53,9 @@ def test_objective_equals_the_explicit_projection(layout, dtype, n, d, k, rng):
     A = sparse_matrix(rng, n, d).astype(dtype)
     A[0, 0] = 1
     labels = rng.permutation(np.arange(n) % k)
-    found = objective(read_only(layout(A)), labels)
-    assert found == pytest.approx(explicit_objective(A, labels), rel=1e-10, abs=1e-14)
-    expected = found * np.linalg.norm(A.astype(np.float64)) ** 2
+    value = objective(read_only(layout(A)), labels)
+    assert value == pytest.approx(explicit_objective(A, labels), rel=1e-10, abs=1e-14)
+    expected = value * np.linalg.norm(A.astype(np.float64)) ** 2
     assert objective(layout(A), labels, total=1.0) == pytest.approx(expected, rel=1e-10)
 
 
@@ -113,8 +113,8 @@ def brute_accuracy(truth, labels):
         classes, clusters = clusters, classes
         pairs = Counter({(b, a): count for (a, b), count in pairs.items()})
     best = max(
-        sum(pairs[pair] for pair in zip(classes, chosen, strict=True))
-        for chosen in itertools.permutations(clusters, len(classes))
+        sum(pairs[pair] for pair in zip(classes, order, strict=True))
+        for order in itertools.permutations(clusters, len(classes))
     )
     return best / len(truth)
 
@@ -162,11 +162,11 @@ def brute_ari(truth, labels):
 def test_nmi_and_ari_equal_their_definitions(rng):
     for _ in range(20):
         truth, labels = rng.integers(4, size=40), rng.integers(3, size=40)
-        found = agreement(truth, labels)
-        assert set(found) == {"accuracy", "nmi", "ari"}
-        assert found["nmi"] == pytest.approx(brute_nmi(truth.tolist(), labels.tolist()), abs=1e-12)
-        assert found["ari"] == pytest.approx(brute_ari(truth.tolist(), labels.tolist()), abs=1e-12)
-        assert found["accuracy"] == pytest.approx(brute_accuracy(truth.tolist(), labels.tolist()), abs=1e-15)
+        scores = agreement(truth, labels)
+        assert set(scores) == {"accuracy", "nmi", "ari"}
+        assert scores["nmi"] == pytest.approx(brute_nmi(truth.tolist(), labels.tolist()), abs=1e-12)
+        assert scores["ari"] == pytest.approx(brute_ari(truth.tolist(), labels.tolist()), abs=1e-12)
+        assert scores["accuracy"] == pytest.approx(brute_accuracy(truth.tolist(), labels.tolist()), abs=1e-15)
 
 
 def test_agreement_known_values():

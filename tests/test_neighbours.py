@@ -133,12 +133,12 @@ def test_empty_rows(rng):
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
 def test_threads_do_not_change_the_result(layout, rng, small_tiles):
     A = np.r_[sparse_data(rng, 150, 40).toarray(), rng.integers(0, 2, (150, 40))]
-    one, mean = nearest_neighbours(layout(A), 5), mean_distance(layout(A))
+    first, mean = nearest_neighbours(layout(A), 5), mean_distance(layout(A))
     with pinned(2):
-        two = nearest_neighbours(layout(A), 5)
+        second = nearest_neighbours(layout(A), 5)
         assert mean_distance(layout(A)) == mean
-    np.testing.assert_array_equal(one[0], two[0])
-    np.testing.assert_array_equal(one[1], two[1])
+    np.testing.assert_array_equal(first[0], second[0])
+    np.testing.assert_array_equal(first[1], second[1])
 
 
 @pytest.mark.parametrize("n_neighbors", [0, -1, 10, 11])

@@ -201,8 +201,8 @@ def test_a_run_is_drawn_again_as_it_was() -> None:
     rows = pd.DataFrame(run(task, data, Stamp(1, 1, "v", "e")))
     _, C = drawn_again(data, kept_run(rows))
     starts = starter(protocol, 30, 3, data.labels, generator(0, "nips", 4, "starts"))
-    found = lloyd(C, starts(C), protocol.max_iter)
-    assert objective(data.A, found.labels) == pytest.approx(rows["objective"].item(), rel=1e-12)
+    clustering = lloyd(C, starts(C), protocol.max_iter)
+    assert objective(data.A, clustering.labels) == pytest.approx(rows["objective"].item(), rel=1e-12)
 
 
 def test_the_protocol_is_that_of_the_paper() -> None:

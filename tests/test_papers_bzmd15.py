@@ -226,8 +226,8 @@ def test_claims_use_the_datasets_there_are():
 
 
 def test_columns_that_do_not_depend_on_r_have_no_trend():
-    found = claims.objective_falls(results(("usps",)))
-    assert [component.label.partition(" on ")[0] for component in found.components] == [
+    finding = claims.objective_falls(results(("usps",)))
+    assert [component.label.partition(" on ")[0] for component in finding.components] == [
         KNOWN[name].label for name in ("leverage", "leverage_approx", "random_sign", "laplacian_score")
     ]
 
@@ -318,8 +318,8 @@ def test_lower_bound_is_that_of_all_partitions(rng):
     assert table["bound"].item() == pytest.approx((values[3:] ** 2).sum() / (values**2).sum(), rel=1e-9)
     # no partition into 3 is below it
     labels = rng.integers(3, size=(200, 40))
-    for one in labels:
-        inside = sum(((A[one == j] - A[one == j].mean(axis=0)) ** 2).sum() for j in set(one))
+    for partition in labels:
+        inside = sum(((A[partition == j] - A[partition == j].mean(axis=0)) ** 2).sum() for j in set(partition))
         assert inside / (A.astype(float) ** 2).sum() >= table["bound"].item()
 
 
@@ -347,10 +347,10 @@ def test_lines_are_means_of_five_and_bands_of_all():
         ("d", "usps", "objective"),
         ("f", "usps", "accuracy"),
     ):
-        mine = rows.all_rows[rows.all_rows["dataset"] == dataset]
+        trials = rows.all_rows[rows.all_rows["dataset"] == dataset]
         drawn = numbers[numbers["panel"] == panel].set_index(["reducer", "r"])
-        first = mine[mine["repeat"] < 5].groupby(["reducer", "r"])[column].mean()
-        whole = mine.groupby(["reducer", "r"])[column].agg(["mean", "count"])
+        first = trials[trials["repeat"] < 5].groupby(["reducer", "r"])[column].mean()
+        whole = trials.groupby(["reducer", "r"])[column].agg(["mean", "count"])
         assert len(drawn) == len(first)
         np.testing.assert_allclose(drawn["shown"], first.reindex(drawn.index), rtol=1e-12)
         np.testing.assert_allclose(drawn["mean"], whole["mean"].reindex(drawn.index), rtol=1e-12)

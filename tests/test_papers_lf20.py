@@ -129,7 +129,7 @@ def test_claim_4(ahead: float, repeats: int, expected: str) -> None:
 
 def reported_curve(shift: float = 0.0) -> Results:
     """Return both scorings of Figure 8: the reported curves, shifted, and under the best matching twice as far off."""
-    curve = {(one.method, int(one.r)): one.value for one in numbers("lf20_fig8", quantity="accuracy")}
+    curve = {(number.method, int(number.r)): number.value for number in numbers("lf20_fig8", quantity="accuracy")}
     rows = []
     for name, study in protocol.AS_SCORED.items():
         for where, by in ((study, shift), ("lf20_orl", 2 * shift)):
@@ -532,12 +532,12 @@ def test_fact_scores_against_numpy() -> None:
     A = documents().A.toarray()
     for centred, matrix in ((0, A), (1, A - A.mean(axis=0))):
         p = (np.linalg.svd(matrix, full_matrices=False)[2][:3] ** 2).sum(axis=0) / 3
-        mine = fact[(fact["dataset"] == "nips") & (fact["centred"] == centred)]
-        assert mine["largest_score"].max() == pytest.approx(p.max(), rel=1e-8)
+        draws = fact[(fact["dataset"] == "nips") & (fact["centred"] == centred)]
+        assert draws["largest_score"].max() == pytest.approx(p.max(), rel=1e-8)
         # The sample variance of independent draws is unbiased: the draws' mean lies within 5 standard errors.
         variance = (p * p**2).sum() - (p * p).sum() ** 2
-        error = mine["variance_of_scores"].std() / np.sqrt(len(mine))
-        assert abs(mine["variance_of_scores"].mean() - variance) < 5 * error
+        error = draws["variance_of_scores"].std() / np.sqrt(len(draws))
+        assert abs(draws["variance_of_scores"].mean() - variance) < 5 * error
 
 
 def test_facts_words_and_tsne_are_of_the_chosen_runs() -> None:
@@ -562,8 +562,8 @@ def test_facts_words_and_tsne_are_of_the_chosen_runs() -> None:
     bad = rows.assign(accuracy=0.4)
     points = facts.tsne([data], make_results([bad]))
     assert len(points) == 60
-    chosen = bad[bad["repeat"] == points["repeat"].iloc[0]]["objective"].item()
-    assert chosen == pytest.approx(bad["objective"].sort_values().iloc[2])
+    worst = bad[bad["repeat"] == points["repeat"].iloc[0]]["objective"].item()
+    assert worst == pytest.approx(bad["objective"].sort_values().iloc[2])
     with pytest.raises(NotRunError, match=r"P < 0\.5"):
         facts.tsne([data], make_results([rows.assign(accuracy=0.6)]))
     with pytest.raises(NotRunError, match="another k-means"):
@@ -582,8 +582,10 @@ def test_fact_sign_times_has_every_r() -> None:
 def test_reported_curves_are_of_whole_images() -> None:
     """P of 400 images is a multiple of 1/400, at every r of the grid, for both methods."""
     curve = numbers("lf20_fig8", quantity="accuracy")
-    assert {(one.method, int(one.r)) for one in curve} == {(name, r) for name in protocol.AS_SCORED for r in GRID}
-    values = np.array([one.value for one in curve]) * 400
+    assert {(number.method, int(number.r)) for number in curve} == {
+        (name, r) for name in protocol.AS_SCORED for r in GRID
+    }
+    values = np.array([number.value for number in curve]) * 400
     np.testing.assert_allclose(values, np.round(values), atol=1e-9)
 
 
@@ -601,9 +603,9 @@ def persons(images, each):
 def test_every_last_image_gets_the_next_person(images, each):
     wrong, right = persons(images, each)
     np.testing.assert_array_equal(matchings.class_numbers(right), wrong - 1)
-    found = agreement(right, right - 1, "identity_lf20")
-    assert found["accuracy"] == pytest.approx(1 - 1 / each)
-    assert (found["nmi"], found["ari"]) == (1, 1)  # of the true labels
+    scores = agreement(right, right - 1, "identity_lf20")
+    assert scores["accuracy"] == pytest.approx(1 - 1 / each)
+    assert (scores["nmi"], scores["ari"]) == (1, 1)  # of the true labels
 
 
 def test_forty_of_the_400_orl_images_carry_a_wrong_label():

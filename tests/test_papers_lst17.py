@@ -174,9 +174,9 @@ def test_effects_are_those_of_an_independent_computation():
         return rows[rows["reducer"] == name].set_index(["r", "repeat"]).sort_index()
 
     def effect(id_: str, label: str) -> float:
-        found = [c.effect for c in CLAIMS[id_].test(make_results(parts)).components if label in c.label]
-        assert len(found) == 1
-        return found[0]
+        effects = [c.effect for c in CLAIMS[id_].test(make_results(parts)).components if label in c.label]
+        assert len(effects) == 1
+        return effects[0]
 
     SE, RP, full = of("sparse_embedding"), of("random_sign"), of("none")
     gap = (SE["accuracy"] - RP["accuracy"]).mean()
@@ -187,7 +187,8 @@ def test_effects_are_those_of_an_independent_computation():
     assert effect("lst17-6", "SE") == pytest.approx(gmean(SE["cluster_seconds"] / start))
     seconds = RP["prepare_seconds"] + RP["reduce_seconds"]
     powers = [
-        linregress(np.log(one.index.get_level_values("r")), np.log(one)).slope for _, one in seconds.groupby("repeat")
+        linregress(np.log(curve.index.get_level_values("r")), np.log(curve)).slope
+        for _, curve in seconds.groupby("repeat")
     ]
     assert effect("lst17-5", "power of r in the reduction time of RP") == pytest.approx(np.mean(powers))
     assert np.mean(powers) == pytest.approx(0.6, abs=0.02)
@@ -251,8 +252,8 @@ def test_a_figure_shows_the_means_and_what_is_reported(results, name, quantity, 
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
     expected = rows.groupby(["dataset", "reducer", "r"])[quantity].mean()
-    mine = numbers[numbers["drawn_as"] != "reported"].astype({"r": int}).set_index(["dataset", "reducer", "r"])
-    pd.testing.assert_series_equal(mine["mean"].sort_index(), expected.sort_index(), check_names=False)
+    ours = numbers[numbers["drawn_as"] != "reported"].astype({"r": int}).set_index(["dataset", "reducer", "r"])
+    pd.testing.assert_series_equal(ours["mean"].sort_index(), expected.sort_index(), check_names=False)
     marks = numbers[numbers["drawn_as"] == "reported"].set_index("dataset")
     published = reported("lst17").set_index(["id", "dataset", "quantity"])["value"]
     assert set(marks.index) == {"coil20", "sector", "rcv1"}

@@ -89,9 +89,9 @@ def test_the_largest_common_fraction_of_repetitions_that_fits_is_taken(room):
     assert plan.repeats == brute_force
     assert not any(plan.left_out.values())
     for study, repeats in plan.repeats.items():
-        mine = [task for task in plan.tasks if task.study == study]
-        assert {task.repeat for task in mine} == set(range(repeats))
-        assert {task.r_grid for task in mine} == {(2, 5)}, "the grid is never thinned by a budget"
+        of_study = [task for task in plan.tasks if task.study == study]
+        assert {task.repeat for task in of_study} == set(range(repeats))
+        assert {task.r_grid for task in of_study} == {(2, 5)}, "the grid is never thinned by a budget"
 
 
 def test_what_is_done_costs_nothing_and_a_larger_budget_does_only_what_is_missing():

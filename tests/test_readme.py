@@ -45,8 +45,8 @@ def test_the_scorecard_is_that_of_the_committed_report():
     report = (ROOT / "results" / "reference" / "report" / "report.md").read_text(encoding="utf-8")
     assert renewed(README, report) == README
     card = README[README.index("<!-- scorecard") : README.index("<!-- end of scorecard")]
-    for one in [*papers(), *items(), *claims()]:
-        anchor = f"report.md#{getattr(one, 'id', None) or one.name})"
+    for entry in [*papers(), *items(), *claims()]:
+        anchor = f"report.md#{getattr(entry, 'id', None) or entry.name})"
         assert anchor in card, f"{anchor} is not in the scorecard"
 
 

@@ -128,12 +128,12 @@ def test_read_only_memory_maps_will_do(name, params, layout, rng, tmp_path):
 @every_reducer
 def test_randomness_comes_from_the_generator_alone(name, params, rng):
     A = data(rng)
-    one, same, other = (dense_of(run(name, params, A, 9, seed)) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(one, same)
+    first, same, other = (dense_of(run(name, params, A, 9, seed)) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first, same)
     if reducers.make(name, params).deterministic or name == "laplacian_score":  # random beyond its sample size alone
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(first, other)
     else:
-        assert np.abs(one - other).max() > 1e-6 * np.abs(one).max()
+        assert np.abs(first - other).max() > 1e-6 * np.abs(first).max()
 
 
 @every_reducer
@@ -314,8 +314,8 @@ def test_new_points_are_centred_by_the_mean_of_the_old(rng):
 def test_both_solvers_give_the_same_vectors(params, rng):
     for shape in ((70, 30), (30, 70)):
         A = rng.standard_normal(shape)
-        one, two = (run("svd", {"solver": solver, **params}, A, 9) for solver in ("kmdr", "lapack"))
-        np.testing.assert_allclose(one, two, atol=1e-8)
+        first, second = (run("svd", {"solver": solver, **params}, A, 9) for solver in ("kmdr", "lapack"))
+        np.testing.assert_allclose(first, second, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -371,13 +371,13 @@ def test_random_signs_are_fair_and_independent(d, r, rng, assert_frequencies):
     assert_frequencies(np.bincount(octets, minlength=256), np.full(256, 1 / 256))
     # Neighbours along a row, along a column, eight apart and diagonal, in disjoint pairs.
     even = 2 * (r // 2)
-    for one, two in [
+    for first, second in [
         (bits[:, 0:even:2], bits[:, 1:even:2]),
         (bits[0::2], bits[1::2]),
         (bits[0::2, :-1], bits[1::2, 1:]),
         (bits[:, 0:8], bits[:, 8:16]),
     ]:
-        assert_frequencies(np.bincount((2 * one + two).ravel(), minlength=4), np.full(4, 1 / 4))
+        assert_frequencies(np.bincount((2 * first + second).ravel(), minlength=4), np.full(4, 1 / 4))
 
 
 def test_random_sign_columns_are_each_balanced(rng):
@@ -440,8 +440,8 @@ def test_sparse_embedding_keeps_inner_products_on_average(r, rng, bernstein):
     reducer = reducers.make("sparse_embedding")
     draws = (reducer.reduce(A, r, rng, None) for _ in range(repeats))
     mean = sum(C @ C.T for C in draws) / repeats
-    two, one = np.linalg.norm(A, axis=1), np.abs(A).sum(axis=1)
-    h = bernstein(repeats, 2 / r * np.outer(two, two) ** 2, 2 * np.outer(one, one), level=1e-7 / 10)
+    l2, l1 = np.linalg.norm(A, axis=1), np.abs(A).sum(axis=1)
+    h = bernstein(repeats, 2 / r * np.outer(l2, l2) ** 2, 2 * np.outer(l1, l1), level=1e-7 / 10)
     assert (np.abs(mean - A @ A.T) < h).all()
 
 
@@ -717,8 +717,8 @@ def test_kernel_width_is_estimated_on_a_sample_of_a_large_data_set(layout, rng):
 
 def test_the_graph_has_no_randomness_up_to_the_sample_size(rng):
     A = data(rng)
-    one, two = (heat_kernel_graph(A, 5, np.random.default_rng(seed)) for seed in (1, 2))
-    assert abs(one - two).max() == 0
+    first, second = (heat_kernel_graph(A, 5, np.random.default_rng(seed)) for seed in (1, 2))
+    assert abs(first - second).max() == 0
 
 
 def test_a_reducer_that_says_it_is_deterministic_is_so_on_large_data_too(rng):
@@ -766,8 +766,8 @@ def test_top_leverage_takes_the_largest_scores_in_order(rng):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_mailman_gives_what_random_sign_gives(r, layout, rng):
     A = in_layout(data(rng), layout)
-    one, two = run("random_sign", {}, A, r), run("random_sign_mailman", {}, A, r)
-    np.testing.assert_allclose(one, two, atol=tolerance(A.dtype) * np.abs(one).max())
+    plain, mailman = run("random_sign", {}, A, r), run("random_sign_mailman", {}, A, r)
+    np.testing.assert_allclose(plain, mailman, atol=tolerance(A.dtype) * np.abs(plain).max())
 
 
 def drawn_matrix(name, d, r, rng, params=None):
@@ -781,8 +781,8 @@ def test_gaussian_entries_are_normal_and_independent(rng):
     R = drawn_matrix("gaussian", d, r, rng) * np.sqrt(r)
     assert kstest(R.ravel(), "norm").pvalue > 1e-8
     # Products of neighbours: mean 0, variance 1; a sum of 5e4 of them is normal to many digits.
-    for one, two in [(R[:, 0::2], R[:, 1::2]), (R[0::2], R[1::2])]:
-        assert abs(np.mean(one * two)) <= 6 / np.sqrt(one.size)
+    for first, second in [(R[:, 0::2], R[:, 1::2]), (R[0::2], R[1::2])]:
+        assert abs(np.mean(first * second)) <= 6 / np.sqrt(first.size)
 
 
 def test_achlioptas_entries(rng, assert_frequencies):
@@ -850,10 +850,10 @@ def test_fjlt_fills_p_as_the_paper_says(n, d, c, rng, assert_frequencies):
 
 def test_successes_are_independent_trials(rng, assert_frequencies):
     for q in (0.02, 0.5, 1.0):
-        found = successes(200_000, q, rng)
-        assert (np.diff(found) > 0).all()
+        positions = successes(200_000, q, rng)
+        assert (np.diff(positions) > 0).all()
         hit = np.zeros(200_000, dtype=int)
-        hit[found] = 1
+        hit[positions] = 1
         if q < 1:
             p = np.array([1 - q, q])
             assert_frequencies(np.bincount(2 * hit[0::2] + hit[1::2], minlength=4), np.outer(p, p))

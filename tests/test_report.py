@@ -102,9 +102,9 @@ def panel(rows, quantity="objective", **options):
 
 
 def line(ax, label):
-    found = [line for line in ax.get_lines() if line.get_label() == label]
-    assert len(found) == 1, f"{len(found)} lines are labelled {label!r}"
-    return found[0]
+    lines = [line for line in ax.get_lines() if line.get_label() == label]
+    assert len(lines) == 1, f"{len(lines)} lines are labelled {label!r}"
+    return lines[0]
 
 
 def title(ax):
@@ -136,9 +136,9 @@ def test_interval_of_two_values_in_closed_form():
 
 
 def test_interval_of_one_value_and_of_equal_values():
-    one = mean_interval([0.1])
-    assert one.mean == 0.1
-    assert np.isnan([one.low, one.high]).all()
+    interval = mean_interval([0.1])
+    assert interval.mean == 0.1
+    assert np.isnan([interval.low, interval.high]).all()
     assert mean_interval([0.1] * 7) == (0.1, 0.1, 0.1, 7)
     with pytest.raises(ValueError, match="no values"):
         mean_interval([])
@@ -284,9 +284,9 @@ def test_curves_lines_and_bands():
     ax, numbers = panel(rows)
     table = pd.DataFrame(rows)
     for label, name in (("RP", "random_sign"), ("Sampl/SVD", "leverage")):
-        mine = table[table["reducer"] == name].groupby("r")["objective"].mean()
+        ours = table[table["reducer"] == name].groupby("r")["objective"].mean()
         np.testing.assert_array_equal(line(ax, label).get_xdata(), GRID)
-        np.testing.assert_allclose(line(ax, label).get_ydata(), mine)
+        np.testing.assert_allclose(line(ax, label).get_ydata(), ours)
         assert line(ax, label).get_color() == KNOWN[name].color
     for label, name in (("SVD", "svd"), ("ApprSVD", "approx_svd"), ("kMeans", "none")):
         mean = table.loc[table["reducer"] == name, "objective"].mean()
@@ -359,7 +359,7 @@ def test_stand_in_and_timing_are_in_the_title():
     assert title(panel(rows, "total_seconds")[0]) == (
         "LIGHT – Running time stand-in: 68 × 21 of pie timed beside 3 other workers"
     )
-    rows = [{**one, "stand_in": np.nan} for one in rows]  # as pandas reads an empty cell
+    rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
 
 
@@ -416,12 +416,12 @@ def test_failed_missing_and_users_reducer():
 def test_lines_as_the_paper_would_have_seen_them():
     rows = pd.DataFrame(dataset_rows(repeats=8))
     ax, drawn = panel(rows, paper_repeats=5)
-    mine = rows[rows["reducer"] == "leverage"]
+    leverage = rows[rows["reducer"] == "leverage"]
     np.testing.assert_allclose(
-        line(ax, "Sampl/SVD").get_ydata(), mine[mine["repeat"] < 5].groupby("r")["objective"].mean(), rtol=1e-12
+        line(ax, "Sampl/SVD").get_ydata(), leverage[leverage["repeat"] < 5].groupby("r")["objective"].mean(), rtol=1e-12
     )
     curve = drawn[drawn["reducer"] == "leverage"]
-    np.testing.assert_allclose(curve["mean"], mine.groupby("r")["objective"].mean(), rtol=1e-12)
+    np.testing.assert_allclose(curve["mean"], leverage.groupby("r")["objective"].mean(), rtol=1e-12)
     assert set(curve["shown_count"]) == {5}
     assert set(curve["count"]) == {8}
     note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)

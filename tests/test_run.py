@@ -80,10 +80,10 @@ def test_no_path_or_host_name_of_the_machine_gets_into_results(uninterrupted):
 
 def test_one_worker_gives_the_values_of_two(cache, uninterrupted, tmp_path):
     kmdr(cache, *SWEEP, "runner.n_jobs=1", f"out={tmp_path}")
-    for one, two in zip(table(tmp_path), table(uninterrupted), strict=True):
-        assert one.pop("concurrency") == "1"
-        two.pop("concurrency")
-        assert one == two
+    for again, before in zip(table(tmp_path), table(uninterrupted), strict=True):
+        assert again.pop("concurrency") == "1"
+        before.pop("concurrency")
+        assert again == before
 
 
 def test_a_second_run_has_nothing_to_do(cache, uninterrupted):

@@ -47,10 +47,10 @@ def test_f_and_p_do_not_depend_on_the_unit(reducer, dtype, layout):
     for exponent in EXPONENTS[dtype]:
         scaled = np.ldexp(A, exponent)
         np.testing.assert_array_equal(np.ldexp(scaled, -exponent), A)
-        found = row(layout(scaled), reducer)
-        assert found["status"] == "ok", found.get("error")
-        assert found["objective"] == pytest.approx(expected["objective"], rel=1e-12)
-        assert found["accuracy"] == expected["accuracy"]
+        trial = row(layout(scaled), reducer)
+        assert trial["status"] == "ok", trial.get("error")
+        assert trial["objective"] == pytest.approx(expected["objective"], rel=1e-12)
+        assert trial["accuracy"] == expected["accuracy"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -58,18 +58,18 @@ def test_f_and_p_do_not_depend_on_the_unit(reducer, dtype, layout):
 def test_what_is_not_finite_fails_with_a_sentence(layout, value):
     A = whole_numbers(np.float64)
     A[3, 4] = value
-    found = row(layout(A), "none")
-    assert found["status"] == "failed"
-    assert "among its entries; replace or remove" in found["error"]
-    assert "objective" not in found
+    trial = row(layout(A), "none")
+    assert trial["status"] == "failed"
+    assert "among its entries; replace or remove" in trial["error"]
+    assert "objective" not in trial
 
 
 def test_a_reducer_that_returns_what_is_not_finite_fails(monkeypatch):
     from kmdr.reducers.random_projection import Gaussian
 
     monkeypatch.setattr(Gaussian, "apply", lambda self, A, drawn: np.full((A.shape[0], 6), np.inf))
-    found = row(whole_numbers(np.float64), "gaussian")
-    assert (found["status"], found["error"]) == (
+    trial = row(whole_numbers(np.float64), "gaussian")
+    assert (trial["status"], trial["error"]) == (
         "failed",
         "ArithmeticError: reducer gaussian returned what is not finite",
     )
@@ -78,10 +78,10 @@ def test_a_reducer_that_returns_what_is_not_finite_fails(monkeypatch):
 def test_measures_out_of_range_fail(monkeypatch):
 
     monkeypatch.setattr(metrics, "agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
-    found = row(whole_numbers(np.float64), "none")
-    assert found["status"] == "failed"
-    assert "accuracy = 1.5 is outside of its range, 0 to 1" in found["error"]
-    assert "objective" not in found
+    trial = row(whole_numbers(np.float64), "none")
+    assert trial["status"] == "failed"
+    assert "accuracy = 1.5 is outside of its range, 0 to 1" in trial["error"]
+    assert "objective" not in trial
 
 
 def exact_objective(A, labels):
@@ -124,9 +124,9 @@ def test_f_is_that_of_rational_arithmetic(case, dtype, layout, rng):
     for k in (1, 4, 30):
         labels = rng.permutation(np.arange(30) % k)
         expected = exact_objective(A, labels)
-        found = objective(layout(A), labels)
-        assert abs(Fraction(found) - expected) <= Fraction(1e-9) * expected + Fraction(1e-40)
-        assert 0 <= found <= 1 + 1e-14
+        F = objective(layout(A), labels)
+        assert abs(Fraction(F) - expected) <= Fraction(1e-9) * expected + Fraction(1e-40)
+        assert 0 <= F <= 1 + 1e-14
 
 
 def test_f_whose_rounding_cannot_be_bounded_is_refused(monkeypatch, rng):
@@ -239,6 +239,6 @@ def test_csr_arrays_that_do_not_fit_together_are_refused():
         B.indices = broken
         with pytest.raises(ArgumentError, match="CSR arrays of this matrix do not fit together"):
             check_structure(B)
-        found = row(B, "none")
-        assert found["status"] == "failed"
-        assert "do not fit together" in found["error"]
+        trial = row(B, "none")
+        assert trial["status"] == "failed"
+        assert "do not fit together" in trial["error"]

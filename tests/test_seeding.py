@@ -74,10 +74,10 @@ def test_neighbouring_addresses_are_uniform_and_independent(where, assert_freque
         "purpose": lambda i: (3, "usps", 0, f"purpose {i}"),
     }[where]
     values = np.array([generator(*address(i)).integers(4, size=2) for i in range(20_000)])
-    one, two = values.T
+    first, second = values.T
     # 16 equally likely cells of 1250 (a generator's first two numbers) and of 625 (disjoint pairs of neighbours).
-    assert_frequencies(np.bincount(4 * one + two, minlength=16), np.full(16, 1 / 16))
-    for numbers in (one, two):
+    assert_frequencies(np.bincount(4 * first + second, minlength=16), np.full(16, 1 / 16))
+    for numbers in (first, second):
         assert_frequencies(np.bincount(4 * numbers[0::2] + numbers[1::2], minlength=16), np.full(16, 1 / 16))
 
 

@@ -72,9 +72,9 @@ def test_input_may_be_read_only_and_stays_as_it_is(product, form, rng):
 def test_products_do_not_depend_on_the_number_of_threads(product, form, rng):
     A = form(rng.standard_normal((101, 70)))
     bits = draw_signs(70, 9, rng)
-    one = product(A, bits, 9, 0.5)
+    first = product(A, bits, 9, 0.5)
     with pinned(2):
-        np.testing.assert_array_equal(product(A, bits, 9, 0.5), one)
+        np.testing.assert_array_equal(product(A, bits, 9, 0.5), first)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -95,9 +95,9 @@ M = 160
 def test_decaying_spectrum(branch, layout, n, d, rng):
     A, V = with_singular_values(rng, n, d, 1 / np.arange(1, M + 1))
     for k in (1, 5, 14):
-        found = top_right_singular_vectors(layout(A), k)
-        assert_orthonormal(found)
-        assert_same_up_to_sign(found, V[:, :k] * 1.0, 1e-9)
+        V_hat = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(V_hat)
+        assert_same_up_to_sign(V_hat, V[:, :k] * 1.0, 1e-9)
 
 
 @pytest.mark.parametrize(("n", "d"), SIDES)
@@ -105,10 +105,10 @@ def test_large_gap(branch, n, d, rng):
     s = np.r_[1e6, np.linspace(2, 1, M - 1)]
     A, V = with_singular_values(rng, n, d, s)
     for k in (1, 2, 10):
-        found = top_right_singular_vectors(A, k)
-        assert_orthonormal(found)
+        V_hat = top_right_singular_vectors(A, k)
+        assert_orthonormal(V_hat)
         # Backward stability: angle ≤ c·ε·σ_1/gap = c · 2e-16 · 1e6 / 0.006.
-        assert_same_up_to_sign(found, V[:, :k], 1e-6)
+        assert_same_up_to_sign(V_hat, V[:, :k], 1e-6)
 
 
 @pytest.mark.parametrize(("n", "d"), SIDES)
@@ -116,10 +116,10 @@ def test_singular_values_down_to_a_billionth(branch, n, d, rng):
     s = np.r_[10.0 ** -np.arange(10), np.zeros(M - 10)]
     A, V = with_singular_values(rng, n, d, s)
     for k in range(1, 11):
-        found = top_right_singular_vectors(A, k)
-        assert_orthonormal(found)
+        V_hat = top_right_singular_vectors(A, k)
+        assert_orthonormal(V_hat)
         # A full SVD errs by c·ε·σ_1/σ_k ≤ c·2e-7; a Gram matrix by c·ε·(σ_1/σ_k)², below 1e-5 where it may be used.
-        assert_same_up_to_sign(found, V[:, :k], 1e-4)
+        assert_same_up_to_sign(V_hat, V[:, :k], 1e-4)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
@@ -127,10 +127,10 @@ def test_singular_values_down_to_a_billionth(branch, n, d, rng):
 def test_rank_deficient(branch, layout, n, d, rng):
     A, V = with_singular_values(rng, n, d, np.array([5.0, 4, 3]))
     for k in (3, 4, 10):
-        found = top_right_singular_vectors(layout(A), k)
-        assert_orthonormal(found)
-        assert_same_up_to_sign(found[:, :3], V, 1e-10)
-        np.testing.assert_allclose(A @ found @ found.T, A, atol=1e-10)
+        V_hat = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(V_hat)
+        assert_same_up_to_sign(V_hat[:, :3], V, 1e-10)
+        np.testing.assert_allclose(A @ V_hat @ V_hat.T, A, atol=1e-10)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
@@ -139,14 +139,14 @@ def test_repeated_singular_values(branch, layout, n, d, rng):
     s = np.r_[[7.0] * 4, [3.0] * 3, np.linspace(1, 0.5, M - 7)]
     A, V = with_singular_values(rng, n, d, s)
     for k in (4, 7, 10):
-        found = top_right_singular_vectors(layout(A), k)
-        assert_orthonormal(found)
-        np.testing.assert_allclose(found @ found.T, V[:, :k] @ V[:, :k].T, atol=1e-9)
+        V_hat = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(V_hat)
+        np.testing.assert_allclose(V_hat @ V_hat.T, V[:, :k] @ V[:, :k].T, atol=1e-9)
     # Inside a group the space is free, but what it captures is not.
     for k in (1, 2, 5):
-        found = top_right_singular_vectors(layout(A), k)
-        assert_orthonormal(found)
-        assert np.linalg.norm(A @ found) ** 2 == pytest.approx(np.sum(s[:k] ** 2), rel=1e-10)
+        V_hat = top_right_singular_vectors(layout(A), k)
+        assert_orthonormal(V_hat)
+        assert np.linalg.norm(A @ V_hat) ** 2 == pytest.approx(np.sum(s[:k] ** 2), rel=1e-10)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
@@ -159,9 +159,9 @@ def test_more_copies_than_a_block_has_columns(branch, layout, copies, rest, rng)
     s = np.r_[[7.0] * copies, 5, np.linspace(rest, 0.5, M - copies - 1)]
     A, V = with_singular_values(rng, 200, M, s)
     k = copies + 1
-    found = top_right_singular_vectors(layout(A), k)
-    assert_orthonormal(found)
-    np.testing.assert_allclose(found @ found.T, V[:, :k] @ V[:, :k].T, atol=1e-9)
+    V_hat = top_right_singular_vectors(layout(A), k)
+    assert_orthonormal(V_hat)
+    np.testing.assert_allclose(V_hat @ V_hat.T, V[:, :k] @ V[:, :k].T, atol=1e-9)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
@@ -181,8 +181,8 @@ def test_a_copy_that_the_first_block_cannot_see_is_searched_for(layout, monkeypa
 
     monkeypatch.setattr(singular_vectors, "_fresh_block", blind_at_first)
     A = layout(np.diag(np.r_[[7.0] * 9, np.linspace(5, 0.5, M - 9)]))
-    found = top_right_singular_vectors(A, 9)
-    np.testing.assert_allclose(found @ found.T, np.diag(np.arange(M) < 9), atol=1e-9)
+    V_hat = top_right_singular_vectors(A, 9)
+    np.testing.assert_allclose(V_hat @ V_hat.T, np.diag(np.arange(M) < 9), atol=1e-9)
     assert len(calls) > 1
 
 
@@ -190,14 +190,14 @@ def test_a_copy_that_the_first_block_cannot_see_is_searched_for(layout, monkeypa
 def test_cluster_wider_than_a_block(branch, width, rng):
     s = np.r_[2 + width * rng.random(20), 1.5, np.linspace(1, 0.5, M - 21)]
     A, V = with_singular_values(rng, 200, M, s)
-    found = top_right_singular_vectors(A, 21)
-    assert_orthonormal(found)
-    np.testing.assert_allclose(found @ found.T, V[:, :21] @ V[:, :21].T, atol=1e-9)
+    V_hat = top_right_singular_vectors(A, 21)
+    assert_orthonormal(V_hat)
+    np.testing.assert_allclose(V_hat @ V_hat.T, V[:, :21] @ V[:, :21].T, atol=1e-9)
 
 
 def test_identity(branch):
-    found = top_right_singular_vectors(np.eye(M), 12)
-    assert_orthonormal(found)
+    V_hat = top_right_singular_vectors(np.eye(M), 12)
+    assert_orthonormal(V_hat)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -219,8 +219,8 @@ def test_int64_indices_and_empty_rows(branch, rng):
     dense[::3] = 0
     A = sp.csr_array(dense)
     A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
-    found = top_right_singular_vectors(read_only(A), 5)
-    assert_same_up_to_sign(found, top_right_singular_vectors_reference(dense, 5), 1e-9)
+    V_hat = top_right_singular_vectors(read_only(A), 5)
+    assert_same_up_to_sign(V_hat, top_right_singular_vectors_reference(dense, 5), 1e-9)
 
 
 def test_error_tells_wrong_vectors(rng):
@@ -250,9 +250,9 @@ def test_zero_matrix_still_gives_orthonormal_columns(layout):
 def test_the_result_is_a_function_of_the_matrix(branch, rng):
     A = rng.standard_normal((50, 60))
     np.random.seed(1)  # noqa: NPY002 - ARPACK's own start would come from here
-    one = top_right_singular_vectors(A, 4)
+    first = top_right_singular_vectors(A, 4)
     np.random.seed(2)  # noqa: NPY002
-    np.testing.assert_array_equal(one, top_right_singular_vectors(A, 4))
+    np.testing.assert_array_equal(first, top_right_singular_vectors(A, 4))
 
 
 @pytest.mark.parametrize("eps", [1 / 3, 0.5, 0.1, 0.9])
@@ -341,9 +341,9 @@ def test_the_scale_of_a_matrix_does_not_matter(scale, rng):
 
 def test_a_float32_matrix_is_sketched_as_its_float64_copy(rng):
     A = rng.standard_normal((300, 60)).astype(np.float32)
-    one, other = (fast_frobenius_svd(B, 3, 0.5, np.random.default_rng(5)) for B in (read_only(A), A.astype(float)))
-    assert one.dtype == np.float64
-    np.testing.assert_array_equal(one, other)
+    first, other = (fast_frobenius_svd(B, 3, 0.5, np.random.default_rng(5)) for B in (read_only(A), A.astype(float)))
+    assert first.dtype == np.float64
+    np.testing.assert_array_equal(first, other)
 
 
 @pytest.mark.parametrize("shape", [(120, 100), (100, 120)])

@@ -42,9 +42,9 @@ def test_pairs_enter_as_differences(rng):
 
 
 def test_one_value_decides_nothing_and_equal_values_decide():
-    one = above("", [0.7])
-    assert (one.effect, one.p_for, one.p_against) == (0.7, 1.0, 1.0)
-    assert np.isnan([one.low, one.high]).all()
+    component = above("", [0.7])
+    assert (component.effect, component.p_for, component.p_against) == (0.7, 1.0, 1.0)
+    assert np.isnan([component.low, component.high]).all()
     assert above("", [0.7] * 3).p_for == 0.0
     assert above("", [0.7] * 3, 0.8).p_against == 0.0
 

@@ -243,10 +243,10 @@ def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
     holder.start()
     assert ready.wait(60)
     store = Store(tmp_path)
-    with store.claim(task(), wait=False) as mine:
-        assert not mine
-    with store.claim(task(repeat=1), wait=False) as mine:
-        assert mine
+    with store.claim(task(), wait=False) as claimed:
+        assert not claimed
+    with store.claim(task(repeat=1), wait=False) as claimed:
+        assert claimed
     entered = threading.Event()
 
     def enter():
@@ -261,8 +261,8 @@ def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
     holder.join()
     waiting.join(30)
     assert entered.is_set()
-    with store.claim(task(), wait=False) as mine:
-        assert mine
+    with store.claim(task(), wait=False) as claimed:
+        assert claimed
 
 
 def _use(folder, ready, release):
@@ -279,8 +279,8 @@ def test_a_claim_holds_where_the_folder_is_mounted_elsewhere_and_cleaning_leaves
     holder = spawn.Process(target=_use, args=(tmp_path / "out", ready, release))
     holder.start()
     assert ready.wait(60)
-    with Store(elsewhere).claim(task(), wait=False) as mine:
-        assert not mine
+    with Store(elsewhere).claim(task(), wait=False) as claimed:
+        assert not claimed
     clean = [sys.executable, CONF.parent / "scripts" / "clean.py", tmp_path / "out"]
     refused = subprocess.run(clean, check=False, capture_output=True, text=True)
     assert (refused.returncode, (tmp_path / "out").exists()) == (1, True)

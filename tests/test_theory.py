@@ -103,12 +103,12 @@ def test_lemma_7_sampling_keeps_the_frobenius_norm_on_average(name, r, rng, bern
     p = reducers.make(name).prepare(A, k, rng)
     squares = np.sum(Y**2, axis=0)
     total = squares.sum()
-    found = np.array([np.sum(S(Y) ** 2) for S in draws(name, A, k, r, N, rng)])
+    energies = np.array([np.sum(S(Y) ** 2) for S in draws(name, A, k, r, N, rng)])
     # N·r independent terms ‖Y_i‖²/p_i: mean ‖Y‖², variance at most E[term²].
     h = bernstein(N * r, np.sum(squares**2 / p), (squares / p).max(), ALARM)
-    assert abs(found.mean() - total) <= h
+    assert abs(energies.mean() - total) <= h
     for delta in (0.5, 0.1):  # Markov, as the lemma is stated
-        assert np.sum(found > total / delta) <= failures_allowed(N, delta)
+        assert np.sum(energies > total / delta) <= failures_allowed(N, delta)
 
 
 @pytest.mark.parametrize(("name", "params"), NORM_KEEPING, ids=str)
@@ -118,7 +118,7 @@ def test_random_maps_keep_squared_norms_on_average(name, params, r, rng, bernste
     A = rng.standard_normal((n, d))
     Y = np.vstack([rng.standard_normal(d), np.ones(d), np.eye(d)[3], np.arange(d) - 5.0])
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
-    found = np.mean([_row_squares(S(Y)) for S in draws(name, A, 2, r, N, rng, params)], axis=0)
+    squares = np.mean([_row_squares(S(Y)) for S in draws(name, A, 2, r, N, rng, params)], axis=0)
     # ‖S(y)‖² has mean 1, variance ≤ 2/r, and where entries are bounded it is at most ‖y‖₁² ≤ d times what one entry
     # can be more than ±1/√r, or d'/r where rotated coordinates are chosen.
     most = {"achlioptas": 3 * d, "srht": 32 / r, "sparsified": 32 / r}.get(name, d)
@@ -131,7 +131,7 @@ def test_random_maps_keep_squared_norms_on_average(name, params, r, rng, bernste
     if name in ("gaussian", "fjlt"):
         h = (h if name == "fjlt" else 0) + (2 * math.sqrt(x / (r * N)) + 2 * x / (r * N)) / q
     assert h < 0.25
-    np.testing.assert_allclose(found, 1, atol=h)
+    np.testing.assert_allclose(squares, 1, atol=h)
 
 
 def _row_squares(C):

@@ -77,10 +77,10 @@ def test_in_a_pipeline_with_k_means(cls, rng):
 def test_sparse_and_dense_give_the_same(cls, rng):
     dense = points(rng) * (rng.random((90, 20)) < 0.5)
     for layout in (sp.csr_array, sp.csc_array, sp.coo_matrix):
-        one = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(layout(dense))
-        two = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(dense)
-        one, two = (M.toarray() if sp.issparse(M) else M for M in (one, two))
-        np.testing.assert_allclose(one, two, atol=1e-8 * np.abs(two).max())
+        first = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(layout(dense))
+        second = cls(n_components=4, n_clusters=2, random_state=3).fit_transform(dense)
+        first, second = (M.toarray() if sp.issparse(M) else M for M in (first, second))
+        np.testing.assert_allclose(first, second, atol=1e-8 * np.abs(second).max())
 
 
 @every_class

@@ -92,8 +92,8 @@ def test_rows_of_a_run_carry_the_users_name_and_no_accuracy_without_labels(tmp_p
         "timing_repeats=0", "runner=sequential", f"out={tmp_path / 'out'}",
     )  # fmt: skip
     assert run_jobs([job]) == 0
-    (found,) = csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines())
-    assert (found["dataset"], found["status"], found["accuracy"]) == ("mine", "ok", "")
+    (row,) = csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines())
+    assert (row["dataset"], row["status"], row["accuracy"]) == ("mine", "ok", "")
 
 
 def test_several_files_from_the_command_line(tmp_path):
@@ -126,9 +126,9 @@ def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     read = formats.read
 
     def slowly(**options):
-        found = read(**options)
+        data = read(**options)
         npz(path, X=A + 1, y=Y)
-        return found
+        return data
 
     monkeypatch.setattr(formats, "read", slowly)
     monkeypatch.setattr(datasets, "all_loaders", lambda: {"file": slowly})

@@ -108,29 +108,29 @@ def results(tmp_path_factory):
 
 def test_a_trial_is_rebuilt_from_its_row_and_its_configuration_alone(results):
     out, folders = results
-    for mine in read_rows(out / "rows.csv"):
-        verdict = verify(mine, out, folders, environment())
+    for row in read_rows(out / "rows.csv"):
+        verdict = verify(row, out, folders, environment())
         assert (verdict.outcome, verdict.detail) == ("exact", "")
 
 
 def test_the_rebuilt_task_has_the_configuration_hash_of_its_row(results):
     out, folders = results
-    for mine in read_rows(out / "rows.csv"):
-        config = described(out, "configs", mine["config_hash"])
-        task = rebuild(mine, config, folders[mine["data_sha256"]])
+    for row in read_rows(out / "rows.csv"):
+        config = described(out, "configs", row["config_hash"])
+        task = rebuild(row, config, folders[row["data_sha256"]])
         assert isinstance(task, Task)
-        assert task.config_hash == mine["config_hash"]
+        assert task.config_hash == row["config_hash"]
 
 
 def test_a_spoilt_row_is_found_and_missing_data_are_skipped(results):
     out, folders = results
-    mine = read_rows(out / "rows.csv")[0]
-    spoilt = {**mine, "objective": repr(float(mine["objective"]) + 1e-15)}
+    row = read_rows(out / "rows.csv")[0]
+    spoilt = {**row, "objective": repr(float(row["objective"]) + 1e-15)}
     verdict = verify(spoilt, out, folders, environment())
     assert verdict.outcome == "different"
     assert verdict.detail.startswith("objective ")
-    assert verify({**mine, "data_sha256": "0" * 64}, out, folders, environment()).outcome == "skipped"
-    assert verify(mine, out, {}, environment()).outcome == "skipped"
+    assert verify({**row, "data_sha256": "0" * 64}, out, folders, environment()).outcome == "skipped"
+    assert verify(row, out, {}, environment()).outcome == "skipped"
 
 
 def command(reference, *arguments, **environ):
