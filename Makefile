@@ -49,8 +49,8 @@ reference: setup ## Run the full studies into results/reference, the committed r
 test: setup ## Run the tests, as many at once as there are cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-fuzz: setup ## Try every compiled kernel with bounds checking on whatever a generator thinks of, SECONDS=600
-	$(BIN)/python scripts/fuzz.py $(or $(SECONDS),600)
+fuzz: setup ## Try every compiled kernel with bounds checking on whatever a generator thinks of, SECONDS=600 SEED=…
+	$(BIN)/python scripts/fuzz.py $(or $(SECONDS),600) $(if $(SEED),--seed '$(SEED)')
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check .
@@ -85,5 +85,5 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 
 clean: ## Remove what can be made again, unless a run uses it: .venv, caches, results/runs, results/quick; downloaded data stays
 	@python="$(or $(wildcard $(BIN)/python),$(PYTHON))"; test -z "$$python" || "$$python" scripts/clean.py results/runs results/quick
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache results/runs results/quick results/bench
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .fuzz_cache results/runs results/quick results/bench
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -309,6 +309,7 @@ class Sandbox:
     ) -> None:
         code: Any = 70
         try:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command begins
             os.setsid()
             os.chdir(self.work)
             null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, flags)

@@ -4,7 +4,9 @@
 outside of an array into an IndexError.
 """
 
+import importlib.util
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -243,3 +245,35 @@ def test_no_start_lies_outside_whatever_the_engine():
                 assert "rows 0 to 5" in str(error)  # noqa: PT017
             else:
                 raise AssertionError(starts)
+
+
+def test_the_script_gives_each_kernel_a_turn_and_names_the_seed_of_a_fault(monkeypatch):
+    path = Path(__file__).parents[1] / "scripts" / "fuzz.py"
+    spec = importlib.util.spec_from_file_location("fuzz", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert "test_svmlight" in script._tests()
+
+    @short
+    @given(st.integers())
+    def right(number):
+        assert number is not None
+
+    @short
+    @given(st.integers())
+    def wrong(number):
+        assert number is None
+
+    monkeypatch.setattr(script, "_tests", lambda: {"right": right, "wrong": wrong})
+    assert script._fuzz("right", 7, 0.0) == ("right", script._EXAMPLES, "")
+    name, examples, fault = script._fuzz("wrong", 7, 0.0)
+    assert (name, examples) == ("wrong", 0)
+    assert fault.endswith("wrong failed with seed 7 in turn 0")
+
+
+def test_hosted_checks_are_those_of_the_project():
+    root = Path(__file__).parents[1]
+    ours = re.findall(r"^(?:make|\.venv/bin/python) .*$", (root / ".ci" / "run").read_text(), re.MULTILINE)
+    hosted = (root / ".github" / "workflows" / "ci.yml").read_text()
+    assert len(ours) >= 7
+    assert [step for step in ours if f"- run: {step}" not in hosted] == []

@@ -1,9 +1,13 @@
 """Where libraries keep what they compile and look up, on an installation that cannot be written to."""
 
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+import numba
 import pytest
 
 from kmdr import paths
@@ -21,6 +25,7 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(file / "home"))
     monkeypatch.setattr(paths, "_PACKAGE", file / "kmdr")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", numba.config.CACHE_DIR)
 
 
 def test_without_a_home_a_temporary_folder_of_ones_own_is_taken_and_taken_again(tmp_path):
@@ -51,3 +56,24 @@ def test_what_can_be_written_to_or_was_set_is_left_alone(monkeypatch, tmp_path):
     paths.place_library_caches()
     assert [os.environ[name] for name in VARIABLES] == ["", "mine"]
     assert not (tmp_path / f"kmdr-{os.getuid()}").exists()
+
+
+def test_the_library_is_imported_from_where_nothing_can_be_written(tmp_path):
+    package = paths.CHECKOUT / "src"
+    bound = f"mount --bind {package} {package} && mount -o remount,ro,bind {package}"
+    namespace = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"]), "sh", "-c"]
+
+    def there(command, *arguments):
+        environment = {name: os.environ[name] for name in ("PATH", "HOME")} | {"PYTHONPATH": str(package)}
+        return subprocess.run(
+            [*namespace, f"{bound} && {command}", *arguments],
+            check=False, env=environment | {"TMPDIR": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+
+    if shutil.which("unshare") is None or there("true").returncode:
+        pytest.skip("a folder cannot be made read-only here: that needs unshare and the right to mount")
+    # Numba has read the variables when it is imported first.
+    program = "import numba, kmdr, os; print(kmdr.compare.__name__, os.environ['NUMBA_CACHE_DIR'])"
+    done = there(f'exec "$0" -c "{program}"', sys.executable)
+    assert done.stdout == f"compare {tmp_path / f'kmdr-{os.getuid()}'}\n", done.stderr
+    assert done.stderr == ""

@@ -4,9 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
 
 import pytest
 
+from kmdr.run import workers as module
 from kmdr.run.workers import Lost, Workers
 
 
@@ -35,6 +38,17 @@ def test_what_a_call_raises_is_raised_here_with_the_traceback_of_the_worker():
     ):
         list(workers.run([(1, 0)], str))
     assert "Traceback" in raised.value.__notes__[0]
+
+
+def test_a_worker_says_nothing_when_its_driver_is_gone_with_something_unread(monkeypatch):
+    monkeypatch.setattr(module, "_end_with", lambda parent: None)
+    ours, theirs = Pipe()
+    with ThreadPoolExecutor() as pool:
+        served = pool.submit(module._serve, divmod, theirs, os.getppid())
+        assert ours.poll(60)  # it is ready
+        ours.close()  # as the system closes it when the driver is killed; the worker's end is reset
+        assert served.result(60) is None
+    theirs.close()
 
 
 def stopped(command, *signals):

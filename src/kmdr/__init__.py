@@ -8,11 +8,14 @@ import importlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from kmdr.paths import place_library_caches
+
 if TYPE_CHECKING:
     from kmdr.api import compare, load, plot, report, reproduce, run
 
 __all__ = ["__version__", "compare", "load", "plot", "report", "reproduce", "run"]
 __version__ = version("kmdr")
+place_library_caches()
 
 
 def __getattr__(name: str) -> Any:

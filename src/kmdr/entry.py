@@ -18,7 +18,6 @@ from types import FrameType
 
 from kmdr import __version__
 from kmdr.errors import UserError
-from kmdr.paths import place_library_caches
 from kmdr.text import one_line, silence, tell
 
 # What asks a command to stop. A worker never gets any of them: its driver decides.
@@ -192,7 +191,6 @@ def exit_status(command: Callable[[], int | None]) -> int:
     _open_streams()
     try:
         with _interruptible():
-            place_library_caches()
             try:
                 code = command() or 0
             except BaseException:

@@ -2,10 +2,9 @@
 
 import os
 import stat
+import sys
 import tempfile
 from pathlib import Path
-
-import pooch
 
 from kmdr.errors import UserError, shown
 
@@ -43,7 +42,7 @@ def _own_temporary_folder() -> Path:
 def place_library_caches() -> None:
     """Give numba and matplotlib a temporary folder where they can write neither to the package nor to the home folder.
 
-    To be called before they are imported: numba would refuse to compile, and matplotlib complain.
+    To be called before kmdr's modules are: numba would refuse to import those with kernels, and matplotlib complain.
     """
     home = {name: Path(os.environ.get(f"XDG_{name}_HOME") or f"~/.{name.lower()}") for name in ("CACHE", "CONFIG")}
     places = {
@@ -53,6 +52,10 @@ def place_library_caches() -> None:
     for variable, folders in places.items():
         if not os.environ.get(variable) and not any(_is_writable(folder.expanduser()) for folder in folders):
             os.environ[variable] = str(_own_temporary_folder())
+            if variable == "NUMBA_CACHE_DIR" and "numba" in sys.modules:
+                sys.modules["numba"].config.CACHE_DIR = os.environ[
+                    variable
+                ]  # it read the variables when it was imported
 
 
 def cache_folder() -> Path:
@@ -73,4 +76,8 @@ def cache_folder() -> Path:
             raise UserError(
                 f"KMDR_CACHE = {shown(named)} is no folder ({error}); give the whole path of one"
             ) from error
-    return CHECKOUT / "datasets" / "cache" if IN_CHECKOUT else Path(pooch.os_cache("kmdr"))
+    if IN_CHECKOUT:
+        return CHECKOUT / "datasets" / "cache"
+    import pooch  # which takes longer to import than all else here
+
+    return Path(pooch.os_cache("kmdr"))

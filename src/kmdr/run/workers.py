@@ -65,7 +65,7 @@ def _end_with(parent: int) -> None:
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed: all there is of a worker."""
     _end_with(parent)
-    with suppress(EOFError):
+    with suppress(EOFError, ConnectionError):  # the pipe of a driver that was killed before it read all is reset
         pipe.send(None)
         while True:
             arguments = pipe.recv()
