@@ -408,3 +408,20 @@ def test_what_killed_writers_left_is_swept_and_what_others_write_is_not(tmp_path
         assert {path.name for path in folder.iterdir()} == {theirs.name, other.name, "a.png"}
     sweep_abandoned(tmp_path)
     assert not theirs.exists(), "its writer has ended"
+
+
+def test_what_is_written_outlives_a_loss_of_power_with_the_name_of_its_file(tmp_path, monkeypatch):
+    synced = []
+    sync = os.fsync
+
+    def note(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr("os.fsync", note)
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2), row(task(), 5)])
+    file = store.path(task())
+    store.merge()
+    for path in (file, tmp_path / "rows.csv"):
+        assert path.parent.stat().st_ino in synced[synced.index(path.stat().st_ino) :]
