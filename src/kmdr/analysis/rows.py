@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import sem
+from scipy.stats import t as student
 
 from kmdr.errors import UserError, unknown
 from kmdr.metrics import metrics
@@ -66,6 +68,16 @@ def is_time(quantity: str) -> bool:
     return quantity.endswith("_seconds")
 
 
+@cache  # for thousands of cells of the same few sizes
+def _quantile(size: int, confidence: float) -> float:
+    return float(student.ppf(0.5 + confidence / 2, size - 1))
+
+
+def half_width(values: NDArray[np.float64], confidence: float = 0.95) -> float:
+    """Half of the Student-t interval of the mean of at least two values."""
+    return _quantile(values.size, confidence) * float(sem(values))
+
+
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student-t interval of a mean.
 
@@ -93,7 +105,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     if x.min() == x.max():  # exactly: rounding in the mean would otherwise give a width of 1e-17
         return Interval(float(x[0]), float(x[0]), float(x[0]), x.size)
     mean = float(x.mean())
-    half = float(stdtrit(x.size - 1, 0.5 + confidence / 2)) * float(x.std(ddof=1)) / np.sqrt(x.size)
+    half = half_width(x, confidence)
     return Interval(mean, mean - half, mean + half, x.size)
 
 

@@ -11,7 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, gammaln, stdtr, stdtrit
+from scipy.special import gammaln
+from scipy.stats import beta, binomtest, sem
+from scipy.stats import t as student
+
+from kmdr.analysis.rows import half_width
 
 Floats = NDArray[np.float64]
 
@@ -51,10 +55,8 @@ def _t(values: Floats, threshold: float) -> tuple[float, float, float, float]:
     # Equal values are not independent draws of a law but one computation repeated: what they say is certain.
     if float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
         return mean, mean, float(mean <= threshold), float(mean >= threshold)
-    error = float(values.std(ddof=1)) / math.sqrt(n)
-    half = float(stdtrit(n - 1, 0.975)) * error
-    t = (mean - threshold) / error
-    return mean - half, mean + half, float(stdtr(n - 1, -t)), float(stdtr(n - 1, t))
+    half, t = half_width(values), (mean - threshold) / float(sem(values))
+    return mean - half, mean + half, float(student.sf(t, n - 1)), float(student.cdf(t, n - 1))
 
 
 def _clean(values: ArrayLike) -> Floats:
@@ -124,12 +126,12 @@ def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool
     threshold : float
     at_most : bool
     """
-    low = float(betaincinv(successes, n - successes + 1, 0.025)) if successes else 0.0
-    high = float(betaincinv(successes + 1, n - successes, 0.975)) if successes < n else 1.0
-    p_high = float(betainc(successes, n - successes + 1, threshold)) if successes else 1.0  # P(X ≥ successes)
-    p_low = float(1 - betainc(successes + 1, n - successes, threshold)) if successes < n else 1.0  # P(X ≤ successes)
-    p_for, p_against = (p_low, p_high) if at_most else (p_high, p_low)
-    return Component(label, successes / n, low, high, p_for, p_against, n, "share")
+    above, below = (binomtest(successes, n, threshold, alternative=side) for side in ("greater", "less"))
+    p_for, p_against = (below.pvalue, above.pvalue) if at_most else (above.pvalue, below.pvalue)
+    # Of binomtest the interval is found by search, to nine digits; the quantiles have all.
+    low = float(beta.ppf(0.025, successes, n - successes + 1)) if successes else 0.0
+    high = float(beta.ppf(0.975, successes + 1, n - successes)) if successes < n else 1.0
+    return Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
 
 
 class BestOf(NamedTuple):
