@@ -20,10 +20,10 @@ def tasks(study="s", reducer="svd", repeats=5, timed=0, r_grid=(2, 5)):
     ]
 
 
-def row(of, r, prepare=0.0, reduce=0.0, cluster=0.0, score=0.0):
+def row(of, r, prepare=0.0, reduce=0.0, cluster=0.0, score=0.0, concurrency=2):
     return {"dataset": of.dataset, "reducer": of.reducer, "params": of.params, "config_hash": of.config_hash,
             "status": "ok", "r": str(r), "prepare_seconds": str(prepare), "reduce_seconds": str(reduce),
-            "cluster_seconds": str(cluster), "score_seconds": str(score)}  # fmt: skip
+            "cluster_seconds": str(cluster), "score_seconds": str(score), "concurrency": str(concurrency)}  # fmt: skip
 
 
 def one_second(task):
@@ -61,6 +61,14 @@ def test_own_rows_count_before_the_reference_and_the_nearest_thing_known_before_
     assert expected_seconds(own)(replace(task, dataset="other", reducer="lle")) < 1
     failed = [{**own[0], "status": "failed", "cluster_seconds": ""}]
     assert expected_seconds(failed, reference)(task) == pytest.approx(50, abs=0.1)
+
+
+def test_a_timed_task_takes_what_those_alone_took_and_what_is_done_once_is_shared_by_the_others():
+    timed, beside = tasks(repeats=2, timed=1, r_grid=(2,))
+    known = [row(timed, 2, 12, 6, 3, 3, concurrency=1), row(beside, 2, 12, 6, 3, 3), row(beside, 2, "", "", 3, "")]
+    assert expected_seconds(known)(timed) == pytest.approx(24, abs=0.1)
+    assert expected_seconds(known)(beside) == pytest.approx(6 + 3 + 3 + 1.5, abs=0.1)
+    assert expected_seconds(known[1:])(timed) == expected_seconds(known)(beside), "none ran alone: what there is"
 
 
 def test_without_limits_everything_that_is_left_is_run():

@@ -98,16 +98,20 @@ def parse_duration(text: str) -> float:
 
 
 def _means(rows: Iterable[Mapping[str, str]]) -> dict[tuple[Any, ...], float]:
-    """Return the mean seconds of preparing and of a trial, for each configuration, method on a dataset, and dataset."""
+    """Return the mean seconds of preparing and of a trial, for each configuration, method on a dataset, and dataset.
+
+    Trials that ran alone and those beside others are told apart: of these, what another repetition did cost nothing.
+    """
     sums: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in rows:
         if row["status"] != "ok":
             continue
-        prepare = float(row["prepare_seconds"])
-        trial = float(row["reduce_seconds"]) + float(row["cluster_seconds"]) + float(row["score_seconds"])
+        prepare = float(row["prepare_seconds"] or 0)
+        trial = sum(float(row[f"{step}_seconds"] or 0) for step in ("reduce", "cluster", "score"))
+        alone = row["concurrency"] == "1"
         for key in (row["config_hash"], (row["dataset"], row["reducer"], row["params"]), row["dataset"]):
             for what, seconds in ((("prepare",), prepare), (("trial",), trial), (("trial", int(row["r"])), trial)):
-                total = sums[key, *what]
+                total = sums[key, alone, *what]
                 total[0] += seconds
                 total[1] += 1
     return {key: total / count for key, (total, count) in sums.items()}
@@ -133,10 +137,11 @@ def expected_seconds(*tables: Iterable[Mapping[str, str]]) -> Seconds:
         known = _means(table) | known
 
     def seconds(task: Task) -> float:
-        for key in (task.config_hash, (task.dataset, task.reducer, task.params), task.dataset):
-            if (key, "trial") in known:
-                trials = sum(known.get((key, "trial", r), known[key, "trial"]) for r in task.r_grid)
-                return _OVERHEAD_SECONDS + known[key, "prepare"] + trials
+        keys = (task.config_hash, (task.dataset, task.reducer, task.params), task.dataset)
+        for like in ((key, alone) for key in keys for alone in (task.serial, not task.serial)):
+            if (*like, "trial") in known:
+                trials = sum(known.get((*like, "trial", r), known[*like, "trial"]) for r in task.r_grid)
+                return _OVERHEAD_SECONDS + known[*like, "prepare"] + trials
         return _OVERHEAD_SECONDS + _UNKNOWN_SECONDS * len(task.r_grid)
 
     return seconds

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,14 @@ import scipy.sparse as sp
 
 from kmdr import datasets, metrics, reducers
 from kmdr.clustering import engines
-from kmdr.clustering.kmeans import Protocol, starter
+from kmdr.clustering.kmeans import Clustering, Protocol, starter
 from kmdr.datasets import Dataset, changed, registry
 from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
+from kmdr.run.once import Done, Key, once, under, untouched
 from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
-from kmdr.timing import Stopwatch
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -183,52 +183,63 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "error": " ".join(text.split())}
 
 
-def _trials(task: Task, data: Dataset, shared: Row) -> list[Row]:
-    """Prepare once, then reduce, cluster and score for each r."""
+def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None) -> list[Row]:
+    """Prepare once, then reduce, cluster and score for each r.
+
+    With a key, of what is the same in all repetitions, steps that draw nothing are done once for all of them.
+    """
     reducer = reducers.make(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
     rows: list[Row] = []
     try:
         rng = generator(task.seed, task.dataset, task.repeat, "starts")
-        starts = starter(task.protocol, data.A.shape[0], task.k, data.labels, rng)
+        starts, same_starts = untouched(
+            rng, lambda rng: starter(task.protocol, data.A.shape[0], task.k, data.labels, rng)
+        )
         # Both also bring a mapped matrix into memory before any clock runs. Every reducer and F are homogeneous.
         check_structure(data.A)
         A, _, total = normalised(canonical_csr(data.A))
-        with Stopwatch() as prepare:
-            state = reducer.prepare(A, task.k, generator(task.seed, *address, task.repeat, "prepare"))
+        rng = generator(task.seed, *address, task.repeat, "prepare")
+        prepared = once(key, rng, partial(reducer.prepare, A, task.k, rng))
     except Exception as error:
         return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
+
+    def cluster(C: Matrix, draws: np.random.Generator) -> Clustering:
+        return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
+
     for r in task.r_grid:
         row = {**shared, "r": r}
         try:
             rng = generator(task.seed, *address, r, task.repeat, "reduce")
-            with Stopwatch() as reduce:
-                C = reducer.reduce(A, r, rng, state)
+            reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
+            C = reduced.value
             if C is not A and not is_finite(C):
                 raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
             draws = generator(task.seed, *address, r, task.repeat, "cluster")
-            with Stopwatch() as cluster:
-                clustering = reducer.cluster(C, task.k, starts(C), draws, task.protocol)
-            with Stopwatch() as score:
-                scores = metrics.score(A, clustering.labels, data.labels, task.matching, total)
+            begun = under(reduced.key, task.protocol) if same_starts else None
+            clustered = once(begun, draws, partial(cluster, C, draws))
+            clustering = clustered.value
+            score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total)
+            scored = once(under(clustered.key, task.matching), None, score)
+            scores = dict(scored.value)
             row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
             row["metrics"] = canonical(scores) if scores else ""
-            row |= {
-                "prepare_seconds": prepare.seconds,
-                "reduce_seconds": reduce.seconds,
-                "cluster_seconds": cluster.seconds,
-                "total_seconds": prepare.seconds + reduce.seconds + cluster.seconds,
-                "score_seconds": score.seconds,
-                "n_iter": clustering.n_iter,
-                "n_init_failed": clustering.n_init_failed,
-                "status": "ok",
-            }
+            row |= _times(prepared, reduced, clustered, scored)
+            row |= {"n_iter": clustering.n_iter, "n_init_failed": clustering.n_init_failed, "status": "ok"}
             if task.keep_labels:
                 row["labels"] = clustering.labels
         except Exception as error:
             row |= _failure(error)
         rows.append(row)
     return rows
+
+
+def _times(prepare: Done, reduce: Done, cluster: Done, score: Done) -> Row:
+    """Return the columns of the times that were taken: none of a step whose result was had from another repetition."""
+    steps = {"prepare": prepare, "reduce": reduce, "cluster": cluster, "score": score}
+    times = {f"{name}_seconds": step.seconds for name, step in steps.items() if step.seconds is not None}
+    whole = [step.seconds for step in (prepare, reduce, cluster) if step.seconds is not None]
+    return times | ({"total_seconds": sum(whole)} if len(whole) == 3 else {})
 
 
 def _shared(task: Task, stamp: Stamp) -> Row:
@@ -268,14 +279,22 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     -------
     list of dict
         One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value, and ``labels``, the
-        cluster of each point, where the task keeps them. A trial that
-        raised has ``status`` "failed" and its message; an error in the shared work fails every r, and so does a file
-        of the data that changed before the end.
+        cluster of each point, where the task keeps them. A trial that raised has ``status`` "failed" and its message;
+        an error in the shared work fails every r, and so does a file of the data that changed before the end.
+
+    Notes
+    -----
+    A trial that runs alone does every step itself, so that its times are measured. Where others run beside it, a step
+    that draws nothing is done once a process, and the repetitions that have its result from there have no time for it.
+    What is brought from outside may draw from a generator that is not seen here, and is done each time.
     """
     if why := changed(data):
         return failed(task, stamp, why)
+    key: Key | None = None
+    if not task.serial and stamp.concurrency > 1 and "." not in task.reducer + task.protocol.engine:
+        key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
-    rows = _trials(task, data, _shared(task, stamp))
+    rows = _trials(task, data, _shared(task, stamp), key)
     why = changed(data)
     return failed(task, stamp, why) if why else rows
 
@@ -288,6 +307,6 @@ def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:
 
 def seconds_inside(rows: list[Row]) -> float:
     """Return the seconds that a task spent in prepare (once), reduce, cluster and score."""
-    once = max((row.get("prepare_seconds", 0.0) for row in rows), default=0.0)
+    prepare = max((row.get("prepare_seconds", 0.0) for row in rows), default=0.0)
     parts = ("reduce_seconds", "cluster_seconds", "score_seconds")
-    return float(once + sum(row.get(name, 0.0) for row in rows for name in parts))
+    return float(prepare + sum(row.get(name, 0.0) for row in rows for name in parts))
