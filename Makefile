@@ -25,17 +25,17 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits
-	$(BIN)/python scripts/reproduce.py full $(if $(BUDGET),--budget '$(BUDGET)')
+reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits, PAPERS='bzd10' for some
+	$(BIN)/kmdr reproduce $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
 
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
-	$(BIN)/python scripts/verify.py $(if $(N),--rows '$(N)') $(if $(SEED),--seed '$(SEED)')
+	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')
 
 quick: setup ## The same on a thinned grid, in at most 90 s on 2 cores (results/quick)
-	$(BIN)/python scripts/reproduce.py quick
+	$(BIN)/kmdr quick
 
 data: setup ## Get every dataset that can be had
-	$(BIN)/python scripts/fetch.py
+	$(BIN)/kmdr data get
 
 figures: setup ## Draw the figures of results/runs again
 	$(BIN)/kmdr figures results/runs
@@ -44,7 +44,7 @@ report: setup ## Make figures, tables, verdicts and the report again from the co
 	$(BIN)/kmdr report $(or $(DIR),results/reference)
 
 reference: setup ## Run the full studies into results/reference, the committed results, and compress their rows
-	$(BIN)/python scripts/reproduce.py reference
+	$(BIN)/kmdr reference
 
 test: setup ## Run the tests, as many at once as there are cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

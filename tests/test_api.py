@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
 
 import kmdr
+from kmdr.errors import UserError
 from kmdr.reducers import SVD
 from kmdr.run.task import COLUMNS
 
@@ -71,6 +72,19 @@ def test_rows_are_drawn(clusters):
     A, truth = clusters
     figure = kmdr.plot(kmdr.compare(A, ["svd", "none"], labels=truth, r_grid=[3, 5], repeats=2))
     assert len(figure.axes) == 3
+
+
+def test_functions_that_share_their_names_with_packages_can_be_called_again_and_again(tmp_path):
+    import kmdr.report.build
+    import kmdr.run.store
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="has no rows; name a folder"):
+            kmdr.report(tmp_path)
+        with pytest.raises(UserError, match="no study is named 'nosuch'"):
+            kmdr.run("nosuch", tmp_path)
+        assert kmdr.run.store.Store
+        assert kmdr.report.build.build
 
 
 def test_importing_it_and_asking_for_its_version_load_nothing_heavy():

@@ -1,6 +1,7 @@
 """The command line: every configuration composes and runs, every mistake gets one sentence and exit status 2."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
-from kmdr.cli import compose, compose_studies, main
+from kmdr.__main__ import main as entry_point
+from kmdr.cli import COMMANDS, compose, compose_studies, main
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.run import store, task
@@ -261,9 +264,55 @@ def test_a_mistake_gets_one_sentence_and_status_2_before_any_work(arguments, sen
     assert not list(Path().glob("**/rows.csv"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["help", "figures"], "'kmdr help' takes no more words"),
+        (["reproduce", "bzd01"], "no paper is named 'bzd01'; did you mean 'bzd10'?"),
+        (["reproduce", "BUGDET=10m"], "did you mean 'BUDGET=…'?"),
+        (["reproduce", "--budget", "10m"], "did you mean 'BUDGET=…'?"),
+        (["verify", "nowhere"], "there is no nowhere/rows.csv; name a folder of results"),
+        (["verify", "a", "b"], "takes one folder of results, not 2"),
+        (["verify", "ROWS=0"], "ROWS = '0' is not a whole number of at least 1"),
+        (["verify", "SEED=-1"], "SEED = '-1' is not a whole number of at least 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_in_a_command_gets_one_sentence_too(arguments, sentence, monkeypatch, capsys):
+    assert kmdr(monkeypatch, *arguments) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("kmdr: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert not out
+    assert not list(Path().iterdir())
+
+
 def test_python_m_kmdr_says_its_version():
     done = subprocess.run([sys.executable, "-m", "kmdr", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("kmdr ")
+
+
+def test_without_arguments_it_says_what_to_do_first_and_does_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kmdr"])
+    with pytest.raises(SystemExit) as stop:
+        entry_point()
+    assert stop.value.code == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"kmdr {kmdr_version}: ")
+    assert not err
+    assert not list(Path().iterdir())
+    # Every command that it names is one.
+    named = re.findall(r"^  kmdr ([a-z]+)(?: |$)", out, re.MULTILINE)
+    assert len(named) > 4
+    assert set(named) <= set(COMMANDS)
+
+
+def test_help_tells_of_every_command(monkeypatch, capsys):
+    assert kmdr(monkeypatch, "help") == 0
+    usages = re.findall(r"^kmdr ([a-z]+).*\n    (.+)$", capsys.readouterr().out, re.MULTILINE)
+    assert [name for name, _ in usages] == list(COMMANDS)
+    assert all(what.endswith(".") for _, what in usages)
 
 
 def test_all_studies_at_once_are_what_hydra_composes():

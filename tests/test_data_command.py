@@ -1,7 +1,6 @@
 """The command ``kmdr data``: what is there, getting it, and where to put what cannot be got."""
 
 import hashlib
-import runpy
 import socket
 import sys
 
@@ -128,6 +127,7 @@ def test_get_ends_in_1_when_something_is_not_what_it_should_be(monkeypatch, caps
 def test_where_says_what_to_put_where_and_what_was_tried(monkeypatch, capsys, tmp_path, shelf):
     data(monkeypatch, capsys, "get")
     monkeypatch.setattr(acquire, "_errors", {})  # as in another process
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_DATA", f"{tmp_path / 'typo'}{acquire.os.pathsep}{shelf}")
     code, lines, err = data(monkeypatch, capsys, "where")
     assert (code, err) == (0, [])
@@ -135,6 +135,7 @@ def test_where_says_what_to_put_where_and_what_was_tried(monkeypatch, capsys, tm
     assert lines == [
         f"cache: {tmp_path / 'cache'}",
         f"KMDR_DATA: {tmp_path / 'typo'} (no folder), {shelf}",
+        f"results: {tmp_path / 'results' / 'runs'}, unless a command names another folder",
         f"mine: local, {shelf / 'mine.mat'}",
         "theirs: remote",
         "  source: http://data.invalid/theirs.mat",
@@ -146,7 +147,7 @@ def test_where_says_what_to_put_where_and_what_was_tried(monkeypatch, capsys, tm
     # What it says works.
     (tmp_path / "cache" / "raw" / "theirs" / "theirs.mat").write_bytes((shelf / "mine.mat").read_bytes())
     assert data(monkeypatch, capsys, "get", "theirs")[1][0].startswith("theirs: ready")
-    assert data(monkeypatch, capsys, "where", "theirs")[1][2:] == [
+    assert data(monkeypatch, capsys, "where", "theirs")[1][3:] == [
         f"theirs: prepared, {tmp_path / 'cache' / 'prepared' / 'theirs'}"
     ]
 
@@ -174,14 +175,3 @@ def test_misspelling_is_one_sentence_before_any_work(monkeypatch, capsys, tmp_pa
     assert (code, lines, len(err)) == (2, [], 1)
     assert sentence in err[0]
     assert not (tmp_path / "cache").exists()
-
-
-def test_script_is_the_same_command(monkeypatch, capsys):
-    script = paths.CONF.parent / "scripts" / "fetch.py"
-    if not script.is_file():
-        pytest.skip("not in a checkout")
-    monkeypatch.setattr(sys, "argv", [str(script), "made"])
-    with pytest.raises(SystemExit) as stop:
-        runpy.run_path(str(script), run_name="__main__")
-    assert stop.value.code == 0
-    assert capsys.readouterr().out == "made: ready, 3 x 4, from generated\n"

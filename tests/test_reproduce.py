@@ -1,4 +1,4 @@
-"""``scripts/reproduce.py`` as ``make`` starts it, on two studies made tiny: whole, killed, thinned, with a budget."""
+"""The commands ``reproduce``, ``quick``, ``reference`` on two studies made tiny: whole, killed, thinned, cut short."""
 
 import csv
 import json
@@ -12,13 +12,12 @@ from collections import Counter
 
 import pytest
 
-from kmdr import paths
 from kmdr.run.store import missing, read_rows, rows_file
 from kmdr.run.task import TIME_COLUMNS
 
 # Two of the studies, cut down to a generated dataset; nothing is known of how long anything takes.
 TINY = """
-import os, runpy, sys
+import os, sys
 import kmdr.cli, kmdr.jobs, kmdr.run.plan
 def tiny(name, repeats, out):
     return kmdr.cli.compose(
@@ -31,22 +30,20 @@ kmdr.jobs.reference_rows = lambda: []
 if not os.environ.get("TINY_REPORT"):
     kmdr.jobs.build = lambda out, *arguments, **options: out
 kmdr.run.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+kmdr.cli.main()
 """
 TRIALS = {"bzmd15_fig1": 4 * (6 + 6 + 1), "bzmd15_fig2": 12 * (6 + 6 + 1)}
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Return a function that starts reproduce.py on the tiny studies."""
+    """Return a function that starts a command on the tiny studies."""
     folder = tmp_path_factory.mktemp("tiny")
     script = folder / "tiny.py"
     script.write_text(TINY)
 
     def start(*arguments, report=False, **popen):
-        reproduce = paths.CONF.parent / "scripts" / "reproduce.py"
-        command = [sys.executable, str(script), str(reproduce), *map(str, arguments)]
+        command = [sys.executable, str(script), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "KMDR_CACHE": str(folder / "cache"), "TINY_REPORT": "1" * report}
         return subprocess.Popen(command, env=environment, **(pipes | popen))
@@ -81,7 +78,7 @@ def plan(folder):
 @pytest.fixture(scope="module")
 def whole(tiny, tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
-    finish(tiny("full", "--out", out, report=True))
+    finish(tiny("reproduce", f"OUT={out}", report=True))
     return out
 
 
@@ -99,7 +96,7 @@ def test_a_second_run_has_nothing_to_do_and_touches_nothing(tiny, whole):
         return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept}
 
     before = state()
-    finish(tiny("full", "--out", whole, report=True))
+    finish(tiny("reproduce", f"OUT={whole}", report=True))
     assert state() == before
 
 
@@ -108,7 +105,7 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny
     killed = 0
     while killed < 4:
         process = tiny(
-            "full", "--out", tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            "reproduce", f"OUT={tmp_path}", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
         done = len(list(tmp_path.glob("tasks/**/*.csv")))
         while process.poll() is None and len(list(tmp_path.glob("tasks/**/*.csv"))) <= done:
@@ -120,12 +117,14 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny
         process.wait()
         killed += 1
     assert killed >= 1, "the run was over before it could be killed"
-    report = tiny("full", "--out", tmp_path, report=True, start_new_session=True)  # killed while it writes the report
+    report = tiny(
+        "reproduce", f"OUT={tmp_path}", report=True, start_new_session=True
+    )  # killed while it writes the report
     while report.poll() is None and not list(tmp_path.glob("figures/*")):
         time.sleep(0.02)
     os.killpg(report.pid, signal.SIGKILL)
     report.wait()
-    finish(tiny("full", "--out", tmp_path, report=True))
+    finish(tiny("reproduce", f"OUT={tmp_path}", report=True))
     assert table(tmp_path) == table(whole)
     assert plan(tmp_path) == plan(whole)
     assert judged(tmp_path) == judged(whole)
@@ -133,7 +132,7 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny
 
 
 def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(tiny, tmp_path):
-    finish(tiny("quick", "--out", tmp_path))
+    finish(tiny("quick", f"OUT={tmp_path}"))
     rows = table(tmp_path)
     assert {int(row["r"]) for row in rows if row["reducer"] != "none"} == {2, 5, 21}
     assert {row["repeat"] for row in rows} == {"0", "1"}
@@ -148,7 +147,7 @@ def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, who
     # A repetition has 13 trials; were each to take 10 s, it would take 130 s alone and 65 s beside another. The room is
     # 690 s: 2 of 4 and 6 of 12 repetitions take 650 s, the next, 7 of 12, would make it 715 s.
     monkeypatch.setenv("TINY_TRIAL_SECONDS", "10")
-    finish(tiny("full", "--budget", "12m30s", "--out", tmp_path))
+    finish(tiny("reproduce", "BUDGET=12m30s", f"OUT={tmp_path}"))
     monkeypatch.delenv("TINY_TRIAL_SECONDS")
     planned = plan(tmp_path)
     assert planned["budget_seconds"] == 750
@@ -163,33 +162,33 @@ def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, who
     assert {int(row["r"]) for row in first if row["reducer"] == "leverage"} == {2, 3, 5, 8, 13, 21}
 
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("tasks/**/*.csv")}
-    finish(tiny("full", "--out", tmp_path))
+    finish(tiny("reproduce", f"OUT={tmp_path}"))
     assert table(tmp_path) == table(whole)
     assert plan(tmp_path)["full"]
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
 def test_the_reference_is_compressed_and_reads_back(tiny, whole, tmp_path):
-    finish(tiny("reference", "--out", tmp_path))
+    finish(tiny("reference", f"OUT={tmp_path}"))
     compressed = tmp_path / "rows.csv.xz"
     assert rows_file(tmp_path) == compressed
     assert read_rows(compressed) == read_rows(tmp_path / "rows.csv")
     content = compressed.read_bytes()
     compressed.unlink()
-    finish(tiny("reference", "--out", tmp_path))
+    finish(tiny("reference", f"OUT={tmp_path}"))
     assert compressed.read_bytes() == content
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["full", "--budget", "soon"], "budget = 'soon' is not a duration; write e.g. 90s"),
-        (["full", "--budget", "30s"], "budget = '30s' leaves nothing"),
-        (["quick", "--budget", "10m"], "a budget is for the full run, not for 'quick'"),
+        (["reproduce", "BUDGET=soon"], "budget = 'soon' is not a duration; write e.g. 90s"),
+        (["reproduce", "BUDGET=30s"], "budget = '30s' leaves nothing"),
+        (["quick", "BUDGET=10m"], "no setting of 'kmdr quick' is named 'BUDGET'; valid: OUT=…"),
     ],
 )
 def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
-    said = finish(tiny(*arguments, "--out", tmp_path / "none"), status=2)
+    said = finish(tiny(*arguments, f"OUT={tmp_path}/none"), status=2)
     assert words in said
     assert "Traceback" not in said
     assert not (tmp_path / "none").exists()

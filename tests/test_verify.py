@@ -134,9 +134,8 @@ def test_a_spoilt_row_is_found_and_missing_data_are_skipped(results):
 
 
 def command(reference, *arguments, **environ):
-    script = paths.CONF.parent / "scripts" / "verify.py"
     return subprocess.run(
-        [sys.executable, str(script), "--reference", str(reference), *arguments],
+        [sys.executable, "-m", "kmdr", "verify", str(reference), *arguments],
         check=False, capture_output=True, text=True, timeout=300, env={**os.environ, **environ},
     )  # fmt: skip
 
@@ -160,7 +159,7 @@ def test_the_command_reports_outcomes_and_its_status_and_writes_nothing(made_by_
     cache = {"KMDR_CACHE": str(tmp_path / "cache"), "KMDR_DATA": ""}
     table = made_by_synth / "rows.csv"
     before = {path: path.stat().st_mtime_ns for path in made_by_synth.rglob("*")}
-    done = command(made_by_synth, "--rows", "2", "--seed", "3", **cache)
+    done = command(made_by_synth, "ROWS=2", "seed=3", **cache)
     assert done.returncode == 0, done.stderr
     assert "bzmd15_fig1  2      0" in done.stdout
     assert "2 rows drawn with seed 3" in done.stdout

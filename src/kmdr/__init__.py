@@ -6,6 +6,7 @@ dataset, ``kmdr.run``, ``kmdr.reproduce`` and ``kmdr.report`` do what the comman
 
 import importlib
 from importlib.metadata import version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kmdr.paths import place_library_caches
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "compare", "load", "plot", "report", "reproduce", "run"]
 __version__ = version("kmdr")
 place_library_caches()
+
+
+class _Function(ModuleType):
+    """A package that is called as the function of its name: ``kmdr.run`` and ``kmdr.report`` are both."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        return getattr(importlib.import_module("kmdr.api"), self.__name__.rpartition(".")[2])(*arguments, **settings)
+
+
+for _name in ("kmdr.run", "kmdr.report"):  # which cost nothing until something of them is imported
+    importlib.import_module(_name).__class__ = _Function
 
 
 def __getattr__(name: str) -> Any:

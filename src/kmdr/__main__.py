@@ -2,13 +2,15 @@
 
 import sys
 
-from kmdr import __version__
-from kmdr.entry import exit_status
+from kmdr.entry import WELCOME, exit_status, say_version
 
 
 def _command_line() -> int | None:
     if sys.argv[1:] in (["--version"], ["version"]):
-        print(f"kmdr {__version__}")
+        say_version()
+        return 0
+    if not sys.argv[1:]:
+        print(WELCOME)
         return 0
     from kmdr.cli import command_line  # a second of imports, which may be interrupted as the rest may
 

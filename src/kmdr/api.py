@@ -18,9 +18,11 @@ from kmdr.errors import ArgumentError, UserError
 from kmdr.figures.panels import paper_grid
 from kmdr.jobs import run_jobs
 from kmdr.outside import named_by_path
+from kmdr.paths import RESULTS
 from kmdr.reducers.base import Reducer
 from kmdr.report.build import build
 from kmdr.run.experiment import Experiment
+from kmdr.run.plan import Limits, parse_duration
 from kmdr.run.provenance import code_version, environment
 from kmdr.run.store import rows_file
 from kmdr.run.task import Stamp, canonical, short_hash
@@ -161,7 +163,7 @@ def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     return rows_of(Path(out))
 
 
-def reproduce(*papers: str, out: str | Path = "results/runs", budget: str | None = None) -> Path:
+def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None) -> Path:
     """Run every study of some papers, or of all, and make the report.
 
     Parameters
@@ -177,7 +179,7 @@ def reproduce(*papers: str, out: str | Path = "results/runs", budget: str | None
     Path
         The page.
     """
-    cli.reproduce(papers, Path(out), budget)
+    cli.reproduce(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 

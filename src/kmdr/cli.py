@@ -1,7 +1,9 @@
 """The command line: Hydra configurations in, jobs out."""
 
+import inspect
 import math
 import os
+import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,21 +25,24 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr import datasets, metrics, reducers
+from kmdr import datasets, metrics, new, reducers
 from kmdr.claims.catalogue import papers
 from kmdr.clustering import engines
 from kmdr.datasets import registry, status
-from kmdr.entry import exit_status
+from kmdr.entry import exit_status, say_version
 from kmdr.errors import UserError, section, shown, unknown
 from kmdr.figures.panels import figures_for_folder
 from kmdr.guests import origin_of
 from kmdr.jobs import Job, run_jobs
-from kmdr.paths import CONF
+from kmdr.paths import CONF, RESULTS
 from kmdr.report.build import build
 from kmdr.run import check, rescore
+from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
-from kmdr.studies import GROUPS, brought_files, config_files, studies
+from kmdr.run.store import compress
+from kmdr.run.verify import verify_sample
+from kmdr.studies import GROUPS, brought_files, config_files, studies, study_names
 from kmdr.text import aligned
 
 Config = dict[str, Any]
@@ -418,7 +423,7 @@ KINDS = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
 
 
 def _list(arguments: Sequence[str]) -> None:
-    """``kmdr list [datasets|reducers|engines|metrics|papers|studies]``."""
+    """``kmdr list [KIND …]``: what there is: datasets, reducers, engines, metrics, papers, studies."""
     for wanted in arguments:
         if wanted not in KINDS:
             raise unknown("list", wanted, KINDS)
@@ -427,7 +432,7 @@ def _list(arguments: Sequence[str]) -> None:
 
 
 def _figures(arguments: Sequence[str]) -> None:
-    """``kmdr figures DIR``."""
+    """``kmdr figures DIR``: draw objective, accuracy and time of a folder of results."""
     if len(arguments) != 1:
         raise UserError("'kmdr figures' takes one folder of results, e.g. 'kmdr figures results/runs'")
     for path in figures_for_folder(Path(arguments[0])):
@@ -435,7 +440,7 @@ def _figures(arguments: Sequence[str]) -> None:
 
 
 def _report(arguments: Sequence[str]) -> None:
-    """``kmdr report DIR``."""
+    """``kmdr report DIR``: make tables, figures and verdicts of the papers from a folder of results; needs no data."""
     if len(arguments) != 1:
         raise UserError("'kmdr report' takes one folder of results, e.g. 'kmdr report results/runs'")
     with closing(Progress(0, ALLOWANCE_SECONDS)) as progress:
@@ -443,7 +448,29 @@ def _report(arguments: Sequence[str]) -> None:
     print(page)
 
 
-def reproduce(names: Sequence[str], out: Path, budget: str | None = None) -> int:
+def _words_and_settings(
+    command: str, arguments: Sequence[str], valid: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Split the arguments of a command into words and settings ``NAME=value``, as those of make are written.
+
+    Raises
+    ------
+    UserError
+        When there is no such setting.
+    """
+    words, settings = [], {}
+    for text in arguments:
+        key, equals, value = text.partition("=")
+        if not equals and not text.startswith("-"):
+            words.append(text)
+        elif equals and key.upper() in valid:
+            settings[key.upper()] = value
+        else:
+            raise unknown(f"setting of 'kmdr {command}'", key.lstrip("-").upper(), [f"{name}=…" for name in valid])
+    return words, settings
+
+
+def reproduce(names: Sequence[str], out: Path, limits: Limits) -> int:
     """Run every study of some papers, or of all, and make the report; return the exit status.
 
     Parameters
@@ -451,8 +478,7 @@ def reproduce(names: Sequence[str], out: Path, budget: str | None = None) -> int
     names : sequence of str
         Of papers; all where there are none.
     out : Path
-    budget : str, optional
-        Wall time such as ``10m``.
+    limits : Limits
 
     Raises
     ------
@@ -463,25 +489,67 @@ def reproduce(names: Sequence[str], out: Path, budget: str | None = None) -> int
         if name not in known:
             raise unknown("paper", name, known)
     jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
-    return run_jobs(jobs, Limits(budget=None if budget is None else parse_duration(budget)))
+    if not jobs:
+        raise UserError(f"{', '.join(names)} has no studies to run; add one to the folder 'studies' of its own")
+    return run_jobs(jobs, limits)
 
 
 def _reproduce(arguments: Sequence[str]) -> int:
-    """``kmdr reproduce [PAPER …] [BUDGET=10m] [OUT=DIR]``."""
-    settings = {"BUDGET": None, "OUT": "results/runs"} | {
-        key: value for key, equals, value in (text.partition("=") for text in arguments) if equals
-    }
-    for key in settings:
-        if key not in ("BUDGET", "OUT"):
-            raise unknown("setting of 'kmdr reproduce'", key, ("BUDGET", "OUT"))
-    names = [text for text in arguments if "=" not in text]
-    return reproduce(names, Path(str(settings["OUT"])).expanduser(), settings["BUDGET"])
+    """``kmdr reproduce [PAPER …] [BUDGET=10m] [OUT=DIR]``: run all studies of some papers or all, and report."""
+    names, settings = _words_and_settings("reproduce", arguments, ("BUDGET", "OUT"))
+    budget = settings.get("BUDGET")
+    limits = Limits(budget=None if budget is None else parse_duration(budget))
+    return reproduce(names, Path(settings.get("OUT", RESULTS)).expanduser(), limits)
 
 
-# A command gets the remaining arguments; None as exit status means 0.
+def _quick(arguments: Sequence[str]) -> int:
+    """``kmdr quick [PAPER …] [OUT=DIR]``: the same on a thinned grid, in a minute and a half on two cores."""
+    names, settings = _words_and_settings("quick", arguments, ("OUT",))
+    limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.8)
+    return reproduce(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
+
+
+def _reference(arguments: Sequence[str]) -> int:
+    """``kmdr reference [OUT=DIR]``: run all studies in full and compress their rows, to commit them or hand them on."""
+    names, settings = _words_and_settings("reference", arguments, ("OUT",))
+    out = Path(settings.get("OUT", "results/reference")).expanduser()
+    status = reproduce(names, out, Limits())
+    print(compress(out))
+    return status
+
+
+def _verify(arguments: Sequence[str]) -> int:
+    """``kmdr verify [DIR] [ROWS=40] [SEED=…]``: rerun a random sample of a folder's rows and compare digit by digit."""
+    folders, settings = _words_and_settings("verify", arguments, ("ROWS", "SEED"))
+    if len(folders) > 1:
+        raise UserError(f"'kmdr verify' takes one folder of results, not {len(folders)}; verify one after the other")
+    numbers = {"ROWS": "40", "SEED": str(random.randrange(2**32)), **settings}
+    for name, text in numbers.items():
+        if not re.fullmatch(r"\d{1,18}", text) or (name, int(text)) == ("ROWS", 0):
+            raise UserError(f"{name} = {shown(text)} is not a whole number of at least {int(name == 'ROWS')}; give one")
+    folder = Path(folders[0] if folders else "results/reference").expanduser()
+
+    def experiments(study: str) -> Sequence[Experiment]:
+        return compose(f"study={study}").experiments if study in study_names() else ()
+
+    return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]), experiments)
+
+
+def _help(arguments: Sequence[str]) -> None:
+    """``kmdr help``: this list; ``kmdr --help`` shows every setting of a run."""
+    if arguments:
+        raise UserError(f"'kmdr help' takes no more words, but was given {shown(arguments[0])}; leave it out")
+    for command in COMMANDS.values():
+        usage, _, what = (inspect.getdoc(command) or "").partition("\n")[0].replace("``", "").partition(": ")
+        print(f"{usage}\n    {what}")
+    print("kmdr SETTING=VALUE …\n    run what settings say; 'kmdr --help' shows them all, 'kmdr -m' sweeps over lists.")
+
+
+# A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
-    "metrics": rescore.run, "reproduce": _reproduce,
+    "metrics": rescore.run, "reproduce": _reproduce, "quick": _quick, "reference": _reference, "verify": _verify,
+    "new": new.run, "help": _help, "version": say_version,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
@@ -24,7 +24,25 @@ from kmdr.text import one_line, silence, tell
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MISTAKE = 2
 _FAILURE = 1
+WELCOME = f"""\
+kmdr {__version__}: dimensionality reduction before k-means, measured as five papers measured it.
+
+  kmdr list                                datasets, reducers, engines, metrics, papers, studies
+  kmdr dataset=synth reducer=leverage      run one method; kmdr --help shows every setting
+  kmdr -m dataset=usps,orl 'reducer=svd,random_sign,none' 'r_grid=[5,10,20]'   several beside each other
+  kmdr figures results/runs                draw what has been run
+  kmdr reproduce bzd10 BUDGET=10m          rerun a paper's experiments and write the report
+  kmdr data where                          where data are kept, and how to get what is missing
+  kmdr new reducer NAME                    begin a method of your own (also dataset, metric, engine, paper)
+  kmdr help                                every command
+"""
 _INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
+
+
+def say_version(arguments: Sequence[str] = ()) -> None:
+    """``kmdr version``: its version, as ``kmdr --version`` says it."""
+    del arguments
+    print(f"kmdr {__version__}")
 
 
 class Interrupted(KeyboardInterrupt):

@@ -13,6 +13,8 @@ CHECKOUT = _PACKAGE.parents[1]
 IN_CHECKOUT = (CHECKOUT / "conf" / "config.yaml").is_file()
 _SHARE = CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 
+# Below the folder that a command is started in, unless it names another.
+RESULTS = "results/runs"
 CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
 

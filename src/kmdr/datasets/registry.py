@@ -115,7 +115,7 @@ def entries() -> Mapping[str, Entry]:
     """
     known = dict(_read(paths.REGISTRY))
     for root in guests():
-        for file in root.files("datasets", "registry.toml"):
+        for file in root.files("datasets", "*.toml"):
             for name, guest in _read(file).items():
                 if name in known:
                     raise UserError(f"{file} names a dataset {name!r}, which there is already; rename it")

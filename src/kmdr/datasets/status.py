@@ -13,16 +13,16 @@ from kmdr.datasets.check import check_cache
 from kmdr.datasets.registry import Entry, entry
 from kmdr.errors import UserError, unknown
 from kmdr.files import write_atomically
-from kmdr.paths import cache_folder
+from kmdr.paths import RESULTS, cache_folder
 from kmdr.text import aligned, tell
 
 _HERE = ("prepared", "cached", "local", "generated")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``kmdr data [status|get|where|check] [name ...]``; all datasets by default.
+    """``kmdr data [status|get|where|check] [NAME …]``: what data are here, getting them, where they belong, and checks.
 
-    ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less.
+    All datasets by default. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less.
 
     Returns
     -------
@@ -74,6 +74,7 @@ def _where(names: Sequence[str]) -> int:
     print(f"cache: {cache_folder()}")
     print(f"KMDR_DATA: {', '.join(folders) or 'not set'}")
     remembered = _remembered()
+    print(f"results: {Path(RESULTS).resolve()}, unless a command names another folder")
     for name in names or datasets.names():
         e = entry(name)
         there = datasets.availability(name)

@@ -155,7 +155,10 @@ def repair(folder: Path, what: Sequence[Fault]) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """``kmdr check DIR [--repair]``; exit status 1 when there was a fault."""
+    """``kmdr check DIR [--repair]``: whether every file that a folder of results rests on is what a run wrote.
+
+    Exit status 1 when there was a fault.
+    """
     folders = [argument for argument in arguments if argument != "--repair"]
     if len(folders) != 1 or folders[0].startswith("-"):
         raise UserError("'kmdr check' takes one folder of results, e.g. 'kmdr check results/runs --repair'")

@@ -112,7 +112,10 @@ def fill(folder: Path) -> tuple[int, int]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """``kmdr metrics DIR``; exit status 1 when a trial could not be scored."""
+    """``kmdr metrics DIR``: score the trials of a folder, run with keep_labels=true, by metrics that its rows lack.
+
+    Exit status 1 when a trial could not be scored.
+    """
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise UserError("'kmdr metrics' takes one folder of results, e.g. 'kmdr metrics results/runs'")
     folder = Path(arguments[0])

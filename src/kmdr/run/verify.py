@@ -19,8 +19,10 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 import json
 import random
 import subprocess
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +30,15 @@ from typing import Any, NamedTuple
 from kmdr import datasets
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import UnavailableError, UnverifiedError, open_prepared
+from kmdr.errors import UserError
 from kmdr.paths import CONF
 from kmdr.run.experiment import Experiment
-from kmdr.run.store import described
+from kmdr.run.progress import Progress
+from kmdr.run.provenance import code_version
+from kmdr.run.provenance import environment as this_environment
+from kmdr.run.store import described, read_rows, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, run
+from kmdr.text import aligned
 from kmdr.threads import pinned
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped")
@@ -192,3 +199,66 @@ def version_note(version: str) -> str:
     except OSError:
         known = False
     return "" if known else "made by a commit that is not part of this checkout's history"
+
+
+def _rerun(
+    reference: Path, size: int, seed: int, experiments: Callable[[str], Iterable[Experiment]]
+) -> list[Comparison]:
+    table = rows_file(reference)
+    if not table.exists():
+        raise UserError(
+            f"there is no {table}; name a folder of results, e.g. 'kmdr verify results/runs'; 'kmdr reference' makes "
+            "one to compare with"
+        )
+    rows = sample(read_rows(table), size, seed)
+    folders = folders_by_content(e for study in sorted({row["study"] for row in rows}) for e in experiments(study))
+    here = this_environment()
+    comparisons = []
+    with closing(Progress(len(rows), float(len(rows)))) as progress:
+        for row in rows:
+            comparisons.append(verify(row, reference, folders, here))
+            progress.advance([], 1.0)
+    return comparisons
+
+
+def verify_sample(reference: Path, size: int, seed: int, experiments: Callable[[str], Iterable[Experiment]]) -> int:
+    """Rerun a random sample of a folder's rows, and print what became of them.
+
+    Parameters
+    ----------
+    reference : Path
+        Folder of results; it is only read.
+    size : int
+        Rows to draw.
+    seed : int
+    experiments : callable
+        From the name of a study to its experiments, none where there is no such study: they say which datasets to
+        look for.
+
+    Returns
+    -------
+    int
+        Exit status: 0 when some rows were compared and none is different, else 1.
+
+    Raises
+    ------
+    UserError
+        When the folder has no rows.
+    """
+    comparisons = _rerun(reference, size, seed, experiments)
+    studies = sorted({comparison.row["study"] for comparison in comparisons})
+    counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
+    lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
+    totals = Counter(comparison.outcome for comparison in comparisons)
+    print(*aligned([("study", *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
+    for row, outcome, detail in comparisons:
+        if detail:
+            where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
+            print(f"{outcome}: {where}, repetition {row['repeat']}: {detail}")
+    for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
+        print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
+    print(f"{len(comparisons)} rows drawn with seed {seed}")
+    compared = len(comparisons) - totals["skipped"]
+    if not compared:
+        print("kmdr: no row could be compared; 'kmdr data status' says which data are missing", file=sys.stderr)
+    return int(totals["different"] > 0 or not compared)

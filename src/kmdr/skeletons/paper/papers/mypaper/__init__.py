@@ -1,0 +1,1 @@
+"""mypaper: say here which paper it is."""

@@ -1,0 +1,115 @@
+"""``kmdr new``: each skeleton runs as it stands, and so does its own test."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kmdr import new
+from kmdr.analysis.untrusted import rows_of
+from kmdr.cli import main
+from kmdr.errors import UserError
+
+NAMES = {"reducer": "every_other", "dataset": "two_lines", "metric": "worth", "engine": "at_once", "paper": "own26"}
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KMDR_PATH", raising=False)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+
+
+def kmdr(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["kmdr", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
+    assert kmdr(monkeypatch, "new", kind, NAMES[kind], "my folder") == 0
+    *files, export, command, own_test = capsys.readouterr().out.splitlines()
+    assert all(NAMES[kind] in file and Path(file).is_file() for file in files)
+    assert not any("my_" in Path(file).read_text() or "mypaper" in Path(file).read_text() for file in files)
+    assert shlex.split(own_test)[:3] == ["python", "-m", "pytest"]
+    assert shlex.split(own_test)[3] in files
+    variable, _, value = shlex.split(export)[1].partition("=")
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("kmdr.jobs.build", lambda out, *arguments, **options: out)  # the skeleton's own test does that
+    assert kmdr(monkeypatch, *shlex.split(command)[1:], *([] if kind == "paper" else ["runner=sequential"])) == 0
+    rows = rows_of(Path("results") / NAMES[kind])
+    assert set(rows["status"]) == {"ok"}
+    if kind == "paper":
+        assert set(rows["study"]) == {"own26_fig1"}
+    else:
+        assert rows["guests"].str.startswith("my folder ").all()
+    assert kmdr(monkeypatch, "list", f"{kind}s") == 0
+    (line,) = re.findall(rf"^  {NAMES[kind]} .*", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"my folder [0-9a-f]{12}$", line)
+
+
+def test_the_tests_that_come_with_them_pass():
+    for kind, name in NAMES.items():
+        new.write(kind, name, Path("lab"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "lab/tests"],
+        check=False, capture_output=True, text=True, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "7 passed" in done.stdout
+
+
+def test_nothing_is_overwritten_and_several_share_a_folder(monkeypatch, capsys):
+    (first, *_) = new.write("reducer", "mine", Path("lab"))
+    first.write_text("edited")
+    with pytest.raises(UserError, match=r"mine\.py is there already, and nothing is overwritten"):
+        new.write("reducer", "mine", Path("lab"))
+    assert first.read_text() == "edited"
+    assert new.write("reducer", "other", Path("lab"))
+    (first.parents[1] / "tests" / "test_third.py").touch()
+    with pytest.raises(UserError, match=r"test_third\.py is there already"):
+        new.write("reducer", "third", Path("lab"))
+    assert not Path("lab/reducers/third.py").exists()
+
+
+def test_without_a_folder_the_first_of_kmdr_path_is_taken(monkeypatch, capsys):
+    assert kmdr(monkeypatch, "new", "metric", "worth") == 0
+    assert Path("guest/metrics/worth.py").is_file()
+    Path("lab").mkdir()
+    monkeypatch.setenv("KMDR_PATH", f"lab{os.pathsep}guest")
+    capsys.readouterr()
+    assert kmdr(monkeypatch, "new", "metric", "value") == 0
+    assert Path("lab/metrics/value.py").is_file()
+    assert "KMDR_PATH" not in capsys.readouterr().out  # which has the folder already
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "takes a kind, a name and perhaps a folder"),
+        (["reducer"], "takes a kind, a name and perhaps a folder"),
+        (["reducers", "mine"], "no kind of skeleton is named 'reducers'; did you mean 'reducer'?"),
+        (["reducer", "svd"], "the name 'svd' is taken, by one of the reducers, as 'kmdr list reducers' shows"),
+        (["dataset", "usps"], "the name 'usps' is taken, by one of the datasets"),
+        (["metric", "nmi"], "the name 'nmi' is taken, by one of the metrics"),
+        (["engine", "sklearn"], "the name 'sklearn' is taken, by one of the engines"),
+        (["paper", "bzd10"], "the name 'bzd10' is taken, by one of the papers"),
+        (["paper", "own_26"], "'own_26' cannot name a paper; give letters and digits"),
+        (["reducer", "../mine"], "cannot name a reducer"),
+        (["reducer", "2d"], "cannot name a reducer"),
+        (["reducer", "lambda"], "cannot name a reducer"),
+        (["reducer", "outside"], "the name 'outside' is taken, by one of the reducers"),
+        (["reducer", "mine", "file"], "name another folder"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, monkeypatch, capsys):
+    Path("file").write_text("in the way")
+    assert kmdr(monkeypatch, "new", *arguments) == 2
+    assert sentence in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == ["file"]
