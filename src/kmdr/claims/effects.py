@@ -12,6 +12,7 @@ A claim is a few statements, each about one of these:
 What is independent is the repetition, so each effect is reduced to one value a repetition before it is tested.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
@@ -19,8 +20,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kmdr.analysis.results import NotRunError
-from kmdr.analysis.rows import Interval, mean_interval
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.analysis.statistics import Component, conjunction, share, slopes
 
 Floats = NDArray[np.float64]
@@ -152,6 +153,72 @@ def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
         slopes_of = slopes_on_log_r(cross.pivot_table(index="repeat", columns=along, values="value"))
         powers[along] = mean_interval(slopes_of) if slopes_of.size else None
     return powers
+
+
+def ratios_and_times(
+    results: Results, rows_of: Callable[[], pd.DataFrame], study: str
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Return what a table of provable methods is made of; either is None where it was not run.
+
+    Parameters
+    ----------
+    results : Results
+    rows_of : callable
+        Returns the rows of the ratios.
+    study : str
+        Of the exponents of the time.
+
+    Returns
+    -------
+    rows : DataFrame or None
+        With F/F_best as ``ratio``.
+    times : DataFrame or None
+        With the reduction time as ``value``.
+
+    Raises
+    ------
+    NotRunError
+        When neither was run.
+    """
+    try:
+        times = quantity_rows(timed_rows(results.rows(study)), "reduction_seconds")
+    except NotRunError:
+        times = None
+    try:
+        rows = rows_of()
+    except NotRunError:
+        if times is None:
+            raise
+        return None, times
+    return rows.assign(ratio=ratio_to_best(rows)), times
+
+
+def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
+    """Return the cells that tell of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
+    mean = mean_interval(ratios.groupby("repeat").mean()) if len(ratios) else Interval(*(math.nan,) * 3, 0)
+    return {
+        "ours": mean.mean, "low": mean.low, "high": mean.high,
+        "largest": float(ratios.max()) if len(ratios) else math.nan,
+    }  # fmt: skip
+
+
+def exponent_cells(times: pd.DataFrame | None, letters: Mapping[str, str]) -> dict[str, float]:
+    """Return the cells that tell of `exponents`, each with the half-width of its interval.
+
+    Parameters
+    ----------
+    times : DataFrame or None
+        As for `exponents`.
+    letters : mapping of str to str
+        What the paper calls n, d and r.
+    """
+    powers = exponents(times) if times is not None else {}
+    cells = {}
+    for along, letter in letters.items():
+        power = powers.get(along)
+        cells[f"exponent of {letter}"] = power.mean if power else math.nan
+        cells[f"± of {letter}"] = power.high - power.mean if power else math.nan
+    return cells
 
 
 def share_near(label: str, successes: Collection[bool], target: float, margin: float) -> Component:

@@ -217,6 +217,10 @@ def _gamma(terms: int, unit: float) -> float:
 class Run(NamedTuple):
     """What the starts use one after the other, of which nothing need be kept between them.
 
+    Of the arrays the first nine are the centres of an iteration, two are the bounds of the points, and the rest is room
+    that no call finds as another left it. They are allocated once for all starts, because the kernel would hand out
+    zeroed pages anew for each, and lie flat in one tuple, because that is what compiled code takes at no cost.
+
     Attributes
     ----------
     centres, sums : (k, r) ndarray of float64

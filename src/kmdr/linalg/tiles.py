@@ -5,6 +5,9 @@ columns then works on contiguous vectors of ``TILE`` numbers, whatever it combin
 in compiled code here, because the compiler's own vectoriser neither sees through indirect addresses nor uses the widest
 registers, and checks at every short loop whether its arrays overlap. On a processor with narrower registers each
 operation becomes several.
+
+This rests on what numba does not promise to keep: its typing context, data models and code generator. Hence the upper
+bound of numba in ``pyproject.toml``, which is raised once the tests of the kernels pass with a newer one.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import scipy.sparse as sp
+import numpy as np
 
 from kmdr import reducers
 from kmdr.clustering import engines
@@ -203,7 +203,7 @@ class Experiment:
                 keep_labels=self.keep_labels,
                 n=n,
                 d=d,
-                nnz=data.A.nnz if sp.issparse(data.A) else n * d,
+                nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
                 stand_in=data.stand_in,
             )
             for repeat in range(self.repeats)

@@ -21,6 +21,10 @@ from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
 
 Row = dict[str, Any]
+# Beside what their names say: `metrics` is a JSON object of the metrics that have no column of their own, empty where
+# there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code apart,
+# as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each guest whose
+# reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
 COLUMNS = (
     "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
     "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.claims.catalogue import figure, table
-from kmdr.claims.effects import exponents
+from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import numbers
 from kmdr.figures.canvas import Drawing, canvas, finish
 from kmdr.figures.panels import paper_grid
@@ -74,18 +73,7 @@ def reductions(results: Results) -> Table:
     largest, over the repetitions. Exponents are slopes of log reduction time on log n, log d and log t on Synth of
     several sizes. The two lines of random projection differ in t alone, and share what was measured.
     """
-    try:
-        times = quantity_rows(timed_rows(results.rows(TABLE1)), "reduction_seconds")
-    except NotRunError:
-        times = None
-    try:
-        rows = results.rows(TABLE1_ORL)
-    except NotRunError:
-        if times is None:
-            raise
-        rows = None
-    if rows is not None:
-        rows = rows.assign(ratio=ratio_to_best(rows))
+    rows, times = ratios_and_times(results, lambda: results.rows(TABLE1_ORL), TABLE1)
     lines = []
     for line in BOUNDS:
         cells: dict[str, object] = {
@@ -98,14 +86,9 @@ def reductions(results: Results) -> Table:
             of_method = rows[rows["reducer"] == line.reducer]
             near = of_method if of_method["r"].nunique() == 1 else of_method[of_method["r"] == _PER_N]
             ratio = near.groupby("repeat")["ratio"].mean()
-        mean = mean_interval(ratio) if len(ratio) else None
-        cells["ours"], cells["low"], cells["high"] = mean[:3] if mean else (math.nan,) * 3
-        cells["largest"] = float(ratio.max()) if len(ratio) else math.nan
-        powers = exponents(times[times["reducer"] == line.reducer]) if times is not None else {}
-        for along, name in (("n", "n"), ("d", "d"), ("r", "t")):
-            interval = powers.get(along)
-            cells[f"exponent of {name}"] = interval.mean if interval else math.nan
-            cells[f"± of {name}"] = interval.high - interval.mean if interval else math.nan
+        cells |= ratio_cells(ratio)
+        seconds = None if times is None else times[times["reducer"] == line.reducer]
+        cells |= exponent_cells(seconds, {"n": "n", "d": "d", "r": "t"})
         lines.append(cells)
     frame = pd.DataFrame(lines)
     formats = dict.fromkeys(frame.columns[6:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")

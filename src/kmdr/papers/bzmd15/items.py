@@ -1,16 +1,14 @@
 """bzmd15's Figures 1–3 and Table 1."""
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.analysis.results import Results
 from kmdr.claims.catalogue import figure, table
-from kmdr.claims.effects import exponents
+from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import reported
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.panels import dataset_label, paper_grid
@@ -94,18 +92,9 @@ def provable_methods(results: Results) -> Table:
     are slopes of log reduction time on log n, log d and log r on Synth of several sizes, with the half-widths of their
     95 % intervals.
     """
-    try:
-        times = quantity_rows(timed_rows(results.rows("bzmd15_table1")), "reduction_seconds")
-    except NotRunError:
-        times = None
-    try:
-        rows = results.rows((*FIGURES, "flip_rank_bzmd15"), datasets=REAL)
-    except NotRunError:
-        if times is None:
-            raise
-        rows = None
-    if rows is not None:
-        rows = rows.assign(ratio=ratio_to_best(rows))
+    rows, times = ratios_and_times(
+        results, lambda: results.rows((*FIGURES, "flip_rank_bzmd15"), datasets=REAL), "bzmd15_table1"
+    )
     stated = reported("bzmd15").query("id == 'bzmd15_table1'")["value"].tolist()
     lines = []
     for line, bound in zip(LINES, stated, strict=True):
@@ -117,16 +106,10 @@ def provable_methods(results: Results) -> Table:
             "ratio": line.ratio,
             "reported, ε = 1/3": float(bound),
         }
-        ratio = pd.Series(dtype=float) if rows is None else _ratios(_of_line(rows, line))
-        mean = mean_interval(ratio.groupby("repeat").mean()) if len(ratio) else None
-        cells["ours"], cells["low"], cells["high"] = mean[:3] if mean else (math.nan,) * 3
-        cells["difference"] = cells["ours"] - cells["reported, ε = 1/3"]
-        cells["largest"] = float(ratio.max()) if len(ratio) else math.nan
-        powers = exponents(_of_line(times, line)) if times is not None else {}
-        for along in ("n", "d", "r"):
-            interval = powers.get(along)
-            cells[f"exponent of {along}"] = interval.mean if interval else math.nan
-            cells[f"± of {along}"] = interval.high - interval.mean if interval else math.nan
+        ours = ratio_cells(pd.Series(dtype=float) if rows is None else _ratios(_of_line(rows, line)))
+        largest = ours.pop("largest")
+        cells |= {**ours, "difference": ours["ours"] - float(bound), "largest": largest}
+        cells |= exponent_cells(None if times is None else _of_line(times, line), {"n": "n", "d": "d", "r": "r"})
         lines.append(cells)
     frame = pd.DataFrame(lines)
     formats = dict.fromkeys(frame.columns[5:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")

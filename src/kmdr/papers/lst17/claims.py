@@ -80,6 +80,17 @@ def _differs(
     return [Part(dataset, what, NAMES[told], component, f"at {int((by_r > 0).sum())} of {len(by_r)} r")]
 
 
+def _against_others(dataset: str, what: str, test: Test, values: pd.DataFrame, methods: Sequence[str]) -> list[Part]:
+    """Compare each of some methods with each of the paper's others; ``what`` has a place for the method's name."""
+    return [
+        part
+        for name in methods
+        for other in REDUCERS
+        if other not in methods
+        for part in _differs(dataset, what.format(NAMES[name]), test, values, name, other, told=other)
+    ]
+
+
 def _told(part: Part) -> str:
     """Return effect and, unless the part holds, what the test says."""
     value = part.component.effect
@@ -184,13 +195,9 @@ def claim2(results: Results) -> Finding:
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
-        P = _table(results, "accuracy", dataset)
-        return [
-            part
-            for name in REDUCERS
-            if name != "sparse_embedding"
-            for part in _differs(dataset, "P of SE less that of", above, P, "sparse_embedding", name, told=name)
-        ]
+        return _against_others(
+            dataset, "P of {} less that of", above, _table(results, "accuracy", dataset), ["sparse_embedding"]
+        )
 
     return _finding(results, parts)
 
@@ -210,15 +217,9 @@ def claim3(results: Results) -> Finding:
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
-        P = _table(results, "accuracy", dataset)
-        weak = ("lle", "laplacian_score")
-        return [
-            part
-            for name in weak
-            for other in REDUCERS
-            if other not in weak
-            for part in _differs(dataset, f"P of {NAMES[name]} less that of", below, P, name, other, told=other)
-        ]
+        return _against_others(
+            dataset, "P of {} less that of", below, _table(results, "accuracy", dataset), ["lle", "laplacian_score"]
+        )
 
     return _finding(results, parts)
 
@@ -239,16 +240,7 @@ def claim4(results: Results) -> Finding:
 
     def parts(results: Results, dataset: str) -> list[Part]:
         seconds = _table(results, "reduction_seconds", dataset)
-        slow = ("svd", "lle")
-        return [
-            part
-            for name in slow
-            for other in REDUCERS
-            if other not in slow
-            for part in _differs(
-                dataset, f"reduction time of {NAMES[name]} over that of", ratio_above, seconds, name, other, told=other
-            )
-        ]
+        return _against_others(dataset, "reduction time of {} over that of", ratio_above, seconds, ["svd", "lle"])
 
     return _finding(results, parts)
 
