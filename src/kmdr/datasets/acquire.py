@@ -510,8 +510,8 @@ def _copy(
 def _get(site: _Site, url: str, headers: Mapping[str, str]) -> requests.Response:
     """GET with a retry; a host that could not be reached is not tried again by this process.
 
-    Not by urllib3's Retry, out of which a read that timed out comes as a lost connection, so that the user would be told
-    of the wrong one. What breaks off in its midst is gone on with in `_fill`, which Retry cannot do either.
+    Not by urllib3's Retry, out of which a read that timed out comes as a lost connection, so that the user would be
+    told of the wrong one. What breaks off in its midst is gone on with in `_fill`, which Retry cannot do either.
     """
     host = urlsplit(url).netloc
     _ask(site, url)
