@@ -103,6 +103,7 @@ def _sentence(error: Exception, overrides: Sequence[str]) -> UserError:
             "a configuration file" if isinstance(error, yaml.YAMLError | UnicodeDecodeError) else shown(list(overrides))
         )
         return UserError(f"{what} cannot be read ({' '.join(str(error).split())}); mend it")
+    # Hydra's errors say what they are in their text alone; where a newer one words it otherwise, its own line is told.
     named = re.search(
         r"Could not override '([^']+)'|No match in the defaults list\. To append.*?'\+?([^'=@]+)", str(error)
     )
@@ -224,7 +225,8 @@ def compose_studies(out: str) -> list[Job]:
     """Return the jobs of all studies as they are configured, with another folder: `compose` of each, but at once.
 
     A study's YAML is laid over the composed defaults as Hydra would lay it; only that is done here which a study may
-    use: overrides of groups in its defaults list, then its own settings.
+    use: overrides of groups in its defaults list, then its own settings. Hydra takes a tenth of a second a study, with
+    those of all papers several seconds before any work begins; a test composes each both ways and compares.
 
     Parameters
     ----------
