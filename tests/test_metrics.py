@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
-from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual
+from kmdr.metrics import _ari, _within_csr, accuracy, agreement, class_numbers, objective, residual
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 
@@ -57,6 +57,20 @@ def test_objective_equals_the_explicit_projection(layout, dtype, n, d, k, rng):
     assert value == pytest.approx(explicit_objective(A, labels), rel=1e-10, abs=1e-14)
     expected = value * np.linalg.norm(A.astype(np.float64)) ** 2
     assert objective(layout(A), labels, total=1.0) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_squared_sums_of_clusters_are_those_of_scipy_to_the_last_bit(seed):
+    """Committed rows were made by a product of sparse matrices, whose order of summation this keeps."""
+    rng = np.random.default_rng(seed)
+    n, d, k = rng.integers([1, 1, 1], [200, 300, 12])
+    A = rng.standard_normal((n, d)) * (rng.random((n, d)) < (0.01, 0.1, 0.5)[seed % 3])
+    A = sp.csr_array(np.round(A) if seed % 4 == 0 else A).astype((np.float64, np.float32)[seed % 2])
+    A.data[: seed % 5] = 0.0
+    labels = rng.integers(k, size=n)
+    sums = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(k, n)) @ A.astype(np.float64)
+    expected = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
+    np.testing.assert_array_equal(_within_csr(read_only(A), labels, k), expected)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -178,6 +192,14 @@ def test_agreement_known_values():
 
 
 # --- cluster j for class j
+
+
+def test_ari_of_a_billion_points_is_exact():
+    table = np.array([[10**9 + 7, 3], [5, 10**9]])
+    first, second = table.sum(axis=1).tolist(), table.sum(axis=0).tolist()
+    both, rows, columns = (sum(math.comb(c, 2) for c in counts) for counts in (table.ravel().tolist(), first, second))
+    expected = Fraction(rows * columns, math.comb(sum(first), 2))
+    assert _ari(table) == float((both - expected) / (Fraction(rows + columns, 2) - expected))
 
 
 def test_accuracy_under_the_identity_is_a_plain_comparison(rng):
