@@ -256,6 +256,15 @@ class Sandbox:
         """Keep the folder as it is as a start."""
         shutil.copytree(self.work, self.base / "start" / start)
 
+    def is_at(self, start: str) -> bool:
+        """Whether the folder still is at a start: no command has written anything."""
+
+        def files(folder: Path) -> dict[str, int]:
+            paths = [path for path in folder.rglob("*") if path.is_file()]
+            return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in paths}
+
+        return files(self.work) == files(self.base / "start" / start)
+
     def environment(self) -> dict[str, str]:
         """Return what commands see."""
         kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}

@@ -248,7 +248,7 @@ class Lane:
             ended = self.end(command, label, note, 10 * seconds if goes_on else 0.0)
             self.tally.count(label, "done", seconds=0.0 if goes_on else time.monotonic() - sent)
             if ended:
-                self.judge(name, command, label, note)
+                self.judge(name, command, kind.start, label, note)
                 self.finish(kind, label, [command], whole, note)
 
     def end(self, command: Command, label: str, note: str, seconds: float) -> bool:
@@ -259,12 +259,12 @@ class Lane:
         self.box.left_behind([command])
         return False
 
-    def judge(self, name: str, command: Command, label: str, note: str) -> None:
+    def judge(self, name: str, command: Command, start: str, label: str, note: str) -> None:
         """Count what a signalled command said, how it ended and whether it merged its table."""
         said = command.said()
         if _NOISE.search(said):
             self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
-        if (command.status or 0) < 0 and not said and not (self.box.work / "out").exists():
+        if (command.status or 0) < 0 and not said and self.box.is_at(start):
             self.tally.count(label, "too early")  # for the handlers of signals: nothing has begun
         elif command.status and (name in _GO_ON or command.status not in _INTERRUPTED):
             self.tally.count(label, "exit", f"{note}: it ended with {command.status}: {_tail(said)}")

@@ -1,6 +1,7 @@
 """Finding and fetching files: only right ones, and never from the network in these tests."""
 
 import bz2
+import errno
 import fcntl
 import gzip
 import hashlib
@@ -477,6 +478,25 @@ def test_part_that_another_process_writes_is_left_alone(register, source):
     assert file.path.read_bytes() == LONG
     assert kept() == {"toy.mat": len(LONG), PART: 6}
     assert source.seen == [None]
+
+
+def test_a_folder_that_pooch_may_not_write_to_is_not_a_missing_file(register, source, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("pooch.utils.tempfile.NamedTemporaryFile", refuse)
+    with pytest.raises(acquire.UnwritableError, match=r"cannot write .*raw/toy \(Permission denied\); let KMDR_CACHE"):
+        acquire.obtain(register(url(source.url, LONG_SHA)))
+
+
+def test_without_locks_nothing_is_left_beside_the_file(register, source, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (file,) = acquire.obtain(register(url(source.url, LONG_SHA)))
+    assert file.path.read_bytes() == LONG
+    assert kept() == {"toy.mat": len(LONG)}
 
 
 @pytest.mark.parametrize(("terminal", "size", "shown"), [(True, 5e6, True), (False, 5e6, False), (True, 5e5, False)])

@@ -329,6 +329,8 @@ def in_background(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
 def _raise_unwritable(folder: Path, error: Exception) -> None:
     if isinstance(error, UnwritableError):
         raise error
+    if isinstance(error, PermissionError) and isinstance(error.__cause__, OSError):
+        error = error.__cause__  # pooch's own has no number
     if isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.errno in _UNWRITABLE:
         raise UnwritableError(folder, error) from error
 
@@ -422,8 +424,11 @@ def _shared_part(path: Path) -> IO[bytes] | None:
         look = os.fstat(file.fileno())
         if stat.S_ISREG(look.st_mode) and os.path.samestat(look, path.stat()):
             return file
-    except OSError:
+    except BlockingIOError:
         pass
+    except OSError:  # no locks here, so that nobody can share it
+        if not os.fstat(file.fileno()).st_size:
+            path.unlink(missing_ok=True)
     file.close()
     return None
 
