@@ -25,12 +25,10 @@ def examples():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of the project with the examples typed in."""
-    root = tmp_path_factory.mktemp("project")
-    for folder in ("src", "conf"):
-        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "datasets").mkdir()
-    shutil.copy(PROJECT / "datasets" / "registry.toml", root / "datasets")
+    """A copy of the project, with what is compiled already, and the examples typed in."""
+    root = tmp_path_factory.mktemp("copy") / "project"
+    left_out = shutil.ignore_patterns(".git", ".venv", ".*_cache", "cache", "runs", "quick")
+    shutil.copytree(PROJECT, root, ignore=left_out)
     for path, append, code in examples():
         assert (root / path).exists() == append, f"{path}: a new file is new, an old one is appended to"
         with (root / path).open("a", encoding="utf-8") as file:
@@ -89,3 +87,21 @@ def test_the_new_dataset_loads_and_runs(project):
     X = load_digits().data
     reference = KMeans(10, init="random", n_init=20, random_state=0).fit(X).inertia_ / np.sum(X**2)
     assert min(float(row["objective"]) for row in trials) == pytest.approx(reference, rel=5e-3)
+
+
+@pytest.mark.slow
+def test_the_tests_of_all_that_there_is_pass_with_the_examples(project):
+    """Nothing but the typed files and the table of datasets that a command renews is changed."""
+    environment = {**os.environ, "PYTHONPATH": "src", "KMDR_CACHE": str(project / "cache"), "KMDR_DATA": ""}
+
+    def run(*arguments):
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, cwd=project, env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    run("kmdr.datasets.readme")
+    run("ruff", "check", ".")
+    run("ruff", "format", "--check", ".")
+    run("mypy")
+    tests = ("catalogue", "cli", "datasets", "layout", "loaders", "readme", "reducers", "transformers")
+    run("pytest", "-q", "-m", "not slow", *(f"tests/test_{name}.py" for name in tests))

@@ -51,6 +51,14 @@ def names() -> list[str]:
     return sorted(_all())
 
 
+def __getattr__(name: str) -> Any:
+    """Return the class of that name among all reducers, so that a new one can be imported from here as the others."""
+    for cls in _all().values() if name[:1].isupper() else ():
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def summary(name: str) -> str:
     """Return the first line of a reducer's description."""
     return (_all()[name].__doc__ or "").strip().splitlines()[0]
