@@ -295,7 +295,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     if why := changed(data):
         return failed(task, stamp, why)
     key: Key | None = None
-    if not task.serial and stamp.concurrency > 1 and "." not in task.reducer + task.protocol.engine:
+    brought = reducers.origin_of_reducer(task.reducer) or engines.origin_of_engine(task.protocol.engine)
+    if not (task.serial or stamp.concurrency == 1 or brought):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
     rows = _trials(task, data, _shared(task, stamp), key)
