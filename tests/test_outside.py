@@ -9,6 +9,7 @@ from sklearn.random_projection import SparseRandomProjection
 
 from kmdr import reducers
 from kmdr.errors import UserError
+from kmdr.figures.style import reducer_styles
 from kmdr.outside import origin, seed_of
 
 
@@ -82,3 +83,11 @@ def test_the_origin_of_a_class_names_its_distribution():
     assert name == "scikit-learn"
     assert version[0].isdigit()
     assert len(digest) == 12
+
+
+def test_a_legend_calls_a_class_by_its_name_unless_that_tells_nothing_apart():
+    names = ["sklearn.decomposition.NMF", "a.LLE", "b.PCA", "c.PCA", "lle", "mine"]
+    assert {name: style.label for name, style in reducer_styles(names).items()} == {
+        "sklearn.decomposition.NMF": "NMF", "a.LLE": "a.LLE", "b.PCA": "b.PCA", "c.PCA": "c.PCA", "lle": "LLE",
+        "mine": "mine",
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
@@ -137,7 +138,8 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     """Return the look of each reducer of one figure.
 
     Known reducers always look the same. An unknown one takes the look that its name hashes to; only when another
-    unknown one of the same figure (earlier in the alphabet) has that look does it move on to the next free one.
+    unknown one of the same figure (earlier in the alphabet) has that look does it move on to the next free one. One
+    that is named by its import path is called by its class, unless another of the figure is called so too.
 
     Parameters
     ----------
@@ -150,6 +152,7 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     """
     wanted = set(names)
     styles = {name: style for name, style in KNOWN.items() if name in wanted}
+    called = Counter([*(style.label for style in styles.values()), *(_class_name(n) for n in wanted - set(KNOWN))])
     taken: set[int] = set()
     for name in sorted(wanted - set(KNOWN)):
         if len(taken) == len(_USER_LOOKS):
@@ -159,8 +162,14 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
             slot = (slot + 1) % len(_USER_LOOKS)
         taken.add(slot)
         color, marker, line = _USER_LOOKS[slot]
-        styles[name] = Style(color, marker, line, name)
+        short = _class_name(name)
+        styles[name] = Style(color, marker, line, short if called[short] == 1 else name)
     return styles
+
+
+def _class_name(name: str) -> str:
+    """Return the last part of an import path."""
+    return name.rpartition(".")[2]
 
 
 def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
