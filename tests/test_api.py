@@ -1,7 +1,10 @@
 """kmdr as a library: the same trials as the command line's, as functions."""
 
+import doctest
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,3 +96,15 @@ def test_importing_it_and_asking_for_its_version_load_nothing_heavy():
     code = "import sys, kmdr.__main__ as m; m._command_line(); print('numpy' in sys.modules)"
     answer = subprocess.check_output([sys.executable, "-c", code, "--version"], text=True)
     assert answer.split() == ["kmdr", kmdr.__version__, "False"]
+
+
+SOURCE = Path(kmdr.__file__).parent
+EXAMPLES = sorted(path.relative_to(SOURCE.parent) for path in SOURCE.rglob("*.py") if ">>> " in path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=str)
+def test_the_examples_of_docstrings_are_right(path):
+    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    tried = doctest.testmod(importlib.import_module(module))
+    assert tried.attempted > 0
+    assert tried.failed == 0
