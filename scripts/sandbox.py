@@ -1,8 +1,8 @@
 """Folders in which commands of kmdr are run, killed and repeated; for ``torture.py``.
 
 A command starts in some 0.1 s instead of some 3: this process imports kmdr once and forks a child for each, which
-calls `kmdr.cli.main` in a session of its own. What Hydra composes of a command, and the kernels, are had before the
-fork, and workers are forks as well. So a share of all commands are whole ``python -m kmdr`` processes. Needs Linux.
+calls `kmdr.__main__.main` in a session of its own. What Hydra composes of a command, and the kernels, are had before
+the fork, and workers are forks as well. So a share of all commands are whole ``python -m kmdr`` processes. Needs Linux.
 """
 
 import atexit
@@ -35,6 +35,7 @@ import tqdm
 
 import kmdr.paths
 from kmdr import cli
+from kmdr.__main__ import main
 from kmdr.datasets import loaders
 from kmdr.datasets.acquire import sha256_of
 from kmdr.report import build
@@ -206,7 +207,7 @@ def is_worker(pid: int) -> bool:
 
 
 def run_instead(jobs: Any) -> None:
-    """Let `cli.main` run these jobs, whatever the command line says."""
+    """Let commands run these jobs, whatever the command line says."""
     cli._from_command_line = lambda: jobs
 
 
@@ -339,7 +340,7 @@ class Sandbox:
             os.write(begun, b".")
             os.close(begun)
             try:
-                cli.main()
+                main()
             except SystemExit as end:
                 code = end.code
             _finish()

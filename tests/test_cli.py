@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
-from kmdr.__main__ import main as entry_point
 from kmdr.cli import COMMANDS, compose, compose_studies, main
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
@@ -293,14 +293,23 @@ def test_python_m_kmdr_says_its_version():
     assert done.stdout.startswith("kmdr ")
 
 
-def test_without_arguments_it_says_what_to_do_first_and_does_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["kmdr"])
-    with pytest.raises(SystemExit) as stop:
-        entry_point()
-    assert stop.value.code == 0
-    out, err = capsys.readouterr()
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_at_the_very_end_gets_one_line(name):
+    code = (
+        "import os, signal; from kmdr.entry import exit_status; assert exit_status(lambda: 0, last=True) == 0; "
+        f"os.kill(os.getpid(), signal.{name})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 128 + getattr(signal, name)
+    assert done.stderr.startswith("kmdr: interrupted; finished tasks are kept")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_arguments_it_says_what_to_do_first_and_does_nothing():
+    done = subprocess.run([sys.executable, "-m", "kmdr"], capture_output=True, text=True, check=True)
+    out = done.stdout
     assert out.startswith(f"kmdr {kmdr_version}: ")
-    assert not err
+    assert not done.stderr
     assert not list(Path().iterdir())
     # Every command that it names is one.
     named = re.findall(r"^  kmdr ([a-z]+)(?: |$)", out, re.MULTILINE)

@@ -170,7 +170,7 @@ def here(monkeypatch, tmp_path):
     ["data", "where", "a\0b"], ["data", "status", "a\nb"], ["figures"], ["figures", "a", "b"], ["figures", "nowhere"],
     ["report"], ["report", "a", "b"], ["report", "nowhere"], ["figures", "file"], ["report", "file"],
     ["figures", "loop"], ["report", "loop"], ["figures", "fifo"], ["report", "fifo"], ["figures", "/dev/null"],
-    ["report", "/dev/null"], ["help"], ["lits"], ["a_b-c"],
+    ["report", "/dev/null"], ["help", "x"], ["lits"], ["a_b-c"],
 ], ids=lambda arguments: " ".join(arguments).encode("unicode_escape").decode())  # fmt: skip
 def test_commands_refuse_what_they_cannot_take(arguments, here, capsys, monkeypatch):
     line_of(capsys, monkeypatch, *arguments)

@@ -19,7 +19,7 @@ def _command_line() -> int | None:
 
 def main() -> None:
     """Entry point: see `kmdr.cli.main`."""
-    sys.exit(exit_status(_command_line))
+    sys.exit(exit_status(_command_line, last=True))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,9 @@ def kill(child: BaseProcess) -> None:
             os.kill(child.pid, signal.SIGKILL)
 
 
-def _leave(number: int) -> None:
+def _leave(number: int, frame: FrameType | None = None) -> None:
     """End this process and its workers, whatever its threads are doing."""
+    del frame
     for child in multiprocessing.active_children():
         kill(child)
     _say_interrupted()
@@ -108,11 +109,12 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(last: bool) -> Iterator[None]:
     """Raise `Interrupted` in the main thread at the first signal, and leave at once at the second.
 
     The second is seen by a thread of its own, because a compiled kernel keeps the main thread from seeing it. A signal
-    that was ignored before, as by ``nohup``, still is.
+    that was ignored before, as by ``nohup``, still is. After the last block of a process every signal leaves at once:
+    the interpreter's own end would answer it with a traceback.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -139,7 +141,8 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         for number, handler in handlers.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+            leave = last and handler is not signal.SIG_IGN
+            signal.signal(number, _leave if leave else handler or signal.SIG_DFL)
         signal.set_wakeup_fd(wakeup)
         os.close(writer)
 
@@ -191,13 +194,15 @@ def _sentence(error: BaseException) -> str:
     return f"kmdr: stopped by {what}; {kept}" + (f"the traceback is in {log}" if log else "no log could be written")
 
 
-def exit_status(command: Callable[[], int | None]) -> int:
+def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int:
     """Run a command to its end, whatever that is, and return the exit status.
 
     Parameters
     ----------
     command : callable
         Returns an exit status; None means 0.
+    last : bool
+        Whether the process ends with it.
 
     Returns
     -------
@@ -208,7 +213,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
     """
     _open_streams()
     try:
-        with _interruptible():
+        with _interruptible(last):
             try:
                 code = command() or 0
             except BaseException:
