@@ -11,7 +11,7 @@ from kmdr.datasets import Dataset
 from kmdr.reducers import names
 from kmdr.run import once as module
 from kmdr.run.once import once, under
-from kmdr.run.task import TIME_COLUMNS, Stamp, Task, run, seconds_inside
+from kmdr.run.task import TIME_COLUMNS, Stamp, Task, _methods_from, run, seconds_inside
 from kmdr.seeding import generator
 
 BESIDE = Stamp(concurrency=2, threads=1, code_version="v", env_hash="e")
@@ -121,6 +121,7 @@ def test_what_comes_from_outside_or_is_timed_is_done_each_time():
 @pytest.mark.parametrize("what", ["reducers.origin_of_reducer", "engines.origin_of_engine"])
 def test_what_a_guest_brings_is_done_each_time(what, monkeypatch):
     """It may draw from a generator of its own."""
+    monkeypatch.setattr("kmdr.run.task._methods_from", _methods_from.__wrapped__)  # which remembers nothing
     monkeypatch.setattr(f"kmdr.run.task.{what}", lambda name: "lab 1.0 0123456789ab")
     for repeat in range(2):
         assert all(set(TIME_COLUMNS) <= row.keys() for row in run(task("svd", repeat, STARTS[1]), data(), BESIDE))

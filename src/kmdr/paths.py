@@ -53,11 +53,9 @@ def place_library_caches() -> None:
     }
     for variable, folders in places.items():
         if not os.environ.get(variable) and not any(_is_writable(folder.expanduser()) for folder in folders):
-            os.environ[variable] = str(_own_temporary_folder())
-            if variable == "NUMBA_CACHE_DIR" and "numba" in sys.modules:
-                sys.modules["numba"].config.CACHE_DIR = os.environ[
-                    variable
-                ]  # it read the variables when it was imported
+            os.environ[variable] = place = str(_own_temporary_folder())
+            if variable == "NUMBA_CACHE_DIR" and "numba" in sys.modules:  # which has read its variables already
+                sys.modules["numba"].config.CACHE_DIR = place
 
 
 def cache_folder() -> Path:

@@ -148,9 +148,15 @@ def code_of(reducer: str, dataset: str) -> str:
 
 
 @cache
+def _methods_from(reducer: str, engine: str) -> tuple[str, ...]:
+    """Return name, version and hash of what brings a reducer and an engine, where it is not kmdr's own."""
+    return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
+
+
+@cache
 def guests_of(reducer: str, engine: str, dataset: str) -> str:
     """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other."""
-    brought = [reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine)]
+    brought = list(_methods_from(reducer, engine))
     if dataset in datasets.names():
         brought.append(registry.entry(dataset).guest)
     brought += [origin_of(measure.function.__module__) for measure in metrics.metrics().values()]
@@ -295,8 +301,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     if why := changed(data):
         return failed(task, stamp, why)
     key: Key | None = None
-    brought = reducers.origin_of_reducer(task.reducer) or engines.origin_of_engine(task.protocol.engine)
-    if not (task.serial or stamp.concurrency == 1 or brought):
+    if not (task.serial or stamp.concurrency == 1 or _methods_from(task.reducer, task.protocol.engine)):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
     rows = _trials(task, data, _shared(task, stamp), key)

@@ -19,7 +19,6 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 import json
 import random
 import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -38,7 +37,7 @@ from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
 from kmdr.run.store import described, read_rows, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, run
-from kmdr.text import aligned
+from kmdr.text import aligned, tell
 from kmdr.threads import pinned
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped")
@@ -260,5 +259,5 @@ def verify_sample(reference: Path, size: int, seed: int, experiments: Callable[[
     print(f"{len(comparisons)} rows drawn with seed {seed}")
     compared = len(comparisons) - totals["skipped"]
     if not compared:
-        print("kmdr: no row could be compared; 'kmdr data status' says which data are missing", file=sys.stderr)
+        tell("kmdr: no row could be compared; 'kmdr data status' says which data are missing")
     return int(totals["different"] > 0 or not compared)
