@@ -244,6 +244,11 @@ class Sandbox:
         """Folder that commands run in: ``out``, ``cache``, ``tmp``."""
         return self.base / "work"
 
+    @property
+    def mounted(self) -> Path:
+        """The same folder where it is mounted a second time."""
+        return self.base / "bound"
+
     def reset(self, start: str) -> None:
         """Set the folder to one of the starts."""
         shutil.rmtree(self.work, ignore_errors=True)
@@ -375,7 +380,9 @@ class Sandbox:
             elif path.name == _META:
                 state[name] = {k: v for k, v in json.loads(path.read_bytes()).items() if k not in _ORIGIN}
             elif path.is_file() and not path.is_symlink():
-                state[name] = hashlib.blake2b(path.read_bytes()).hexdigest()
+                # Hydra records where it ran.
+                content = path.read_bytes().replace(bytes(self.mounted), bytes(self.work))
+                state[name] = hashlib.blake2b(content).hexdigest()
             elif not path.is_dir():
                 state[name] = "no plain file"
         return state

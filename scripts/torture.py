@@ -459,7 +459,7 @@ WRAPPED: dict[str, Callable[[Sandbox], list[str]]] = {
     "the same process numbers": lambda _: ["unshare", "-pf", "--mount-proc"],
     "another mount": lambda box: [
         "unshare", "-m", "sh", "-c",
-        f'cd {box.base} && mkdir -p bound && mount --bind work bound && cd bound && "$@"',
+        f'cd {box.base} && mkdir -p {box.mounted} && mount --bind {box.work} {box.mounted} && cd {box.mounted} && "$@"',
         "sh",
     ],
 }  # fmt: skip
