@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce verify quick data figures report reference test fuzz lint bench lock audit clean
+.PHONY: help setup reproduce verify quick data figures report reference docs test fuzz lint bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
@@ -45,6 +45,11 @@ report: setup ## Make figures, tables, verdicts and the report again from the co
 
 reference: setup ## Run the full studies into results/reference, the committed results, and compress their rows
 	$(BIN)/kmdr reference
+
+# What a user or a guest imports; warnings are of annotations that only a type checker can read.
+API := kmdr.api kmdr.reducers kmdr.clustering kmdr.metrics kmdr.datasets kmdr.analysis kmdr.figures kmdr.claims
+docs: setup ## Make the reference of the library from its docstrings (results/docs/index.html)
+	$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory results/docs $(API)
 
 test: setup ## Run the tests, as many at once as there are cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -85,5 +90,5 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 
 clean: ## Remove what can be made again, unless a run uses it: .venv, caches, results/runs, results/quick; downloaded data stays
 	@python="$(or $(wildcard $(BIN)/python),$(PYTHON))"; test -z "$$python" || "$$python" scripts/clean.py results/runs results/quick
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .fuzz_cache results/runs results/quick results/bench
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .fuzz_cache results/runs results/quick results/bench results/docs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
