@@ -26,16 +26,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from kmdr import datasets, metrics, new, reducers
-from kmdr.claims.catalogue import papers
 from kmdr.clustering import engines
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status, say_version
 from kmdr.errors import UserError, section, shown, unknown
-from kmdr.figures.panels import figures_for_folder
 from kmdr.guests import origin_of
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF, RESULTS
-from kmdr.report.build import build
 from kmdr.run import check, rescore
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
@@ -416,6 +413,8 @@ def _listed(kind: str) -> list[tuple[str, ...]]:
         known = metrics.metrics().values()
         return [(m.name, m.label, f"{m.low:g} to {m.high:g}", origin_of(m.function.__module__)) for m in known]
     if kind == "papers":
+        from kmdr.claims.catalogue import papers
+
         counts = [(p, f"{len(p.items)} tables and figures, {len(p.claims)} claims") for p in papers()]
         return [(p.name, p.title, p.venue, count, origin_of(f"{p.folder.package}.")) for p, count in counts]
     return [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()]
@@ -437,6 +436,8 @@ def _figures(arguments: Sequence[str]) -> None:
     """``kmdr figures DIR``: draw objective, accuracy and time of a folder of results."""
     if len(arguments) != 1:
         raise UserError("'kmdr figures' takes one folder of results, e.g. 'kmdr figures results/runs'")
+    from kmdr.figures.panels import figures_for_folder
+
     for path in figures_for_folder(Path(arguments[0])):
         print(path)
 
@@ -445,6 +446,8 @@ def _report(arguments: Sequence[str]) -> None:
     """``kmdr report DIR``: make tables, figures and verdicts of the papers from a folder of results; needs no data."""
     if len(arguments) != 1:
         raise UserError("'kmdr report' takes one folder of results, e.g. 'kmdr report results/runs'")
+    from kmdr.report.build import build
+
     with closing(Progress(0, ALLOWANCE_SECONDS)) as progress:
         page = build(Path(arguments[0]), studies(), again=True, tell=progress.making)
     print(page)
@@ -486,6 +489,8 @@ def reproduce(names: Sequence[str], out: Path, limits: Limits) -> int:
     ------
     UserError
     """
+    from kmdr.claims.catalogue import papers
+
     known = [paper.name for paper in papers()]
     for name in names:
         if name not in known:

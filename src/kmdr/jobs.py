@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from kmdr import datasets
-from kmdr.analysis.results import ASKED
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
 from kmdr.files import write_json
-from kmdr.report.build import build, draw_items
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
 from kmdr.run.progress import Progress
 from kmdr.run.runner import Runner, run_tasks
-from kmdr.run.store import Store, mixed_code
+from kmdr.run.store import ASKED, Store, mixed_code
 from kmdr.run.store import missing as unfinished
 from kmdr.run.task import Task
 from kmdr.studies import studies as configured
@@ -199,8 +197,12 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
             write_json(out / "plan.json", _described(plan, jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, asked, names))
         if limits:
+            from kmdr.report.build import build
+
             made = [build(out, configured(), tell=progress.making)]
         elif names:
+            from kmdr.report.build import draw_items
+
             made = draw_items(out, names, configured())
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
     tell(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""), sys.stdout)

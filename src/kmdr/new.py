@@ -12,10 +12,10 @@ from shlex import quote
 from typing import NamedTuple
 
 from kmdr import datasets, metrics, reducers
-from kmdr.claims.catalogue import papers
 from kmdr.clustering import engines
 from kmdr.errors import UserError, shown, unknown
 from kmdr.files import write_atomically
+from kmdr.guests import paper_folders
 
 _SKELETONS = Path(__file__).with_name("skeletons")
 _FOLDER = "guest"
@@ -48,7 +48,7 @@ KINDS = {
     "dataset": _Kind("my_dataset", datasets.names, "dataset={name} 'r_grid=[2,5]' repeats=2 out=results/{name}"),
     "metric": _Kind("my_metric", metrics.metrics, "reducer=none repeats=2 out=results/{name}"),
     "engine": _Kind("my_engine", engines.names, "kmeans.engine={name} 'r_grid=[5,20]' repeats=2 out=results/{name}"),
-    "paper": _Kind("mypaper", lambda: [paper.name for paper in papers()], "reproduce {name} OUT=results/{name}"),
+    "paper": _Kind("mypaper", lambda: [paper.name for paper in paper_folders()], "reproduce {name} OUT=results/{name}"),
 }
 
 

@@ -8,10 +8,9 @@ import pandas as pd
 
 from kmdr.analysis.rows import is_time, ok_rows, quantity_rows
 from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
+from kmdr.run.store import ASKED
 
 T = TypeVar("T")
-# In a folder of results: the configurations that each study was last run with.
-ASKED = "asked.json"
 
 
 class NotRunError(Exception):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.results import ASKED, NotRunError, Recorder, Results, attempt
+from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes
 from kmdr.claims.catalogue import Item, gaps, items, papers, rerun_command
@@ -27,7 +27,7 @@ from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.report.html import write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.run.provenance import code_version
-from kmdr.run.store import rows_file
+from kmdr.run.store import ASKED, rows_file
 
 
 def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Reproduction:

@@ -17,6 +17,7 @@ from kmdr.files import DamagedError, noted, read_json, read_plain, unsealed, wri
 from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
 from kmdr.run.store import (
+    ASKED,
     CONFIGS,
     Store,
     configs_of,
@@ -99,7 +100,7 @@ def _described(folder: Path) -> Iterator[Fault]:
 
 
 def _notes(folder: Path) -> Iterator[Fault]:
-    for path in (folder / name for name in ("asked.json", "plan.json", "missing.json")):
+    for path in (folder / name for name in (ASKED, "plan.json", "missing.json")):
         yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
 
     def read(path: Path) -> None:

@@ -55,6 +55,8 @@ from kmdr.text import tell
 _CLOCK, _MERGE, _CHANGE, _USE = range(4)
 _TASKS = 4
 CONFIGS = "configs.jsonl"
+# The configurations that each study was last run with.
+ASKED = "asked.json"
 # Damaged files that are told of one by one.
 _TOLD = 10
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
