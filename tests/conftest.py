@@ -5,12 +5,15 @@ Statistical checks are sized so that at a fresh seed each raises a false alarm w
 """
 
 import math
+import multiprocessing
 import os
 import zlib
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
+
+from kmdr.run import workers
 
 
 @pytest.fixture
@@ -57,3 +60,31 @@ def bernstein():
         return b * x / 3 + np.sqrt((b * x / 3) ** 2 + 2 * v * x)
 
     return half_width
+
+
+def _work(environment, function, pipe):
+    os.environ.clear()
+    os.environ.update(environment)
+    workers._serve(function, pipe, os.getppid())
+
+
+class _WarmContext:
+    """In the place of loky's: its processes are forks of a server that has imported what a worker needs."""
+
+    def __init__(self):
+        self._server = multiprocessing.get_context("forkserver")
+        self._server.set_forkserver_preload(["kmdr.run.runner"])
+
+    def Process(self, *, target, args, env, **settings):  # noqa: N802
+        function, pipe, _ = args
+        assert target is workers._serve
+        return self._server.Process(target=_work, args=(dict(os.environ) | env, function, pipe), **settings)
+
+
+_WARM = _WarmContext()
+
+
+@pytest.fixture(autouse=True)
+def warm_workers(monkeypatch):
+    """Spare each command that a test runs in its process the seconds in which a new interpreter imports the same."""
+    monkeypatch.setattr(workers, "get_context", lambda _: _WARM)

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import hydra
 import yaml
 from hydra._internal.utils import get_args_parser
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -25,7 +24,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr import datasets, metrics, new, reducers
+from kmdr import config_source, datasets, metrics, new, reducers
 from kmdr.clustering import engines
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status, say_version
@@ -39,7 +38,7 @@ from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.run.store import compress
 from kmdr.run.verify import verify_sample
-from kmdr.studies import GROUPS, brought_files, config_files, studies, study_names
+from kmdr.studies import config_files, studies, study_names
 from kmdr.text import aligned
 
 Config = dict[str, Any]
@@ -48,20 +47,6 @@ _MOST_JOBS = 10_000
 # A configuration file has some tens of values.
 _MOST_YAML_BYTES = 2**20
 _MOST_VALUES = 100_000
-
-
-def _register_configs() -> None:
-    """Offer what has no file in ``conf``: datasets, what papers and guests bring, and reducers without a file."""
-    store = ConfigStore.instance().store
-    for name in datasets.names():
-        store(group="dataset", name=name, node={"name": name, **registry.entry(name).options}, provider="kmdr")
-    for name in set(reducers.names()) - set(config_files("reducer")):
-        store(group="reducer", name=name, node={"name": name, **reducers.settings(name)}, provider="kmdr")
-    with _explained([]):
-        for group in ("reducer", "runner", *GROUPS):
-            _, package = GROUPS.get(group, (group, group))
-            for name, file in brought_files(group).items():
-                store(group=group, name=name, node=_loaded(file), package=package, provider=str(file))
 
 
 def _plain(config: DictConfig) -> Config:
@@ -212,7 +197,7 @@ def compose(*overrides: str) -> Job:
     UserError
         When an override or a value is not valid.
     """
-    _register_configs()
+    config_source.register()
     overrides = tuple(map(_plain_setting, overrides))
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
@@ -230,7 +215,7 @@ def compose_studies(out: str) -> list[Job]:
     out : str
         Folder of the results.
     """
-    _register_configs()
+    config_source.register()
     with _explained([]), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         base = hydra.compose("config", overrides=[f"out={out}"])
         jobs = []
@@ -379,7 +364,7 @@ def _from_command_line() -> list[Job]:
             jobs.append(job)
 
     sys.argv = [_plain_setting(argument) for argument in sys.argv]
-    _register_configs()
+    config_source.register()
     with _explained(sys.argv[1:]):
         _check_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])

@@ -4,20 +4,22 @@ The seconds of a task are those of the same trials in rows that are known: of th
 reference run. They decide the order of tasks, the time left and what fits a budget, and no number of any row.
 """
 
+import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.paths import CONF
 from kmdr.run.experiment import Experiment
-from kmdr.run.store import read_rows, rows_file
+from kmdr.run.store import rows_file, table_content
 from kmdr.run.task import Task
 
 # Beside the trials of a run: starting the workers, figures, tables and the report.
@@ -97,40 +99,52 @@ def parse_duration(text: str) -> float:
 # -- expected seconds ------------------------------------------------------------------------------------------------
 
 
-def _means(rows: Iterable[Mapping[str, str]]) -> dict[tuple[Any, ...], float]:
+_STEPS = ["reduce_seconds", "cluster_seconds", "score_seconds"]
+_LIKE = (["config_hash"], ["dataset", "reducer", "params"], ["dataset"])
+_COLUMNS = [*_LIKE[0], *_LIKE[1], "r", "prepare_seconds", *_STEPS, "status", "concurrency"]
+# What is known of the rows of a folder or of the reference run, as text.
+Known = pd.DataFrame | Sequence[Mapping[str, str]]
+
+
+def _means(rows: Known) -> dict[tuple[Any, ...], float]:
     """Return the mean seconds of preparing and of a trial, for each configuration, method on a dataset, and dataset.
 
     Trials that ran alone and those beside others are told apart: of these, what another repetition did cost nothing.
     """
-    sums: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for row in rows:
-        if row["status"] != "ok":
-            continue
-        prepare = float(row["prepare_seconds"] or 0)
-        trial = sum(float(row[f"{step}_seconds"] or 0) for step in ("reduce", "cluster", "score"))
-        alone = row["concurrency"] == "1"
-        for key in (row["config_hash"], (row["dataset"], row["reducer"], row["params"]), row["dataset"]):
-            for what, seconds in ((("prepare",), prepare), (("trial",), trial), (("trial", int(row["r"])), trial)):
-                total = sums[key, alone, *what]
-                total[0] += seconds
-                total[1] += 1
-    return {key: total / count for key, (total, count) in sums.items()}
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    table = table[table["status"] == "ok"]
+    seconds = table[["prepare_seconds", *_STEPS]].replace("", "0").astype(float)
+    table = table.assign(
+        alone=table["concurrency"] == "1",
+        r=table["r"].astype(int),
+        prepare=seconds["prepare_seconds"],
+        trial=seconds[_STEPS].sum(axis=1),
+    )
+    means: dict[tuple[Any, ...], float] = {}
+    for like in _LIKE:
+        for what, by in (("prepare", []), ("trial", []), ("trial", ["r"])):
+            for labels, mean in table.groupby(["alone", *like, *by])[what].mean().items():
+                alone, *key = cast(tuple[Any, ...], labels)
+                r = [int(key.pop())] if by else []
+                means[tuple(key) if len(key) > 1 else key[0], bool(alone), what, *r] = float(mean)
+    return means
 
 
-def reference_rows() -> list[dict[str, str]]:
+def reference_rows() -> Known:
     """Return the rows of the committed reference run; none where it is not at hand or of another version."""
-    with suppress(OSError, UserError):
-        return read_rows(rows_file(_REFERENCE))
+    with suppress(OSError, UserError, ValueError):
+        content = io.BytesIO(table_content(rows_file(_REFERENCE)))
+        return pd.read_csv(content, usecols=_COLUMNS, dtype=str, keep_default_na=False)
     return []
 
 
-def expected_seconds(*tables: Iterable[Mapping[str, str]]) -> Seconds:
+def expected_seconds(*tables: Known) -> Seconds:
     """Return the function that gives the seconds a task is expected to take.
 
     Parameters
     ----------
-    *tables : iterable of mapping
-        Rows that are known; earlier tables are believed before later ones.
+    *tables : sequence of mapping or DataFrame
+        Rows that are known, as text; earlier tables are believed before later ones.
     """
     known: dict[tuple[Any, ...], float] = {}
     for table in tables:
