@@ -13,11 +13,24 @@ from kmdr.run import workers as module
 from kmdr.run.workers import Lost, Workers
 
 
+@pytest.fixture(autouse=True)
+def warm_workers():
+    """Here they are what a command has."""
+
+
+def test_what_has_begun_for_some_calls_does_the_next_ones(capfd):
+    with Workers(os.path.commonprefix, 1, print) as workers:
+        (first,) = [list(workers._pool) for _ in workers.run([(["ab", "ac"],)], 1, str)]
+        assert list(workers.run([(["a", "b"],), (["abc", "abd"],)], 2, str))
+        assert first[0] in workers._pool
+        assert len(workers._pool) == 2
+
+
 def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_others_are_unharmed(capfd):
     told = []
     calls = [(signal.SIGURG,), (signal.SIGKILL,), (signal.SIGURG,), (signal.SIGURG,)]  # who is sent URG lives
-    with Workers(signal.raise_signal, 2, 1, told.append) as workers:
-        answers = list(workers.run(calls, lambda call: f"signal {call[0]}"))
+    with Workers(signal.raise_signal, 1, told.append) as workers:
+        answers = list(workers.run(calls, 2, lambda call: f"signal {call[0]}"))
         children = [worker.process.pid for worker in workers._pool.values()]
     assert sorted(call[0] for call, _ in answers) == sorted(call[0] for call in calls)
     (lost,) = [answer for call, answer in answers if call == (signal.SIGKILL,)]
@@ -33,10 +46,10 @@ def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_other
 
 def test_what_a_call_raises_is_raised_here_with_the_traceback_of_the_worker():
     with (
-        Workers(divmod, 1, 1, print) as workers,
+        Workers(divmod, 1, print) as workers,
         pytest.raises(RuntimeError, match=r"^ZeroDivisionError: ") as raised,
     ):
-        list(workers.run([(1, 0)], str))
+        list(workers.run([(1, 0)], 1, str))
     assert "Traceback" in raised.value.__notes__[0]
 
 

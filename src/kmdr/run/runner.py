@@ -201,7 +201,7 @@ def _named(call: tuple[Any, ...]) -> str:
 
 
 @contextmanager
-def _backend(runner: Runner, tell: Callable[[str], None]) -> Iterator[Callable[[Sequence[Call]], Iterator[Outcome]]]:
+def _backend(runner: Runner, workers: Workers) -> Iterator[Callable[[Sequence[Call]], Iterator[Outcome]]]:
     """Yield a function that runs calls of `execute` and gives their outcomes as they finish."""
     if runner.backend == "sequential":
         with pinned(runner.threads):
@@ -210,11 +210,10 @@ def _backend(runner: Runner, tell: Callable[[str], None]) -> Iterator[Callable[[
     if runner.backend == "loky":
 
         def by_workers(calls: Sequence[Call]) -> Iterator[Outcome]:
-            for (task, folder, stamp, *_), answer in workers.run(calls, _named):
+            for (task, folder, stamp, *_), answer in workers.run(calls, runner.n_jobs, _named):
                 yield give_up(task, folder, stamp, answer.reason) if isinstance(answer, Lost) else answer
 
-        with Workers(execute, runner.n_jobs, runner.threads, tell) as workers:
-            yield by_workers
+        yield by_workers
         return
 
     def by_joblib(calls: Sequence[Call]) -> Iterator[Outcome]:
@@ -259,11 +258,11 @@ def _run_stage(
     stamp: Stamp,
     until: float,
     done: Callable[[Outcome], None],
-    tell: Callable[[str], None],
+    workers: Workers,
 ) -> _Stage:
     """Run some tasks, first those that no other process holds, then whatever of the others is left."""
     stage = _Stage()
-    with Stopwatch() as watch, _backend(runner, tell) as perform:
+    with Stopwatch() as watch, _backend(runner, workers) as perform:
         for wait in (False, True):
             calls = [(task, store.folder, stamp, wait, until) for task in tasks]
             tasks = []
@@ -321,13 +320,14 @@ def run_tasks(
         return Stamp(runner.n_jobs, runner.threads, code_version(), env_hash)
 
     try:
-        if serial:
-            progress.stage("timing, one at a time")
-            with store.clock(alone=True):
-                timed = _run_stage(store, serial, alone, stamp(alone), until, done, progress.tell)
-        if beside:
-            progress.stage(f"{runner.n_jobs} at a time")
-            other = _run_stage(store, beside, runner, stamp(runner), until, done, progress.tell)
+        with Workers(execute, runner.threads, progress.tell) as workers:
+            if serial:
+                progress.stage("timing, one at a time")
+                with store.clock(alone=True):
+                    timed = _run_stage(store, serial, alone, stamp(alone), until, done, workers)
+            if beside:
+                progress.stage(f"{runner.n_jobs} at a time")
+                other = _run_stage(store, beside, runner, stamp(runner), until, done, workers)
     finally:
         with undisturbed():
             rows = store.merge()

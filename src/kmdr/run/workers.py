@@ -99,16 +99,14 @@ class Workers:
     ----------
     function : callable
         What they do; of a module's top level.
-    size : int
-        Workers at the most.
     threads : int
         BLAS and OpenMP threads of each.
     tell : callable
         Given a sentence for each worker that dies.
     """
 
-    def __init__(self, function: Callable[..., Any], size: int, threads: int, tell: Callable[[str], None]) -> None:
-        self._function, self._size, self._threads, self._tell = function, size, threads, tell
+    def __init__(self, function: Callable[..., Any], threads: int, tell: Callable[[str], None]) -> None:
+        self._function, self._threads, self._tell = function, threads, tell
         self._pool: dict[Connection, _Worker] = {}
 
     def __enter__(self) -> "Workers":
@@ -140,7 +138,7 @@ class Workers:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 theirs.close()
 
-    def run(self, calls: Sequence[Call], name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
+    def run(self, calls: Sequence[Call], size: int, name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
         """Do calls and yield each with its answer, as they finish.
 
         A worker that dies is replaced and its call tried again, two times; after that the answer is `Lost`.
@@ -148,6 +146,8 @@ class Workers:
         Parameters
         ----------
         calls : sequence of tuple
+        size : int
+            Calls at once, at the most; those of before are at an end.
         name : callable
             What a call is in words, to tell of a worker that died.
 
@@ -162,7 +162,7 @@ class Workers:
         lost: Counter[int] = Counter()
         never_ready = 0
         while busy := len(queue) + sum(worker.call is not None for worker in self._pool.values()):
-            while len(self._pool) < min(self._size, busy):
+            while len(self._pool) < min(size, busy):
                 self._start()
             for pipe, worker in self._pool.items():
                 if queue and worker.ready and worker.call is None:
