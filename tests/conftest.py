@@ -5,7 +5,6 @@ Statistical checks are sized so that at a fresh seed each raises a false alarm w
 """
 
 import math
-import multiprocessing
 import os
 import zlib
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from commands import WarmWorkers
 from kmdr.run import workers
 
 
@@ -62,29 +62,7 @@ def bernstein():
     return half_width
 
 
-def _work(environment, function, pipe):
-    os.environ.clear()
-    os.environ.update(environment)
-    workers._serve(function, pipe, os.getppid())
-
-
-class _WarmContext:
-    """In the place of loky's: its processes are forks of a server that has imported what a worker needs."""
-
-    def __init__(self):
-        self._server = multiprocessing.get_context("forkserver")
-        self._server.set_forkserver_preload(["kmdr.run.runner"])
-
-    def Process(self, *, target, args, env, **settings):  # noqa: N802
-        function, pipe, _ = args
-        assert target is workers._serve
-        return self._server.Process(target=_work, args=(dict(os.environ) | env, function, pipe), **settings)
-
-
-_WARM = _WarmContext()
-
-
 @pytest.fixture(autouse=True)
 def warm_workers(monkeypatch):
     """Spare each command that a test runs in its process the seconds in which a new interpreter imports the same."""
-    monkeypatch.setattr(workers, "get_context", lambda _: _WARM)
+    monkeypatch.setattr(workers, "get_context", lambda _: WarmWorkers)

@@ -4,49 +4,47 @@ import csv
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 
 import pytest
 
+from commands import Command
+from kmdr import cli, jobs
+from kmdr.report import build
+from kmdr.run import plan as run_plan
 from kmdr.run.store import missing, read_rows, rows_file
 from kmdr.run.task import TIME_COLUMNS
 
-# Two of the studies, cut down to a generated dataset; nothing is known of how long anything takes.
-TINY = """
-import os, sys
-import kmdr.cli, kmdr.jobs, kmdr.run.plan
-def tiny(name, repeats, out):
-    return kmdr.cli.compose(
-        f"study={name}", "study.datasets=[{synth: {n: 100, d: 60}}]", "study.reducers=[leverage, random_sign, none]",
-        "r_grid=[2,3,5,8,13,21]", f"repeats={repeats}", "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2",
-        f"out={out}",
-    )
-kmdr.cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
-kmdr.jobs.reference_rows = lambda: []
-if not os.environ.get("TINY_REPORT"):
-    kmdr.jobs.build = lambda out, *arguments, **options: out
-kmdr.run.plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
-kmdr.cli.main()
-"""
+
+def _tiny_studies():
+    """Let commands run two studies on a tiny generated dataset; nothing is known of how long anything takes."""
+
+    def tiny(name, repeats, out):
+        return cli.compose(
+            f"study={name}", "study.datasets=[{synth: {n: 100, d: 60}}]",
+            "study.reducers=[leverage, random_sign, none]", "r_grid=[2,3,5,8,13,21]", f"repeats={repeats}",
+            "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2", f"out={out}",
+        )  # fmt: skip
+
+    cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
+    jobs.reference_rows = list
+    if not os.environ.get("TINY_REPORT"):
+        build.build = lambda out, *arguments, **options: out
+    run_plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))
+
+
 TRIALS = {"bzmd15_fig1": 4 * (6 + 6 + 1), "bzmd15_fig2": 12 * (6 + 6 + 1)}
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """Return a function that starts a command on the tiny studies."""
-    folder = tmp_path_factory.mktemp("tiny")
-    script = folder / "tiny.py"
-    script.write_text(TINY)
+    cache = tmp_path_factory.mktemp("tiny") / "cache"
 
-    def start(*arguments, report=False, **popen):
-        command = [sys.executable, str(script), *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        environment = {**os.environ, "KMDR_CACHE": str(folder / "cache"), "TINY_REPORT": "1" * report}
-        return subprocess.Popen(command, env=environment, **(pipes | popen))
+    def start(*arguments, report=False):
+        environment = {**os.environ, "KMDR_CACHE": str(cache), "TINY_REPORT": "1" * report}
+        return Command(*arguments, environment=environment, before=_tiny_studies)
 
     return start
 
@@ -104,25 +102,21 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny
     moments = random.Random(1)
     killed = 0
     while killed < 4:
-        process = tiny(
-            "reproduce", f"OUT={tmp_path}", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        process = tiny("reproduce", f"OUT={tmp_path}")
         done = len(list(tmp_path.glob("tasks/**/*.csv")))
         while process.poll() is None and len(list(tmp_path.glob("tasks/**/*.csv"))) <= done:
             time.sleep(0.005)
         time.sleep(moments.uniform(0, 0.05))
         if process.poll() is not None:
             break
-        os.killpg(process.pid, signal.SIGKILL) if killed % 2 else process.kill()  # with its workers, or without
+        process.kill(group=killed % 2)  # with its workers, or without
         process.wait()
         killed += 1
     assert killed >= 1, "the run was over before it could be killed"
-    report = tiny(
-        "reproduce", f"OUT={tmp_path}", report=True, start_new_session=True
-    )  # killed while it writes the report
+    report = tiny("reproduce", f"OUT={tmp_path}", report=True)  # killed while it writes the report
     while report.poll() is None and not list(tmp_path.glob("figures/*")):
         time.sleep(0.02)
-    os.killpg(report.pid, signal.SIGKILL)
+    report.kill(group=True)
     report.wait()
     finish(tiny("reproduce", f"OUT={tmp_path}", report=True))
     assert table(tmp_path) == table(whole)

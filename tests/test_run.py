@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import Command
 from kmdr.run.store import described
 from kmdr.run.task import COLUMNS, TIME_COLUMNS
 
@@ -36,7 +37,7 @@ def start(cache, *arguments, **popen):
 
 
 def kmdr(cache, *arguments):
-    process = start(cache, *arguments)
+    process = Command(*arguments, environment={**os.environ, "KMDR_CACHE": str(cache)})
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out + err

@@ -101,7 +101,7 @@ def results(tmp_path_factory):
             "r_grid=[2,5]", "repeats=2", "timing_repeats=0", "kmeans.n_init=2", "runner=sequential", f"out={out}",
         )  # fmt: skip
         with pytest.MonkeyPatch.context() as quiet:
-            quiet.setattr("kmdr.jobs.draw_items", lambda *arguments: [])
+            quiet.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
             assert run_jobs([job]) == 0
         yield out, folders_by_content(job.experiments)
 
@@ -144,7 +144,7 @@ def command(reference, *arguments, **environ):
 def made_by_synth(tmp_path, monkeypatch):
     """Return a folder of rows of a study whose dataset is generated, so that the command needs no data."""
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kmdr.jobs.draw_items", lambda *arguments: [])
+    monkeypatch.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
     out = tmp_path / "reference"
     job = compose(
         "study=bzmd15_fig1", "study.datasets=[synth]", "study.reducers=[random_sign]", "r_grid=[5]", "repeats=3",
