@@ -61,7 +61,9 @@ class Browser:
         self._send("", method="DELETE")
 
     def open(self, path):
-        self._send("/url", {"url": path.as_uri()})
+        """Open a page anew; from another one, because it may come back too early from a page to the same page."""
+        for url in ("about:blank", path.as_uri()):
+            self._send("/url", {"url": url})
 
     def run(self, script, *arguments):
         """The value that the body of a JavaScript function returns."""
