@@ -103,5 +103,4 @@ def test_the_tests_of_all_that_there_is_pass_with_the_examples(project):
     run("ruff", "check", ".")
     run("ruff", "format", "--check", ".")
     run("mypy")
-    tests = ("catalogue", "cli", "datasets", "layout", "loaders", "readme", "reducers", "transformers")
-    run("pytest", "-q", "-m", "not slow", *(f"tests/test_{name}.py" for name in tests))
+    run("pytest", "--numprocesses", "auto", "--dist", "worksteal")
