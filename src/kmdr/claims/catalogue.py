@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import timed_rows
 from kmdr.analysis.statistics import Component
 from kmdr.datasets import Dataset
 from kmdr.errors import UserError, unknown
@@ -157,6 +158,20 @@ Answer = Callable[[Results], str]
 def unmeasured(why: str) -> Answer:
     """Return the answer to an open point that neither rows nor facts can tell about."""
     return lambda _: f"Not measured here: {why}."
+
+
+def within_reduction(study: str, dataset: str) -> Answer:
+    """Return the answer to whether drawing R is counted: the most that it can be, where it was not timed by itself."""
+
+    def answer(results: Results) -> str:
+        rows = timed_rows(results.rows(study, datasets=[dataset], reducers=["random_sign"]))
+        share = (rows["reduce_seconds"] / rows["total_seconds"]).groupby(rows["r"]).median()
+        return (
+            f"In {study} the whole reduction by random signs, drawing R included, is {share.min():.0%} to "
+            f"{share.max():.0%} of the time on {dataset} (r = {share.index.min()} to {share.index.max()})."
+        )
+
+    return answer
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import Component, above, below, equal, ratio_above, ratio_below
-from kmdr.claims.catalogue import Finding, claim, unmeasured
+from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
 from kmdr.claims.effects import by_repetition, outcome, paired
 from kmdr.figures.panels import dataset_label
 
@@ -379,6 +379,7 @@ def _repetitions(results: Results) -> str:
 
 CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
+    "drawing": within_reduction("lst17_coil20", "coil20"),
     "repetitions": _repetitions,
     "unit_rows": unmeasured("no study scales the rows of text"),
     "pd_kmeans": unmeasured("PD's own package was not run, only its method"),
