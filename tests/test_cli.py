@@ -368,3 +368,24 @@ def test_refresh_makes_the_rows_of_other_code_again_and_no_others(monkeypatch, c
     state = {path: path.stat().st_mtime_ns for path in Path("results/runs/tasks").rglob("*.csv")}
     assert kmdr(monkeypatch, *command, "repeats=2", "--refresh") == 0
     assert state == {path: path.stat().st_mtime_ns for path in Path("results/runs/tasks").rglob("*.csv")}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("study: [1\n", "cannot be read (while parsing a flow sequence"),
+        ("study: {datasets: [synth], reducers: [none]}\n", "is no study; it needs repeats"),
+        ("repeats: 2\nstudy: {datasets: [synth]}\n", "is no study; it needs repeats"),
+        ("just text\n", "is no study; it needs repeats"),
+    ],
+)
+def test_a_file_of_a_guest_that_is_no_study_is_named(monkeypatch, tmp_path, capsys, content, sentence):
+    file = tmp_path / "lab" / "conf" / "study" / "own.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "lab"))
+    assert kmdr(monkeypatch, "list", "studies") == 2
+    err = capsys.readouterr().err
+    assert f"{file} {sentence}" in err
+    assert err.count("\n") == 1
+    assert kmdr(monkeypatch, "reducer=none", "--cfg", "job") in (0, None), "what does not use it goes on"

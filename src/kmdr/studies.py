@@ -5,8 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+from kmdr.errors import UserError
 from kmdr.guests import guests, paper_folders
 from kmdr.paths import CONF
 
@@ -41,18 +44,32 @@ def _name(entry: Any) -> str:
 
 
 def studies() -> tuple[Mapping[str, Any], ...]:
-    """Return the ``study`` tree of each, with plain names of datasets and reducers, and its ``repeats``."""
+    """Return the ``study`` tree of each, with plain names of datasets and reducers, and its ``repeats``.
+
+    Raises
+    ------
+    UserError
+        When a file is no study.
+    """
     return _studies(tuple(sorted(config_files("study").items())))
 
 
 @cache
 def _studies(files: tuple[tuple[str, Path], ...]) -> tuple[Mapping[str, Any], ...]:
-    trees = []
-    for _, path in files:
-        config = OmegaConf.to_container(OmegaConf.load(path))
-        assert isinstance(config, dict)
-        study = dict(config["study"])
+    return tuple(_study(path) for _, path in files)
+
+
+def _study(path: Path) -> Mapping[str, Any]:
+    try:
+        config: Any = OmegaConf.to_container(OmegaConf.load(path))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+        raise UserError(f"{path} cannot be read ({' '.join(str(error).split())}); mend it") from error
+    try:
+        study = {"name": path.stem, "title": "", "note": "", **config["study"], "repeats": config["repeats"]}
         for group in ("datasets", "reducers"):
             study[group] = list(dict.fromkeys(map(_name, study[group])))
-        trees.append({**study, "repeats": config["repeats"]})
-    return tuple(trees)
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is no study; it needs repeats, and datasets and reducers under study, as those of the papers have"
+        ) from error
+    return study
