@@ -99,9 +99,6 @@ class Command:
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if group else os.kill)(self.pid, signal.SIGKILL)
 
-    def send_signal(self, number):
-        os.kill(self.pid, number)
-
     def communicate(self, timeout=None):
         if self.wait(timeout) is None:
             self.kill()
