@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
-from kmdr.metrics import _ari, _within_csr, accuracy, agreement, class_numbers, objective, residual
+from kmdr.linalg.matrix import normalised
+from kmdr.metrics import _ari, _within_csr, accuracy, agreement, class_numbers, objective, residual, residuals
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 
@@ -96,6 +97,31 @@ def test_sparse_objective_is_right_to_rounding_of_the_total(offset, rng):
     labels = rng.integers(4, size=200)
     expected = exact_residual(A, labels) / np.sum(A**2)
     assert objective(sp.csr_array(A), labels) == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_partitions_that_are_scored_together_get_what_each_gets_alone_to_the_last_bit(seed):
+    """Committed rows were scored one by one. Some clusters are empty, some wider than the strips that are summed."""
+    rng = np.random.default_rng(seed)
+    n, d = (1, 1) if seed == 0 else (1500, 700) if seed == 1 else rng.integers(1, (400, 900))
+    A = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d) + rng.integers(3)
+    A = read_only((np.asarray, np.asfortranarray)[seed % 2](A.astype((np.float64, np.float32)[seed % 3 == 2])))
+    partitions = [rng.integers(rng.integers(1, n + 1), size=n) for _ in range(4)]
+    partitions += [np.zeros(n, np.int64), np.arange(n), np.arange(n) % 2 * 10**9, partitions[0].astype(np.uint16)]
+    _, _, total = normalised(A)
+    together = residuals(A, partitions, total)
+    assert [value for value, _ in together] == [residual(A, labels) for labels in partitions]
+    alone = [objective(A, labels) for labels in partitions]
+    assert [objective(A, *each) for each in zip(partitions, [total] * 8, together, strict=True)] == alone
+
+
+def test_partitions_that_are_scored_together_are_right_to_rounding(rng):
+    A = rng.standard_normal((23, 37)) + 100
+    partitions = [rng.integers(k, size=23) for k in (1, 3, 9)]
+    for (value, error), labels in zip(residuals(A, partitions, normalised(A)[2]), partitions, strict=True):
+        exact = exact_residual(A, labels)
+        assert abs(value - exact) <= error
+        assert value == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,6 +1,7 @@
 """A task's rows are a function of its fields: of nothing before it, beside it or around it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,6 +110,37 @@ def test_a_failed_trial_is_a_row_and_the_others_go_on(monkeypatch):
     assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
     assert rows[1]["error"] == "MemoryError: no room for 5 columns"
     assert "objective" not in rows[1]
+
+
+@pytest.mark.parametrize("labels", [2**20, 130, 1])
+@pytest.mark.parametrize("reducer", ["random_sign", "none"])
+def test_trials_that_are_scored_together_have_the_rows_of_those_scored_alone(reducer, labels, monkeypatch):
+    monkeypatch.setattr("kmdr.run.task._LABELS", labels)
+    monkeypatch.setattr("kmdr.run.once._kept", {})
+    several = task(reducer, r_grid=(2, 3, 5, 7, 9), keep_labels=True)
+    alone = run(several, data(), STAMP)
+    together = run(several, data(), replace(STAMP, concurrency=2))
+    for row, expected in zip(together, alone, strict=True):
+        assert row["score_seconds"] > 0
+        assert row.pop("labels").tolist() == expected.pop("labels").tolist()
+    assert values(together) == [{**row, "concurrency": 2} for row in values(alone)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_trial_that_cannot_be_scored_fails_alone(concurrency, monkeypatch):
+    import kmdr.reducers.base as module
+
+    real = module.cluster
+
+    def broken(C, *rest):
+        clustering = real(C, *rest)
+        return replace(clustering, labels=clustering.labels - (C.shape[1] == 5))
+
+    monkeypatch.setattr(module, "cluster", broken)
+    rows = run(task(), data(), replace(STAMP, concurrency=concurrency))
+    assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
+    assert "whole numbers from 0" in rows[1]["error"]
+    assert not rows[1].keys() & {"objective", "n_iter", *TIME_COLUMNS}
 
 
 def test_a_failure_in_the_shared_work_fails_every_r(monkeypatch):

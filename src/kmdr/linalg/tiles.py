@@ -123,6 +123,19 @@ def multiply_add(typingctx: Any, a: Any, x: Any, y: Any) -> Any:
 
 
 @_primitive
+def add_square(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return x + y² of two vectors, rounded once where the processor can."""
+    del typingctx
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del context, signature
+        x, y = args
+        return builder.fadd(builder.fmul(y, y, flags=("contract",)), x, flags=("contract",))
+
+    return x(x, y), generate
+
+
+@_primitive
 def _transpose(typingctx: Any, source: Any, i: Any, step: Any, target: Any, j: Any, target_step: Any) -> Any:
     """Copy rows of 8 entries, ``step`` apart from ``i`` on in ``source``, to columns of 8 in ``target``."""
     del typingctx, i, step, j, target_step

@@ -42,7 +42,7 @@ class Done(NamedTuple):
 _kept: dict[Key, tuple[bytes, list[bytes]]] = {}
 
 
-def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any]) -> Done:
+def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any], spent: float = 0.0) -> Done:
     """Do a step, unless an earlier one with this key drew nothing and what it gave was kept.
 
     Parameters
@@ -53,6 +53,8 @@ def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], An
         What it draws from, if anything.
     step : callable
         Without arguments.
+    spent : float
+        Seconds that went into it before.
 
     Returns
     -------
@@ -65,11 +67,17 @@ def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], An
     before = _state(rng)
     with Stopwatch() as watch:
         value = step()
+    seconds = spent + watch.seconds
     if key is not None and _state(rng) != before:
         key = None
     if key is not None:
-        _keep(key, value, watch.seconds)
-    return Done(value, watch.seconds, key)
+        _keep(key, value, seconds)
+    return Done(value, seconds, key)
+
+
+def is_kept(key: Key | None) -> bool:
+    """Tell whether `once` has the result of a step."""
+    return key in _kept
 
 
 def under(key: Key | None, *more: Any) -> Key | None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -16,11 +18,14 @@ from kmdr.datasets import Dataset, changed, registry
 from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
-from kmdr.run.once import Done, Key, once, under, untouched
+from kmdr.run.once import Done, Key, is_kept, once, under, untouched
 from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
+from kmdr.timing import Stopwatch
 
 Row = dict[str, Any]
+# Labels that are held at a time where trials are scored together.
+_LABELS = 2**20
 # Beside what their names say: `metrics` is a JSON object of the metrics that have no column of their own, empty where
 # there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code apart,
 # as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each guest whose
@@ -164,7 +169,7 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 
 
 @cache
-def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str) -> None:
+def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str, together: bool) -> None:
     """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
 
     The matrices are of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
@@ -185,7 +190,8 @@ def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype:
             part.flags.writeable = False
         data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
         short = replace(protocol, n_init=1, max_iter=2)
-        _trials(Task("", "", "", "", reducer, params, 2, (2,), 0, 0, short, False), data, {})
+        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2) if together else (2,), 0, 0, short, False)
+        _trials(tiny_task, data, {}, together=together)
 
 
 def _failure(error: Exception) -> dict[str, Any]:
@@ -193,14 +199,13 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "error": " ".join(text.split())}
 
 
-def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None) -> list[Row]:
-    """Prepare once, then reduce, cluster and score for each r.
+def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False) -> list[Row]:
+    """Prepare once, then reduce, cluster and score for each r; or score for many r together, in fewer reads of A.
 
     With a key, of what is the same in all repetitions, steps that draw nothing are done once for all of them.
     """
     reducer = reducers.make(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
-    rows: list[Row] = []
     try:
         rng = generator(task.seed, task.dataset, task.repeat, "starts")
         starts, same_starts = untouched(
@@ -217,38 +222,52 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None) -> l
     def cluster(C: Matrix, draws: np.random.Generator) -> Clustering:
         return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
 
-    for r in task.r_grid:
-        row = {**shared, "r": r}
-        try:
-            rng = generator(task.seed, *address, r, task.repeat, "reduce")
-            reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
-            C = reduced.value
-            if C is not A and not is_finite(C):
-                raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
-            draws = generator(task.seed, *address, r, task.repeat, "cluster")
-            begun = under(reduced.key, task.protocol) if same_starts else None
-            clustered = once(begun, draws, partial(cluster, C, draws))
-            clustering = clustered.value
-            score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total)
-            scored = once(under(clustered.key, task.matching), None, score)
-            scores = dict(scored.value)
-            row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
-            row["metrics"] = canonical(scores) if scores else ""
-            row |= _times(prepared, reduced, clustered, scored)
-            row |= {"n_iter": clustering.n_iter, "n_init_failed": clustering.n_init_failed, "status": "ok"}
-            if task.keep_labels:
-                row["labels"] = clustering.labels
-        except Exception as error:
-            row |= _failure(error)
-        rows.append(row)
+    def clustered(r: int) -> tuple[Done, Row]:
+        rng = generator(task.seed, *address, r, task.repeat, "reduce")
+        reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
+        C = reduced.value
+        if C is not A and not is_finite(C):
+            raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
+        draws = generator(task.seed, *address, r, task.repeat, "cluster")
+        begun = under(reduced.key, task.protocol) if same_starts else None
+        done = once(begun, draws, partial(cluster, C, draws))
+        return done, _times(prepare=prepared.seconds, reduce=reduced.seconds, cluster=done.seconds)
+
+    def scored(clustered: Done, residual: metrics.Residual | None, spent: float) -> Row:
+        clustering = clustered.value
+        score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total, residual)
+        done = once(under(clustered.key, task.matching), None, score, spent)
+        scores = dict(done.value)
+        row: Row = {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
+        row |= {"metrics": canonical(scores) if scores else "", **_times(score=done.seconds)}
+        row |= {"n_iter": clustering.n_iter, "n_init_failed": clustering.n_init_failed, "status": "ok"}
+        return row | ({"labels": clustering.labels} if task.keep_labels else {})
+
+    rows: list[Row] = [{**shared, "r": r} for r in task.r_grid]
+    size = max(1, _LABELS // len(A)) if together and isinstance(A, np.ndarray) else 1
+    for first in range(0, len(rows), size):
+        results: list[tuple[Row, Done, Row]] = []
+        for row in rows[first : first + size]:
+            try:
+                results.append((row, *clustered(row["r"])))
+            except Exception as error:
+                row.update(_failure(error))
+        residuals: Sequence[metrics.Residual | None] = [None] * len(results)
+        with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then scored by itself
+            if len(results) > 1 and not all(is_kept(under(done.key, task.matching)) for _, done, _ in results):
+                residuals = metrics.residuals(A, [done.value.labels for _, done, _ in results], total)
+        for (row, done, times), residual in zip(results, residuals, strict=True):
+            try:
+                row.update(times | scored(done, residual, watch.seconds / len(results)))
+            except Exception as error:
+                row.update(_failure(error))
     return rows
 
 
-def _times(prepare: Done, reduce: Done, cluster: Done, score: Done) -> Row:
+def _times(**seconds: float | None) -> Row:
     """Return the columns of the times that were taken: none of a step whose result was had from another repetition."""
-    steps = {"prepare": prepare, "reduce": reduce, "cluster": cluster, "score": score}
-    times = {f"{name}_seconds": step.seconds for name, step in steps.items() if step.seconds is not None}
-    whole = [step.seconds for step in (prepare, reduce, cluster) if step.seconds is not None]
+    times = {f"{name}_seconds": taken for name, taken in seconds.items() if taken is not None}
+    whole = [taken for name in ("prepare", "reduce", "cluster") if (taken := seconds.get(name)) is not None]
     return times | ({"total_seconds": sum(whole)} if len(whole) == 3 else {})
 
 
@@ -295,16 +314,18 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     Notes
     -----
     A trial that runs alone does every step itself, so that its times are measured. Where others run beside it, a step
-    that draws nothing is done once a process, and the repetitions that have its result from there have no time for it.
+    that draws nothing is done once a process, and the repetitions that have its result from there have no time for it;
+    and the trials of a task are scored together, so that each has an equal share of the time to read A.
     What is brought from outside may draw from a generator that is not seen here, and is done each time.
     """
     if why := changed(data):
         return failed(task, stamp, why)
+    alone = task.serial or stamp.concurrency == 1
     key: Key | None = None
-    if not (task.serial or stamp.concurrency == 1 or _methods_from(task.reducer, task.protocol.engine)):
+    if not (alone or _methods_from(task.reducer, task.protocol.engine)):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
-    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name)
-    rows = _trials(task, data, _shared(task, stamp), key)
+    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name, not alone)
+    rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
     why = changed(data)
     return failed(task, stamp, why) if why else rows
 
