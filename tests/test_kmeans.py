@@ -16,7 +16,7 @@ from kmdr.clustering.kmeans import (
     starter,
     starting_rows,
 )
-from kmdr.clustering.lloyd import block_size, start
+from kmdr.clustering.lloyd import block_size, run_starts
 from kmdr.errors import UserError
 from kmdr.threads import pinned
 
@@ -324,7 +324,36 @@ def test_every_kind_of_input_runs_the_same_compiled_kernel(rng):
     C, rows = rng.random((40, 3)), draw_starts(rng, 40, 4)
     for given in (C, C.astype(np.float32), np.asfortranarray(C), read_only(C.copy()), sp.csr_array(C)):
         lloyd(given, rows, 5)
-    assert len(start.signatures) == 1
+    assert len(run_starts.signatures) == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_inner_products_of_the_points_change_nothing_but_the_time(seed, monkeypatch):
+    """With ties, repeated points, points of zeros, clusters that lose all their points and entries of any size."""
+    from kmdr.clustering import kmeans as module
+
+    rng = np.random.default_rng(seed)
+    n, d, k = rng.integers([2, 1, 1], [60, 200, 12])
+    k = min(k, n)
+    X = np.round(rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4) * (1, 3, 40)[seed % 3])
+    X[rng.integers(n, size=n // 3)] = X[0]
+    X *= 2.0 ** ((0, 300, -300)[seed % 3])
+    if seed % 2:
+        X += rng.standard_normal((n, d)) * (X != 0)
+    C, rows = sp.csr_array(X), draw_starts(rng, n, k, 4)
+    results = []
+    for entries in (0, 2**40):
+        monkeypatch.setattr(module, "_GRAM_ENTRIES", entries)
+        monkeypatch.setattr(module, "_GRAM_COST", 2**40)
+        monkeypatch.setattr(module, "_GRAM_SHARE", 2**40)
+        results.append([lloyd(C, starts, 300) for starts in (rows, *rows[:, None])])
+    for alone, by_gram in zip(*results, strict=True):
+        np.testing.assert_array_equal(by_gram.labels, alone.labels)
+        assert (by_gram.inertia, by_gram.n_iter, by_gram.n_init_failed) == (
+            alone.inertia,
+            alone.n_iter,
+            alone.n_init_failed,
+        )
 
 
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array])

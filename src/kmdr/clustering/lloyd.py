@@ -11,6 +11,7 @@ In an iteration a point passes at most three stages, and goes to the next only w
    γ(‖x‖ + ‖c‖)², γ = mu/(1 − mu), u = 2⁻²⁴, m = the number of terms and a few more (Higham 2002, §3.1, any order of
    summation). A point whose two smallest values are further apart than twice that goes to the smallest. Both values,
    widened by the error, become its new bounds.
+   For few points of many features the products are means of inner products of the points, computed once for all starts.
 3. *Double precision.* For the rest, s is computed for each centre whose float32 value is within twice the error of the
    smallest, and decides.
 
@@ -63,6 +64,8 @@ class Points(NamedTuple):
         ‖x‖² of CSR points.
     norms : (n,) ndarray of float32
         ‖x‖.
+    gram : (n, n) ndarray of float64
+        Inner products of CSR points; (0, 0) where they were not computed.
     terms : int
         Stored entries of a row at the most.
     """
@@ -74,6 +77,7 @@ class Points(NamedTuple):
     indptr: Dense
     squares: Dense
     norms: Dense
+    gram: Dense
     terms: int
 
 
@@ -234,6 +238,8 @@ class Run(NamedTuple):
         How far each centre has gone since the beginning.
     single : (r, k) ndarray of float32
         −2 × centres, transposed.
+    inner : (k, n) ndarray of float64
+        −2c·x, from the inner products of the points; (k, 0) without these.
     single_squares, path : (k,), (k + 1,) ndarray of float32
         The squares, and how far each centre had gone, at the beginning of this iteration.
     own, other : (n,) ndarray of float32
@@ -255,6 +261,7 @@ class Run(NamedTuple):
     changed: Dense
     travelled: Dense
     single: Dense
+    inner: Dense
     single_squares: Dense
     path: Dense
     own: Dense
@@ -278,7 +285,8 @@ def workspace(points: Points, k: int) -> Run:
     f = np.float32
     return Run(
         *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
-        *(np.empty((r, k), f), np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
+        *(np.empty((r, k), f), np.empty((k, len(points.gram)))),
+        *(np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
         *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f), np.empty(m * k, f)),
         *(np.empty(m, f), np.empty(m, f), np.empty(m, f), np.empty(m, np.int32)),
         *(np.empty(m + 1, np.int64), np.empty(m, np.uint64), np.empty(n)),
@@ -304,6 +312,24 @@ def _list_unsettled(own: Dense, other: Dense, path: Dense, labels: Dense, gone: 
     return count
 
 
+@_inner("contract")
+def _multiply_by_gram(gram: Dense, sizes: Dense, rows: Dense, labels: Dense, inner: Dense) -> None:
+    """Write −2c·x for every centre and point; a centre without points is still the row where it began."""
+    k, n = inner.shape
+    for c in range(k):
+        for j in range(n):
+            inner[c, j] = 0.0 if sizes[c] else gram[rows[c], j]
+    for i in range(n):
+        c = labels[i]
+        if c < k:
+            for j in range(n):
+                inner[c, j] += gram[i, j]
+    for c in range(k):
+        scale = -2.0 / max(sizes[c], 1)
+        for j in range(n):
+            inner[c, j] *= scale
+
+
 @_inner()
 def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     """Return −2c·x in float32 for the points of an index, which may be a whole block, and a few more."""
@@ -311,6 +337,11 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     m = len(index)
     width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
     values = run.values[: k * width].reshape(k, width)
+    if len(points.gram):
+        for c in range(k):
+            for q in range(m):
+                values[c, q] = run.inner[c, index[q]]
+        return values
     if len(points.X) == 0:
         _csr_products(points.data, points.indices, points.indptr, index, m, run.single, values)
         return values
@@ -509,33 +540,17 @@ def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
     return step
 
 
-@numba.njit(cache=True, nogil=True)
-def start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small fit costs microseconds
+@_inner()
+def _start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small fit costs microseconds
     points: Points, run: Run, rows: Dense, max_iter: int, labels: Dense
 ) -> tuple[float, int, bool]:
-    """Run Lloyd from given rows; `kmdr.clustering.kmeans` says what that means.
-
-    Parameters
-    ----------
-    points : Points
-    run : Run
-        From `workspace`.
-    rows : (k,) ndarray of int64
-        Where the centres begin.
-    max_iter : int
-    labels : (n,) ndarray of int32
-        Where the result goes.
-
-    Returns
-    -------
-    inertia : float
-    iterations : int
-    converged : bool
-    """
+    """Run Lloyd from given rows, write the labels, and return inertia, iterations and whether it converged."""
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
     largest = _begin(points, run, rows, labels)
     # No computed s is further than ``error`` from the truth, and no distance larger than ``reach``.
     error, reach = _gamma(r + points.terms, _U64) * 4 * largest * largest, 2.01 * largest
+    by_gram = len(points.gram) > 0
+    additions = 0
     # A block is multiplied as it lies where more than a third of its points wait, as gathering costs as much again.
     # A half or a quarter made 0-5 % of difference (n = 500,000; r, k = 5, 5 and 20, 20; n = 50,000; 100, 68).
     enough = m // 3 if len(points.X) else m
@@ -549,8 +564,15 @@ def start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small 
         for c in range(k):
             run.changed[c] = False
             run.path[c], run.single_squares[c] = run.travelled[c], run.squares[c]
-            for j in range(r):
+            for j in range(0 if by_gram else r):
                 run.single[j, c] = -2 * run.centres[c, j]
+        if by_gram:
+            # A product errs by γ‖x‖‖y‖, their mean as much again. A centre is a sum that each of the additions so far
+            # may have left wrong by u of its length, which is n‖x‖ at the most.
+            _multiply_by_gram(points.gram, run.sizes, rows, labels, run.inner)
+            doubt = error + 2 * (_gamma(r + n, _U64) + 2 * _U64 * n * additions) * largest * largest
+        else:
+            doubt = error
         # The last term is what float32 may have done to bounds that were stored and aged.
         gone = longest + 2.0**-20 * (longest + reach)
         moves = waiting = 0
@@ -561,16 +583,17 @@ def start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small 
             if count > enough:
                 for q in range(hi - lo):
                     run.block[q] = lo + q
-                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, longest, error)
+                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, longest, doubt)
             elif count:
                 waiting += _list_unsettled(own, other, run.path, some, gone, lo, run.listed[waiting:])
             if waiting >= m:
-                moves += _assign(points, run, labels, run.listed[:m], no_block, longest, error)
+                moves += _assign(points, run, labels, run.listed[:m], no_block, longest, doubt)
                 waiting -= m
                 for q in range(waiting):
                     run.listed[q] = run.listed[m + q]
         if waiting:
-            moves += _assign(points, run, labels, run.listed[:waiting], no_block, longest, error)
+            moves += _assign(points, run, labels, run.listed[:waiting], no_block, longest, doubt)
+        additions += moves
         step, least = 0.0, n
         for c in range(k):
             least = min(least, run.sizes[c])
@@ -579,7 +602,40 @@ def start(  # noqa: PLR0912  one compiled loop, so that an iteration of a small 
         converged = moves == 0
         if not converged and least == 0:
             step += _fill_empty(points, run, labels)
+            additions += k
             before, refilled = refilled, _inertia(points, run, labels)
             converged = refilled >= before
         longest += step
     return _inertia(points, run, labels), iteration, converged
+
+
+@numba.njit(cache=True, nogil=True)
+def run_starts(
+    points: Points,
+    run: Run,
+    rows: Dense,
+    max_iter: int,
+    labels: Dense,
+    inertia: Dense,
+    iterations: Dense,
+    converged: Dense,
+) -> None:
+    """Run Lloyd from each of several starts; `kmdr.clustering.kmeans` says what that means.
+
+    They are run in one call, because a call that unpacks its arrays takes as long as a few iterations of a small fit.
+
+    Parameters
+    ----------
+    points : Points
+    run : Run
+        From `workspace`.
+    rows : (starts, k) ndarray of int64
+        Where the centres begin.
+    max_iter : int
+    labels : (starts, n) ndarray of int32
+        Where the partitions go.
+    inertia, iterations, converged : (starts,) ndarray of float64, int64, bool
+        Where the rest of the result goes.
+    """
+    for j in range(len(rows)):
+        inertia[j], iterations[j], converged[j] = _start(points, run, rows[j], max_iter, labels[j])
