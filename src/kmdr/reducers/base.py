@@ -3,7 +3,7 @@
 import inspect
 import os
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -127,6 +127,13 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @abstractmethod
     def apply(self, A: Matrix, drawn: Any) -> Matrix:
         """Return the image of the rows of A under a map that was drawn, n×r."""
+
+    def apply_all(self, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
+        """Return what `apply` does for each of several maps, to the last bit.
+
+        Trials of a task that are not timed use it where a reducer's own class defines it, to share work between them.
+        """
+        return [self.apply(A, drawn) for drawn in maps]
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
         """Return C, n×r: the image of A under the map drawn for it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 
 Row = dict[str, Any]
-# Labels that are held at a time where trials are scored together.
-_LABELS = 2**20
+# Entries of C, of all trials that share work, up to which more join them.
+_ENTRIES = 2**22
 # Beside what their names say: `metrics` is a JSON object of the metrics that have no column of their own, empty where
 # there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code apart,
 # as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each guest whose
@@ -200,7 +201,7 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 
 def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False) -> list[Row]:
-    """Prepare once, then reduce, cluster and score for each r; or score for many r together, in fewer reads of A.
+    """Prepare once, then reduce, cluster and score for each r; where A is dense, perhaps for many r together.
 
     With a key, of what is the same in all repetitions, steps that draw nothing are done once for all of them.
     """
@@ -222,9 +223,21 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
     def cluster(C: Matrix, draws: np.random.Generator) -> Clustering:
         return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
 
-    def clustered(r: int) -> tuple[Done, Row]:
-        rng = generator(task.seed, *address, r, task.repeat, "reduce")
-        reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
+    def to_reduce(r: int) -> np.random.Generator:
+        return generator(task.seed, *address, r, task.repeat, "reduce")
+
+    def reduced_together(r_grid: Sequence[int]) -> dict[int, Done]:
+        images: list[Matrix] = []
+        if "apply_all" not in vars(type(reducer)):  # that of a class it was derived from may not be its own
+            return {}
+        with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then reduced by itself
+            images = reducer.apply_all(A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
+        return {r: Done(C, watch.seconds / len(images), None) for r, C in zip(r_grid, images, strict=False)}
+
+    def clustered(r: int, reduced: Done | None) -> tuple[Done, Row]:
+        rng = to_reduce(r)
+        if reduced is None:
+            reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
         C = reduced.value
         if C is not A and not is_finite(C):
             raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
@@ -244,24 +257,41 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
         return row | ({"labels": clustering.labels} if task.keep_labels else {})
 
     rows: list[Row] = [{**shared, "r": r} for r in task.r_grid]
-    size = max(1, _LABELS // len(A)) if together and isinstance(A, np.ndarray) else 1
-    for first in range(0, len(rows), size):
+    for some in _groups(rows, data.A.shape[0], _ENTRIES if together and isinstance(A, np.ndarray) else 0):
+        images = reduced_together([row["r"] for row in some]) if len(some) > 1 else {}
         results: list[tuple[Row, Done, Row]] = []
-        for row in rows[first : first + size]:
+        for row in some:
             try:
-                results.append((row, *clustered(row["r"])))
+                results.append((row, *clustered(row["r"], images.pop(row["r"], None))))
             except Exception as error:
                 row.update(_failure(error))
-        residuals: Sequence[metrics.Residual | None] = [None] * len(results)
-        with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then scored by itself
-            if len(results) > 1 and not all(is_kept(under(done.key, task.matching)) for _, done, _ in results):
-                residuals = metrics.residuals(A, [done.value.labels for _, done, _ in results], total)
-        for (row, done, times), residual in zip(results, residuals, strict=True):
+        kept = all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
+        residuals, seconds = _residuals(A, [] if kept else [done.value for _, done, _ in results], total)
+        for (row, done, times), residual in zip_longest(results, residuals):
             try:
-                row.update(times | scored(done, residual, watch.seconds / len(results)))
+                row.update(times | scored(done, residual, seconds))
             except Exception as error:
                 row.update(_failure(error))
     return rows
+
+
+def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
+    """Return the residuals of several clusterings and the seconds of each; none where each is scored by itself."""
+    residuals: list[metrics.Residual] = []
+    with Stopwatch() as watch, suppress(Exception):  # of which one is the cause
+        if len(clusterings) > 1:
+            residuals = metrics.residuals(np.asarray(A), [each.labels for each in clusterings], total)
+    return residuals, watch.seconds / max(len(clusterings), 1)
+
+
+def _groups(rows: Sequence[Row], n: int, entries: int) -> list[list[Row]]:
+    """Return rows of n points in groups that follow each other, each of one or whose C have so many entries at most."""
+    groups: list[list[Row]] = [[]]
+    for row in rows:
+        if groups[-1] and n * sum(each["r"] for each in (*groups[-1], row)) > entries:
+            groups.append([])
+        groups[-1].append(row)
+    return groups
 
 
 def _times(**seconds: float | None) -> Row:
@@ -315,7 +345,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     -----
     A trial that runs alone does every step itself, so that its times are measured. Where others run beside it, a step
     that draws nothing is done once a process, and the repetitions that have its result from there have no time for it;
-    and the trials of a task are scored together, so that each has an equal share of the time to read A.
+    and the trials of a task are reduced and scored together where that is faster, with an equal share of the time each.
     What is brought from outside may draw from a generator that is not seen here, and is done each time.
     """
     if why := changed(data):
