@@ -40,3 +40,10 @@ def test_squared_frobenius_of_float32_is_summed_in_float64():
     # Each of 10^6 squares is 1; a float32 accumulator of larger terms would round: 4097² = 2^24 + 8193 has 25 bits.
     A = np.full((1000, 1000), 4097, dtype=np.float32)
     assert squared_frobenius(A) == 4097.0**2 * 10**6
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_column_that_is_not_there_is_refused(layout):
+    for columns in ([0, 3], [-4, 0]):
+        with pytest.raises((IndexError, ValueError)):
+            take_columns(layout(np.eye(3)), np.array(columns))

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias, TypeVar
 
+import numba
 import numpy as np
 import scipy.sparse as sp
 
@@ -130,6 +131,16 @@ def check_floating(A: Matrix) -> None:
         raise ArgumentError(f"the matrix is of type {A.dtype}; convert it to float64 or float32")
 
 
+@numba.njit(cache=True, nogil=True)
+def _take_csr(data: Dense, indices: Dense, indptr: Dense, first: Dense, places: Dense, scale: Dense, C: Dense) -> None:
+    """Add up each entry of CSR in the columns of C that are copies of its own: places[first[j]], … of column j."""
+    for i in range(len(C)):
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            for q in range(first[j], first[j + 1]):
+                C[i, places[q]] += data[p] * scale[places[q]]
+
+
 def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense:
     """Return the chosen columns of ``A`` as a dense n×r array, each times its ``scale``.
 
@@ -144,11 +155,15 @@ def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense
     -------
     (n, r) ndarray
     """
-    if sp.issparse(A):
-        # A selection matrix keeps the work at O(nnz + n·r), whereas column indexing of CSR sorts.
-        ones = np.ones(len(columns), dtype=A.dtype) if scale is None else scale.astype(A.dtype)
-        selection = sp.csr_array((ones, (columns, np.arange(len(columns)))), shape=(A.shape[1], len(columns)))
-        return np.ascontiguousarray((A @ selection).toarray())
+    if not isinstance(A, np.ndarray):
+        n, d = A.shape
+        times = np.ones(len(columns), A.dtype) if scale is None else scale.astype(A.dtype)
+        first = np.append(0, np.cumsum(np.bincount(columns, minlength=d)))
+        if len(first) > d + 1:
+            raise IndexError(f"column {columns.max()} was asked of a matrix with {d}")
+        C = np.zeros((n, len(columns)), A.dtype)
+        _take_csr(A.data, A.indices, A.indptr, first, np.argsort(columns, kind="stable"), times, C)
+        return C
     C = np.take(A, columns, axis=1)
     if scale is not None:
         C *= scale.astype(A.dtype)

@@ -81,7 +81,8 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def parameters(cls) -> list[str]:
         """Return the names of the constructor's arguments that are this reducer's own: what a configuration may set."""
-        return [name for name in inspect.signature(cls).parameters if name not in inspect.signature(Reducer).parameters]
+        common = inspect.signature(Reducer).parameters  # once: to find it out takes as long as a small k-means
+        return [name for name in inspect.signature(cls).parameters if name not in common]
 
     def validate(self) -> None:
         """Refuse arguments of the constructor that are out of range.
