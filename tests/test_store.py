@@ -174,10 +174,59 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
     assert len(read_rows(rows_file(tmp_path))) == 3
 
 
-def test_committed_rows_without_their_task_files_are_left_alone(tmp_path):
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.xz"])
+def test_rows_that_came_without_task_files_stay_when_others_come(tmp_path, name):
+    first, folder = Store(tmp_path / "first"), tmp_path / "folder"
+    first.add(task(), [row(task(), 2, 0.25), row(task(), 5)])
+    committed = first.merge()
+    compress(tmp_path / "first")
+    folder.mkdir()
+    shutil.copy(tmp_path / "first" / name, folder)
+    store = Store(folder)
+    assert store.merge() == committed
+    assert left(store, task()) is None  # what came is done
+    assert left(store, task(r_grid=(2, 7))).r_grid == (7,)
+    store.add(task(study="t"), [row(task(study="t"), 2, 0.5)])
+    rows = store.merge()
+    assert [r for r in rows if r["study"] == "s"] == committed
+    assert [(r["r"], r["objective_ratio"]) for r in rows if r["study"] == "t"] == [("2", "2.0")]
+    assert read_rows(rows_file(folder)) == rows == Store(folder).merge()
+    compress(folder)
+    assert read_rows(folder / "rows.csv.xz") == rows == store.merge()
+    shutil.rmtree(folder / "tasks")
+    (folder / "rows.csv").unlink()
+    assert Store(folder).merge() == rows
+    compress(folder)
+    assert read_rows(rows_file(folder)) == rows
+
+
+def test_of_a_trial_that_came_and_was_done_again_the_better_row_is_kept(tmp_path):
+    first, folder = Store(tmp_path / "first"), tmp_path / "folder"
+    first.add(task(), [row(task(), 2, status="failed"), row(task(), 5, 0.5, concurrency=1)])
+    first.merge()
+    folder.mkdir()
+    shutil.copy(compress(tmp_path / "first"), folder)
+    store = Store(folder)
+    assert left(store, task()).r_grid == (2,)
+    store.add(task(), [row(task(), 2, 0.25), row(task(), 5, 0.5, concurrency=2)])
+    assert [(r["r"], r["status"], r["concurrency"]) for r in store.merge()] == [("2", "ok", "2"), ("5", "ok", "1")]
+
+
+def test_what_came_and_is_no_table_or_damaged_is_refused_and_left_alone(tmp_path):
     (tmp_path / "rows.csv").write_text("from elsewhere")
-    assert Store(tmp_path).merge() == []
+    with pytest.raises(UserError, match=r"not the columns .* move it away or use another out folder"):
+        Store(tmp_path).merge()
     assert (tmp_path / "rows.csv").read_text() == "from elsewhere"
+    (tmp_path / "rows.csv").write_text('study,dataset\n"')
+    with pytest.raises(UserError, match=r"damaged: .* move it away or use another out folder"):
+        Store(tmp_path).merge()
+    (tmp_path / "rows.csv").unlink()
+    (tmp_path / "rows.csv.xz").write_bytes(b"half a fi")
+    store = Store(tmp_path)
+    store.add(task(), [row(task(), 2)])
+    with pytest.raises(UserError, match=r"rows.csv.xz is damaged .*; get it again from where it comes from"):
+        store.merge()
+    assert (tmp_path / "rows.csv.xz").read_bytes() == b"half a fi"
 
 
 def test_compressed_rows_are_the_same_rows_with_the_same_bytes_each_time(tmp_path):

@@ -8,6 +8,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.statistics import Component, conjunction, holm
 from kmdr.claims.catalogue import Claim, Finding, claims, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided, outcome
+from kmdr.claims.repetitions import NOTHING, Need, needed
 from kmdr.run.task import short_hash
 
 
@@ -56,6 +57,8 @@ class Verdict:
     gaps : tuple of str
         Datasets that the claim speaks of and that could not be had, with the reason.
     diagnoses : tuple of Diagnosis
+    needed : Need
+        Repetitions that it takes to decide the claim.
     """
 
     claim: Claim
@@ -69,6 +72,7 @@ class Verdict:
     command: str = ""
     gaps: tuple[str, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
+    needed: Need = NOTHING
 
     @property
     def weakest(self) -> Component | None:
@@ -133,13 +137,15 @@ def judge(
                 p_for, p_against = corrected[verdict.claim.id]
             else:
                 p_for = p_against = float("nan")
+            final = verdict.outcome if verdict.outcome == "not run" else decided(p_for, p_against)
             verdicts.append(
                 replace(
                     verdict,
-                    outcome=verdict.outcome if verdict.outcome == "not run" else decided(p_for, p_against),
+                    outcome=final,
                     p_for=p_for,
                     p_against=p_against,
                     diagnoses=tuple(diagnoses.get(verdict.claim.id, ())),
+                    needed=needed(final, verdict.components, len(ran)),
                 )
             )
     return verdicts

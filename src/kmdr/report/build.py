@@ -150,6 +150,8 @@ def write_verdicts(report: Report) -> list[Path]:
             "low": verdict.weakest.low if verdict.weakest else np.nan,
             "high": verdict.weakest.high if verdict.weakest else np.nan,
             "unit": verdict.weakest.unit if verdict.weakest else "",
+            "repetitions": verdict.needed.component.n if verdict.needed.component else "",
+            "repetitions_needed": verdict.needed.repetitions or "",
             "rows": " ".join(f"{name}:{count}" for name, count in verdict.rows.items()),
             "rows_digest": verdict.rows_digest,
             "command": verdict.command,

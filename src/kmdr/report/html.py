@@ -23,6 +23,7 @@ from PIL import Image
 from kmdr.claims.catalogue import Kind, Paper
 from kmdr.claims.effects import LEVEL, OUTCOMES, decided
 from kmdr.claims.register import describe
+from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_escaped
@@ -366,6 +367,7 @@ def _environment() -> Environment:
         "plain": _plain,
     }
     environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
+    environment.globals |= {"POWER": POWER, "LEAST": LEAST}
     return environment
 
 

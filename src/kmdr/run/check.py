@@ -76,7 +76,7 @@ def _labels(folder: Path) -> Iterator[Fault]:
 def _tables(folder: Path) -> Iterator[Fault]:
     plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
     files = list(task_files(folder))
-    if files and not is_merged(folder, files):
+    if files and not is_merged(folder):
         yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
     if not files and plain.exists():
         yield from _damage(plain, lambda: read_rows(plain), again=False)

@@ -28,6 +28,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ CONFIGS = "configs.jsonl"
 ASKED = "asked.json"
 # Damaged files that are told of one by one.
 _TOLD = 10
+_PACKED = "rows.csv.xz"
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
 
 
@@ -159,11 +161,11 @@ def rows_file(folder: Path) -> Path:
     DamagedError
         When ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
     """
-    plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
+    plain, compressed = folder / "rows.csv", folder / _PACKED
     if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
         return compressed
     while digest := _merged(folder)[1]:
-        if digest == _digest(_content(plain)) or _is_table_of(plain, task_files(folder)):
+        if digest == _digest(_content(plain)) or _content(plain) == _to_csv(_merged_rows(folder, lambda _: None)):
             break
         if digest == _merged(folder)[1]:  # else another run merges at this moment
             raise DamagedError(
@@ -175,10 +177,6 @@ def rows_file(folder: Path) -> Path:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _is_table_of(path: Path, files: Iterable[Path]) -> bool:
-    return _content(path) == _to_csv(_merged_rows(files, lambda _: None))
 
 
 def _merged(folder: Path) -> tuple[str, str]:
@@ -218,41 +216,67 @@ def place(row: Mapping[str, str]) -> str:
     return f"{where}-{row['config_hash']}/{int(row['repeat']):04d}"
 
 
-def _merged_rows(files: Iterable[Path], tell: Callable[[DamagedError], None]) -> list[dict[str, str]]:
-    """Return the table of some task files; damaged ones are told of and left out."""
+def _united(tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
+    """Return one table of several: of the rows of one trial the best, the first of equals."""
     best: dict[tuple[Any, ...], dict[str, str]] = {}
-    for file in files:
-        try:
-            rows = read_task(file)
-        except DamagedError as error:
-            tell(error)
-            continue
-        for row in rows:
-            key = (
-                row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]), int(row["repeat"]),
-            )  # fmt: skip
-            if key not in best or _rank(row) < _rank(best[key]):
-                best[key] = row
+    for row in chain.from_iterable(tables):
+        key = (
+            row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]), int(row["repeat"]),
+        )  # fmt: skip
+        if key not in best or _rank(row) < _rank(best[key]):
+            best[key] = row
     table = [best[key] for key in sorted(best)]
     _add_ratios(table)
     return table
 
 
+def _packed_rows(folder: Path) -> list[dict[str, str]]:
+    """Return the rows that a folder came with, or was compressed to.
+
+    Raises
+    ------
+    UserError
+        When they are damaged.
+    """
+    path = folder / _PACKED
+    return read_rows(path) if path.exists() else []
+
+
+def _merged_rows(
+    folder: Path, tell: Callable[[DamagedError], None], files: Iterable[Path] | None = None
+) -> list[dict[str, str]]:
+    """Return the table of a folder's task files and of what its ``rows.csv.xz`` has beside them.
+
+    Damaged task files are told of and left out.
+
+    Raises
+    ------
+    UserError
+        When ``rows.csv.xz`` is damaged.
+    """
+
+    def of_tasks() -> Iterator[list[dict[str, str]]]:
+        for file in task_files(folder) if files is None else files:
+            try:
+                yield read_task(file)
+            except DamagedError as error:
+                tell(error)
+
+    return _united(chain(of_tasks(), [_packed_rows(folder)]))
+
+
 def rows_in(folder: Path) -> list[dict[str, str]]:
     """Return what rows a folder has that are in order: of its task files, else of its table. Nothing is written."""
-    files = list(task_files(folder))
-    if files:
-        return _merged_rows(files, lambda _: None)
     try:
-        return read_rows(rows_file(folder))
+        return _merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
     except DamagedError:
         return []
 
 
-def is_merged(folder: Path, files: Iterable[Path]) -> bool:
+def is_merged(folder: Path) -> bool:
     """Whether ``rows.csv`` is the table of the task files that are in order, and the note beside them says so."""
     damaged: list[DamagedError] = []
-    content = _to_csv(_merged_rows(files, damaged.append))
+    content = _to_csv(_merged_rows(folder, damaged.append))
     known = _merged(folder)[1] == _digest(content)
     return bool(damaged) or (known and _content(folder / "rows.csv") == content)
 
@@ -263,16 +287,21 @@ def compress(folder: Path) -> Path:
     The bytes are a function of the table, so that committing the same rows again changes nothing. They carry the
     table's SHA-256, which is checked whenever they are read.
     """
+    path = folder / _PACKED
+    if path.exists() and not (folder / "rows.csv").exists():  # nothing was to be run on top of it
+        return path
     content = read_plain(folder / "rows.csv")
-    path = folder / "rows.csv.xz"
     try:
         same = table_content(path) == content
     except DamagedError:
         same = False
     if not same:
-        packed = lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
-        write_atomically(path, packed)
+        _pack(content, path)
     return path
+
+
+def _pack(content: bytes, path: Path) -> None:
+    write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME))
 
 
 def _config_line(key: str, config: Mapping[str, Any]) -> bytes:
@@ -593,20 +622,22 @@ class Store:
         ``objective_ratio`` is F over the smallest F seen here for that matrix and k. The order is that of study,
         dataset, reducer, configuration, r and repetition. The task files are read only when they, or the table, are not
         as the last merge left them. A damaged one is told of and left out, so that its rows count as missing.
+
+        A table that came without task files, committed or handed on, stays as ``rows.csv.xz``, and its rows with it.
         """
         table, note = self.folder / "rows.csv", self.folder / "tasks" / ".merged"
         with self._locked(_MERGE, fcntl.LOCK_EX):
             sweep_abandoned(self.folder)
             files = list(task_files(self.folder))
             if not files:
-                return []
+                return self._without_tasks()
             state = self._state(files)  # before reading: a later change will show
             known, digest = _merged(self.folder)
             content = _content(table)
             if known == state and _digest(content) == digest:
                 return _from_csv(content, table)
             damaged: list[DamagedError] = []
-            rows = _merged_rows(files, damaged.append)
+            rows = _merged_rows(self.folder, damaged.append, files)
             for error in damaged[:_TOLD]:
                 tell(
                     f"kmdr: {error}; what was in it is left out and done again when it is asked for; "
@@ -623,12 +654,27 @@ class Store:
                 write_atomically(note, note_of(state, merged))
         return rows
 
+    def _without_tasks(self) -> list[dict[str, str]]:
+        """Return the rows of a table without task files, which the first merge of some would replace: it is packed."""
+        table = self.folder / "rows.csv"
+        if not table.exists():
+            return _packed_rows(self.folder)
+        try:
+            rows = _united([read_rows(table), _packed_rows(self.folder)])
+        except DamagedError as error:
+            raise UserError(f"{error}; move it away or use another out folder") from error
+        if _to_csv(rows) != _to_csv(_packed_rows(self.folder)):
+            _pack(_to_csv(rows), self.folder / _PACKED)
+        return rows
+
     def _state(self, files: Iterable[Path]) -> str:
         """Return a hash of the files as they are, and of the code that decides between two rows of one trial."""
         stamps, code = [], set()
-        for file in files:
+        packed_table = self.folder / _PACKED
+        for file in [*files, *([packed_table] if packed_table.exists() else [])]:
             status = file.lstat()
             stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
+        for file in files:
             code.add((file.parts[-2].rpartition("-")[0], file.parts[-3]))
         return short_hash([stamps, [[*pair, code_of(*pair)] for pair in sorted(code)]])
 
