@@ -67,15 +67,19 @@ def word_fact(lowest: int = 12) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("repeats", "shift", "expected"),
-    [(300, 0.0, "reproduced"), (300, 0.02, "not reproduced"), (2, 0.0, "inconclusive")],
-)
+    [
+        (300, 0.0, "reproduced"), (3000, 0.02, "not reproduced"),
+        (60, 0.02, "inconclusive"),  # two blocks of 30 show no tail
+        (2, 0.0, "inconclusive"),
+    ],
+)  # fmt: skip
 def test_claim_1(repeats: int, shift: float, expected: str) -> None:
     assert decided(claims.claim1(trials(repeats, F_shift=shift))) == expected
 
 
 @pytest.mark.parametrize(
     ("repeats", "shift", "expected"),
-    [(300, 0.0, "reproduced"), (300, -0.1, "not reproduced"), (2, -0.1, "inconclusive")],
+    [(300, 0.0, "reproduced"), (3000, -0.1, "not reproduced"), (2, -0.1, "inconclusive")],
 )
 def test_claim_2(repeats: int, shift: float, expected: str) -> None:
     assert decided(claims.claim2(trials(repeats, P_shift=shift))) == expected
@@ -84,7 +88,8 @@ def test_claim_2(repeats: int, shift: float, expected: str) -> None:
 def test_claims_1_and_2_take_what_there_is() -> None:
     whole = trials(60)
     part = whole.replaced(whole.all_rows.query("r == 30"))
-    assert [component.label.split(",")[0] for component in claims.claim1(part).components] == ["F at r = 30"]
+    labels = [component.label for component in claims.claim1(part).components]
+    assert labels == ["F at r = 30, reported − ours", "F, 1 number together"]
     with pytest.raises(NotRunError):
         claims.claim2(whole.replaced(whole.all_rows.query("r == 7")))
 

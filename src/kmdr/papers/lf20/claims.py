@@ -1,16 +1,12 @@
 """What lf20 claims, each statement with its test, and its answers to open points that no study flips."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import (
-    Component,
-    Floats,
     above,
     below,
     best_in_blocks,
@@ -21,11 +17,11 @@ from kmdr.analysis.statistics import (
 )
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
+from kmdr.claims.draws import Draw, jointly, of_best, of_run
 from kmdr.claims.effects import LEVEL, counted, estimate, over_r, share_near, together
-from kmdr.claims.reported import Number, numbers
+from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
-from kmdr.seeding import generator
 
 from .protocol import (
     AS_SCORED,
@@ -53,8 +49,6 @@ SPREAD = 1000.0
 HALF = 0.5
 UNSCALED = "flip_rescaled_lf20"
 OTHER_CODE = "flip_speed_lf20"
-_RESAMPLES = 500
-Indices = NDArray[np.int64]
 
 
 def _span(sizes: Sequence[int]) -> str:
@@ -282,89 +276,18 @@ def claim7(results: Results) -> Finding:
 # -- reported numbers as single draws
 
 
-def _one_draw(
-    label: str,
-    number: Number,
-    centre: float,
-    ends: tuple[float, float],
-    n: int,
-    tail: Callable[[Indices], float],
-    least: float = 0.0,
-) -> Component:
-    """Test that a reported number is what one draw of our law may well be: inside its central 95 %.
-
-    The effect is the reported number less the law's mean, its interval that of the law's central 95 %. ``p_against`` is
-    the two-sided probability that a draw is as far out; ``p_for`` the share of bootstrap resamples of our
-    runs in which the number is outside the central 95 %, 1 for a single run.
-
-    Parameters
-    ----------
-    label : str
-    number : Number
-    centre : float
-    ends : (float, float)
-    n : int
-        Our runs.
-    tail : callable
-        From the positions of runs, repetitions allowed, to the two-sided probability by the law estimated from them.
-    least : float
-        What that probability cannot be told from 0 below.
-    """
-    rng = generator(0, "bootstrap", label)
-    outside = [tail(rng.integers(0, n, n)) < LEVEL for _ in range(_RESAMPLES)] if n > 1 else [True]
-    return Component(
-        label, number.value - centre, number.value - ends[1], number.value - ends[0],
-        float(np.mean(outside)), max(tail(np.arange(n)), least), n, SYMBOLS.get(number.quantity, "score"),
-    )  # fmt: skip
-
-
-def _of_best(label: str, number: Number, F: Floats, values: Floats, m: int) -> tuple[Component, str]:
-    """Return the component on a number that the best of m runs by F gave, and our law in words."""
-
-    def tail(index: Indices) -> float:
-        law = best_of(F[index], m)
-        below_it = law.place(values[index], number.value + number.reading_error)[0]
-        above_it = law.place(values[index], number.value - number.reading_error)[1]
-        return min(1.0, 2 * min(below_it, above_it))
-
-    law = best_of(F, m)
-    ends = law.quantile(values, 0.025), law.quantile(values, 0.975)
-    component = _one_draw(label, number, law.mean(values), ends, len(values), tail, 1 / len(values))
-    return component, f"{law.mean(values):.3g} [{ends[0]:.3g}, {ends[1]:.3g}]"
-
-
-def _of_one(label: str, number: Number, values: Floats, *, logs: bool = False) -> tuple[Component, str]:
-    """Return the component on a number that one run gave, by Student's prediction interval, and that in words.
-
-    Takes the values, or with ``logs`` their logarithms, to be close to normal.
-    """
-    n = len(values)
-    if n < 2:
-        raise NotRunError("one more run cannot be predicted from a single one")
-    x = np.log(values) if logs else values
-    low, high = number.value - number.reading_error, number.value + number.reading_error
-    ends = np.log([low, high]) if logs else np.array([low, high])
-    widen = np.sqrt(1 + 1 / n)
-
-    def tail(index: Indices) -> float:
-        mean, scale = x[index].mean(), x[index].std(ddof=1) * widen
-        gap = max(0.0, ends[0] - mean, mean - ends[1])
-        return float(2 * student.sf(gap / scale, n - 1)) if scale > 0 else float(gap == 0)
-
-    half = float(student.ppf(0.975, n - 1)) * x.std(ddof=1) * widen
-    centre, left, right = (float(np.exp(v) if logs else v) for v in (x.mean(), x.mean() - half, x.mean() + half))
-    return _one_draw(label, number, centre, (left, right), n, tail), f"{centre:.3g} [{left:.3g}, {right:.3g}]"
-
-
 @claim("lf20-8", "P and F on NIPS are those of Figure 7.", "§3.3, Figure 7", studies=[NIPS_RUNS, NIPS])
 def claim8(results: Results) -> Finding:
-    """Each cell of Figure 7 is a plausible value of the best of 100 runs by F: inside the central 95 % of its law.
+    """Each cell of Figure 7 is a plausible draw of the best of 100 runs by F.
 
-    Unit: a run; the law of the best of 100 is estimated from all of them (1000 in a full run), as in our Figure 7. For
-    each cell, its reading error added on the side that favours it. For: the share of bootstrap resamples of the runs in
-    which it is outside. Against: the two-sided probability of a value as far out. All eight cells must hold.
+    Unit: a run. Against: the exact probability that a draw of the same law falls as far out beside ours, two-sided,
+    the reading error added on the side that favours the cell; and Fisher's combination of these over the cells of F and
+    over those of P, which are of separate runs. For: exact binomial tests on blocks of 100 successive runs that the law
+    reaches as far out on either side with a probability of 2.5 % at least. All eight cells and both combinations must
+    hold; 1000 runs, of which there are ten such blocks, cannot refute a cell by itself.
     """
-    components, words = [], []
+    draws: dict[str, list[Draw]] = {}
+    words = []
     for number in numbers("lf20_fig7"):
         try:
             rows = runs(results, NIPS_RUNS if number.method == "leverage" else NIPS, "nips", number.method, number.r)
@@ -373,18 +296,19 @@ def claim8(results: Results) -> Finding:
         rows = rows.drop_duplicates("repeat")
         symbol = SYMBOLS[number.quantity]
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
-        F, values = (rows[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
-        label = f"{symbol} at {at}, reported − ours, inside the central 95 % of the best of {BEST_OF}"
-        component, law = _of_best(label, number, F, values, min(BEST_OF, len(rows)))
-        components.append(component)
-        words.append(f"{symbol} {number.value:.4f} against {law} at {at}")
-    if not components:
+        label = f"{symbol} at {at}, reported − ours, best of {BEST_OF}"
+        draw = of_best(label, number, rows["objective"], rows[number.quantity], BEST_OF)
+        draws.setdefault(symbol, []).append(draw)
+        words.append(f"{symbol} {number.value:.4f} against {draw.law()} at {at}")
+    if not draws:
         raise NotRunError(f"no rows of {NIPS_RUNS} or {NIPS} on nips")
-    within = sum(component.p_against >= LEVEL for component in components)
+    cells = [draw.component for of_symbol in draws.values() for draw in of_symbol]
+    every = [jointly(f"{symbol}, {len(of)} cells together", of) for symbol, of in draws.items()]
+    plausible = sum(component.p_against >= LEVEL for component in cells)
     return Finding(
-        components,
-        f"{within} of {len(components)} cells are inside the central 95 % of our law (reported against its mean and "
-        f"these 95 %): {', '.join(words)}.",
+        [*cells, *every],
+        f"{plausible} of {len(cells)} cells may be draws of our law (reported against its mean, and what our runs do "
+        f"not refute): {', '.join(words)}.",
     )
 
 
@@ -393,11 +317,12 @@ def claim8(results: Results) -> Finding:
     "§3.4.2, Table 1", facts=["lf20_scores"],
 )  # fmt: skip
 def claim9(results: Results) -> Finding:
-    """Each of Table 1's six numbers is a plausible value of one draw: inside our 95 % prediction interval.
+    """Each of Table 1's six numbers is a plausible draw.
 
-    Unit: a draw of 130 features of ORL, or of 30 of NIPS, of which the report states neither; 300 of each. Student's
-    prediction interval of the logarithm, with the reading error added; p-values as at t = 130. Singular vectors are of
-    A; for which numbers centred ones would do is told. All six must hold.
+    Unit: a draw of 130 features of ORL, or of 30 of NIPS, of which the report states neither; 300 of each. Against:
+    Student's prediction interval of the logarithm, taken to be normal, with the reading error added. For: that the
+    number lies inside the central 95 % of that law (noncentral t). Singular vectors are of A; for which numbers centred
+    ones would do is told. All six must hold.
     """
     drawn = results.fact("lf20_scores")
     components, words, centred = [], [], []
@@ -408,11 +333,11 @@ def claim9(results: Results) -> Finding:
             continue
         what = f"{number.quantity.replace('_', ' ')} on {dataset_label(number.dataset)}"
         label = f"{what}, reported − ours, inside the 95 % prediction interval of a draw"
-        component, law = _of_one(label, number, values, logs=True)
-        components.append(component)
-        words.append(f"{what} {number.value:.3g} against {law}")
+        draw = of_run(label, number, values, logs=True)
+        components.append(draw.component)
+        words.append(f"{what} {number.value:.3g} against {draw.law()}")
         others = of_number.loc[of_number["centred"] == 1, number.quantity].to_numpy(dtype=float)
-        if len(others) > 1 and _of_one(label, number, others, logs=True)[0].p_against >= LEVEL:
+        if len(others) > 1 and of_run(label, number, others, logs=True).component.p_against >= LEVEL:
             centred.append(what)
     if not components:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
@@ -426,24 +351,22 @@ def claim9(results: Results) -> Finding:
 
 @claim("lf20-10", "At t = 130 on ORL F is .0422.", "§2.4, Figure 1", studies=[ORL])
 def claim10(results: Results) -> Finding:
-    """F = .0422 is a plausible value of one run of random signs at t = 130 on ORL: inside our 95 % prediction interval.
+    """F = .0422 is a plausible draw of one run of random signs at t = 130 on ORL.
 
-    Unit: a repetition, from the same centres as the report's one run. Student's prediction interval for one more run,
-    which takes F to be close to normal, with the reading error added; for: the share of bootstrap resamples in which
-    the number is outside; against: the two-sided probability of a run as far out. P = .7075, which the report gives
-    beside it, is told, under the best matching.
+    Unit: a repetition, from the same centres as the report's one run. Against: Student's prediction interval of one
+    more run, F taken to be normal, with the reading error added. For: that the number lies inside the central 95 % of
+    that law (noncentral t). P = .7075, which the report gives beside it, is told, under the best matching.
     """
     (number,) = numbers("lf20_fig1", quantity="objective")
     rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates("repeat")
     F = rows["objective"].to_numpy(dtype=float)
     label = f"F at t = {number.r:.0f}, reported − ours, inside the 95 % prediction interval of one run"
-    component, _ = _of_one(label, number, F)
-    low, high = number.value - component.high, number.value - component.low
+    draw = of_run(label, number, F)
     (told,) = numbers("lf20_fig2", quantity="accuracy")
     return Finding(
-        [component],
+        [draw.component],
         f"Over {len(F)} runs F at t = {number.r:.0f} is {F.mean():.4f}, from {F.min():.4f} to {F.max():.4f}, and one "
-        f"more is predicted within [{low:.4f}, {high:.4f}], against {number.value:.4f}; P is "
+        f"more is predicted within [{draw.low:.4f}, {draw.high:.4f}], against {number.value:.4f}; P is "
         f"{rows['accuracy'].mean():.3f}, from {rows['accuracy'].min():.3f} to {rows['accuracy'].max():.3f}, against "
         f"{told.value:.4f}.",
     )

@@ -1,0 +1,96 @@
+"""Reported numbers as single draws, against simulated papers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kmdr.claims.draws import jointly, of_best, of_computation, of_run
+from kmdr.claims.reported import Number
+from kmdr.seeding import generator
+
+
+def number(value, quantity="objective", reading_error=0.0):
+    return Number("id", "data", "method", math.nan, quantity, float(value), reading_error)
+
+
+def test_the_best_of_m_is_refuted_as_often_as_the_rank_of_their_best_among_ours_allows():
+    """Against the exact law: that theirs, the least of m, is below all of our N has probability m/(N + m)."""
+    ours = np.arange(1.0, 301.0)
+    for m in (1, 10, 30):
+        below, above = of_best("", number(0.0), ours, ours, m), of_best("", number(301.0), ours, ours, m)
+        assert below.component.p_against == pytest.approx(2 * m / (300 + m), rel=1e-9)
+        assert above.component.p_against == pytest.approx(2 * m / (300 + m), rel=1e-9)
+    few = of_best("", number(0.0), ours[:60], ours[:60], 30)
+    assert few.component.p_against > 0.5  # two blocks show no tail
+    assert math.isinf(few.low)
+    assert few.law("z.0f").endswith("[−∞, ∞]")
+
+
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("quantity", ["objective", "accuracy"])
+def test_a_paper_that_did_what_it_says_is_rarely_refuted(m, quantity):
+    """300 simulated papers of skewed F, and P that follows it loosely: refuted at 5 % in no more than 5 %."""
+    rng, refuted, inside = generator(0, "test_draws", m, quantity), 0, 0
+    for _ in range(300):
+        F = np.exp(rng.normal(size=100 + m))
+        P = 1 / (1 + F) + 0.1 * rng.normal(size=100 + m)
+        values = F if quantity == "objective" else P
+        theirs = values[-m:][np.argmin(F[-m:])]
+        draw = of_best("", number(theirs, quantity), F[:-m], values[:-m], m)
+        refuted += draw.component.p_against <= 0.05
+        inside += draw.low <= theirs <= draw.high
+        assert (draw.component.p_against > 0.05) == (draw.low <= theirs <= draw.high)
+    assert refuted <= stats.binom.isf(0.001, 300, 0.05)
+    assert inside >= 300 - stats.binom.isf(0.001, 300, 0.05)
+
+
+def test_a_number_far_out_of_the_law_is_rarely_confirmed_and_a_central_one_often():
+    rng, confirmed, found = generator(1, "test_draws"), 0, 0
+    out = stats.norm.ppf(0.025)  # just at the end of the central 95 %
+    for _ in range(300):
+        F = rng.normal(size=200)
+        confirmed += of_best("", number(out), F, F, 1).component.p_for <= 0.05
+        found += of_best("", number(0.0), F, F, 1).component.p_for <= 0.05
+    assert confirmed <= stats.binom.isf(0.001, 300, 0.05)
+    assert found > 295
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_normal_runs_predict_one_more_and_confirm_at_their_level(logs):
+    rng = generator(2, "test_draws")
+    scale = np.exp if logs else np.asarray
+    refuted = confirmed = 0
+    out = stats.norm.ppf(0.975)
+    for _ in range(400):
+        x = scale(rng.normal(size=9))
+        refuted += of_run("", number(x[-1]), x[:-1], logs=logs).component.p_against <= 0.05
+        confirmed += of_run("", number(scale(out)), x[:-1], logs=logs).component.p_for <= 0.05
+    for count in (refuted, confirmed):
+        assert stats.binomtest(count, 400, 0.05).pvalue > 0.001  # exact: neither more nor less often
+
+
+def test_the_reading_error_counts_for_the_number():
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    near, far = (of_run("", number(9.0, reading_error=error), x).component for error in (6.0, 0.0))
+    assert near.p_against == 1.0
+    assert far.p_against < 0.05
+    assert of_best("", number(5.001, reading_error=0.001), x, x, 1).component.p_against == pytest.approx(2 * 2 / 6)
+    assert of_computation("", number(0.59, reading_error=0.00005), 0.59004).component.p_for == 0.0
+    assert of_computation("", number(0.59, reading_error=0.00005), 0.59006).component.p_against == 0.0
+    assert of_run("", number(2.0), [2.0, 2.0]).component.p_against == 1.0
+    assert of_run("", number(2.1), [2.0, 2.0]).component.p_against == 0.0
+
+
+def test_several_a_little_far_out_are_refuted_together():
+    ours = np.arange(1.0, 101.0)
+    single = of_best("", number(3.0), ours, ours, 1)
+    assert single.component.p_against == pytest.approx(2 * 4 / 101)
+    every = jointly("", [single] * 3)
+    statistic = -2 * 3 * math.log(8 / 101)
+    assert every.p_against == pytest.approx(
+        math.exp(-statistic / 2) * sum((statistic / 2) ** i / math.factorial(i) for i in range(3))
+    )
+    assert every.p_against < 0.05 < single.component.p_against
+    assert every.p_for == single.component.p_for
