@@ -11,6 +11,7 @@ from kmdr import datasets
 from kmdr.claims.catalogue import claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
+from kmdr.claims.verdicts import judge
 from kmdr.cli import compose
 from kmdr.errors import UserError
 from kmdr.metrics import agreement, matchings
@@ -232,6 +233,17 @@ def test_a_guest_s_study_grid_protocol_and_matching_can_be_asked_for(guest):
     assert "own25" in matchings()
     truth = pd.Series([0, 0, 1, 1]).to_numpy()
     assert agreement(truth, truth + 1, "own25")["accuracy"] == 1
+
+
+@pytest.mark.parametrize("side", ["p_for", "p_against"])
+def test_a_claim_without_a_p_value_is_not_run_and_says_why(guest, side):
+    odd = CLAIMS.replace('below("F", values, 0.9)', f'below("F", values, 0.9)._replace({side}=float("nan"))')
+    assert odd != CLAIMS
+    (guest / "claims.py").write_text(textwrap.dedent(odd))
+    results = make_results([make_rows("own25_study", "synth", "none", objective=lambda r, i: 0.5 + 0.01 * i)])
+    verdicts = {verdict.claim.id: verdict for verdict in judge(results, {"own25_study": ["synth"]}, {})}
+    assert verdicts["own25-1"].outcome == "not run"
+    assert "'F' has p-values" in verdicts["own25-1"].sentence
 
 
 def test_no_trace_of_a_guest_is_left(monkeypatch, guest):

@@ -94,3 +94,14 @@ def test_several_a_little_far_out_are_refuted_together():
     )
     assert every.p_against < 0.05 < single.component.p_against
     assert every.p_for == single.component.p_for
+
+
+@pytest.mark.parametrize(("n", "gap"), [(30, 0.5), (300, 0.2), (300, 1.9), (1000, 1.95)])
+def test_many_runs_have_a_p_value_too(n, gap):
+    """Against simulation: runs of mean 0 and deviation 1 about a number that lies 1.96 deviations away."""
+    x = generator(3, "test_draws").normal(size=n)
+    x = (x - x.mean()) / x.std(ddof=1)
+    rng = generator(4, "test_draws")
+    z, v = rng.normal(1.959964 * np.sqrt(n), 1.0, 40_000), np.sqrt(rng.chisquare(n - 1, 40_000) / (n - 1))
+    nearer = float(np.mean(np.abs(z / v) <= gap * np.sqrt(n)))
+    assert of_run("", number(gap), x).component.p_for == pytest.approx(nearer, abs=0.01)

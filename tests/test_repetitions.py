@@ -32,6 +32,12 @@ def test_what_leans_the_other_way_or_too_little_has_no_number() -> None:
     assert repetitions_for(1e-9, 1, 0.05, POWER) is None
 
 
+def test_what_is_certain_needs_two() -> None:
+    for p in (0.0, 1e-250, 1e-20):
+        assert repetitions_for(p, 300, 0.5, POWER) == 2
+        assert repetitions_for(p, 1000, 0.003, POWER) is not None
+
+
 def test_a_claim_needs_what_its_weakest_statement_needs_and_against_it_one_is_enough() -> None:
     rng = generator(1, "test_repetitions")
     strong, weak = above("strong", rng.normal(3.0, 1.0, 30)), above("weak", rng.normal(1.0, 1.0, 30))

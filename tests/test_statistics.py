@@ -12,6 +12,7 @@ from kmdr.analysis.statistics import (
     best_in_blocks,
     best_of,
     conjunction,
+    directional,
     equal,
     holm,
     ratio_above,
@@ -139,12 +140,35 @@ def test_holm_on_a_worked_example():
     assert holm([]) == []
 
 
+def test_of_many_claims_any_is_decided_wrongly_at_the_level_only(rng):
+    """2000 papers of eight claims about means, some as near to false and to true as can be, some far from either."""
+    wrong, decided = 0, 0
+    means = np.array([-1e-9, 1e-9, -1e-9, 1e-9, -0.5, 0.5, -2.0, 2.0])
+    for _ in range(2000):
+        z = rng.normal(means * np.sqrt(20))
+        adjusted = directional([(stats.norm.sf(value), stats.norm.cdf(value)) for value in z])
+        wrong += any(p[0] <= 0.05 for p, mean in zip(adjusted, means, strict=True) if mean < 0) or any(
+            p[1] <= 0.05 for p, mean in zip(adjusted, means, strict=True) if mean > 0
+        )
+        decided += sum(min(p) <= 0.05 for p in adjusted[4:])
+    assert wrong <= stats.binom.isf(0.001, 2000, 0.05)
+    assert decided > 2000 * 2.5  # the four that are not near are mostly decided
+    assert directional([(0.01, 0.99), (0.9, 0.002), (0.04, 0.96)]) == [
+        (0.02, 1.0),
+        (1.0, pytest.approx(0.006)),
+        (0.04, 1.0),
+    ]
+    assert directional([]) == []
+
+
 def test_all_statements_must_hold():
     def part(p_for, p_against):
         return Component("", 0.0, 0.0, 0.0, p_for, p_against, 5, "")
 
     assert conjunction([part(0.01, 0.99), part(0.03, 0.5)]) == (0.03, 1.0)
     assert conjunction([part(0.01, 0.99), part(0.9, 0.01), part(0.9, 0.02)]) == (0.9, pytest.approx(0.03))
+    with pytest.raises(ValueError, match="p-values nan and 0"):
+        conjunction([part(0.01, 0.99), part(np.nan, 0.5)])
 
 
 def test_slopes_are_numpys_fits(rng):

@@ -219,11 +219,36 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def directional(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the p-values for and against several claims, corrected by Holm on the smaller of each; the other is 1.
+
+    Of a claim and its contrary one is true, so a claim can be decided wrongly in one direction only, and there are as
+    many ways to err as claims: each decided way at α, any is wrong with probability ≤ α. Bonferroni's first step has
+    that whatever the dependence of the claims; the further ones for independent claims (Shaffer, Annals of Statistics
+    8, 1980).
+
+    Parameters
+    ----------
+    pairs : sequence of (float, float)
+        p-values for and against each claim.
+    """
+    adjusted = holm([min(pair) for pair in pairs])
+    return [(p, 1.0) if p_for <= p_against else (1.0, p) for p, (p_for, p_against) in zip(adjusted, pairs, strict=True)]
+
+
 def conjunction(components: Sequence[Component]) -> tuple[float, float]:
     """Return p_for and p_against of the claim that all components hold.
 
     For: the largest (an intersection–union test; Berger 1982). Against: Bonferroni's bound on the smallest.
+
+    Raises
+    ------
+    ValueError
+        When one of them has a p-value that is no probability: it would pass for an open statement.
     """
+    for component in components:
+        if not (0 <= component.p_for <= 1 and 0 <= component.p_against <= 1):
+            raise ValueError(f"{component.label!r} has p-values {component.p_for} and {component.p_against}")
     p_for = max(component.p_for for component in components)
     p_against = min(1.0, len(components) * min(component.p_against for component in components))
     return p_for, p_against

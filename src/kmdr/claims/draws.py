@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, combine_pvalues, nct, norm
+from scipy.stats import binomtest, combine_pvalues, ncf, norm
 from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError
@@ -141,8 +141,8 @@ def of_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False)
     gap, widened = max(0.0, low - mean, mean - high), scale * math.sqrt(1 + 1 / n)
     if scale > 0:
         p_against = 2 * float(student.sf(gap / widened, n - 1))
-        t, centre = gap * math.sqrt(n) / scale, float(norm.isf(LEVEL / 2)) * math.sqrt(n)
-        p_for = float(nct.cdf(t, n - 1, centre) - nct.cdf(-t, n - 1, centre))
+        # Of the square of t, noncentral F: scipy's noncentral t fails far out.
+        p_for = float(ncf.cdf(n * (gap / scale) ** 2, 1, n - 1, n * norm.isf(LEVEL / 2) ** 2))
     else:
         p_against, p_for = float(gap == 0), float(gap > 0)
     half = float(student.isf(LEVEL / 2, n - 1)) * widened

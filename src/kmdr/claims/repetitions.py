@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from scipy.stats import nct
+from scipy.stats import ncf
 from scipy.stats import t as student
 
 from kmdr.analysis.statistics import Component
@@ -67,7 +67,8 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
     t = float(student.isf(max(p, 1e-300), n - 1))
 
     def is_enough(N: int) -> bool:
-        return bool(nct.sf(student.isf(level, N - 1), N - 1, t * math.sqrt(N / n)) >= power)
+        # By the square of t, noncentral F: scipy's noncentral t fails far out, and the other tail is next to nothing.
+        return bool(ncf.sf(student.isf(level, N - 1) ** 2, 1, N - 1, t**2 * N / n) >= power)
 
     N = bisect_left(range(MOST + 1), True, lo=2, key=is_enough)
     return N if N <= MOST else None
@@ -82,9 +83,9 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
         Of the claim.
     components : sequence of Component
     claims : int
-        Of its paper that were tested: the level is shared by the p-values for and against all of them.
+        Of its paper that were tested, which share the level.
     """
-    level = LEVEL / (2 * max(1, claims))
+    level = LEVEL / max(1, claims)
     ways = {"reproduced": [_for], "not reproduced": [_against]}.get(outcome, [_for, _against])
     return min((way(components, level) for way in ways), key=_repetitions)
 

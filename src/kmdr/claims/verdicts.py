@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
-from kmdr.analysis.statistics import Component, conjunction, holm
+from kmdr.analysis.statistics import Component, conjunction, directional
 from kmdr.claims.catalogue import Claim, Finding, claims, gaps, rerun_command
-from kmdr.claims.effects import Outcome, decided, outcome
+from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
 from kmdr.run.task import short_hash
 
@@ -47,7 +48,7 @@ class Verdict:
         The explanation; for "not run" the reason.
     components : tuple of Component
     p_for, p_against : float
-        Of all components together, corrected by Holm within the paper; NaN when not run.
+        Of all components together, corrected within the paper by `directional`; NaN when not run.
     rows : mapping of str to int
         How many rows of each study were used.
     rows_digest : str
@@ -84,16 +85,20 @@ class Verdict:
         return max(self.components, key=lambda c: c.p_for)
 
 
+def _found(claim: Claim, results: Results) -> tuple[Finding, tuple[float, float]]:
+    finding = claim.test(results)
+    return finding, conjunction(finding.components)
+
+
 def _tested(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
     """Test one claim, uncorrected."""
     recorder = Recorder(results)
     missing = gaps(results, claim, datasets)
     command = rerun_command(claim)
     try:
-        finding = attempt(claim.test, recorder)
+        finding, (p_for, p_against) = attempt(partial(_found, claim), recorder)
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
-    p_for, p_against = conjunction(finding.components)
     used = recorder.rows_read()
     identity = used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]].astype(str)
     return Verdict(
@@ -115,7 +120,7 @@ def judge(
 ) -> list[Verdict]:
     """Return the verdict on every claim.
 
-    Within a paper the p-values for and against its m claims, 2m in all, are corrected together (Holm).
+    The p-values of a paper's claims are corrected together, by `kmdr.analysis.statistics.directional`.
 
     Parameters
     ----------
@@ -130,8 +135,8 @@ def judge(
     for paper in dict.fromkeys(verdict.claim.paper for verdict in tested):
         of_paper = [verdict for verdict in tested if verdict.claim.paper == paper]
         ran = [verdict for verdict in of_paper if verdict.outcome != "not run"]
-        adjusted = holm([p for verdict in ran for p in (verdict.p_for, verdict.p_against)])
-        corrected = {verdict.claim.id: (adjusted[2 * i], adjusted[2 * i + 1]) for i, verdict in enumerate(ran)}
+        adjusted = directional([(verdict.p_for, verdict.p_against) for verdict in ran])
+        corrected = {verdict.claim.id: pair for verdict, pair in zip(ran, adjusted, strict=True)}
         for verdict in of_paper:
             if verdict.claim.id in corrected:
                 p_for, p_against = corrected[verdict.claim.id]
@@ -159,7 +164,7 @@ def _minus(text: str) -> str:
 def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
     """Return outcome, finding and explanation of one claim on some rows, without correction."""
     try:
-        finding = attempt(claim.test, results)
+        finding, p_values = attempt(partial(_found, claim), results)
     except NotRunError as reason:
         return "not run", None, str(reason)
-    return outcome(finding.components), finding, _minus(finding.sentence)
+    return decided(*p_values), finding, _minus(finding.sentence)
