@@ -238,12 +238,35 @@ def test_a_trend_is_the_slope_times_the_span_of_log_r():
     assert component.effect == pytest.approx(-0.1 * math.log(20))
 
 
-def test_stand_ins_are_marked():
+@pytest.mark.parametrize(
+    "test",
+    [
+        claims.objective_falls, claims.objective_converges, claims.better_than_laplacian_scores,
+        claims.few_dimensions_suffice, claims.ratios_hold, claims.faster_and_almost_as_accurate,
+    ],
+)  # fmt: skip
+def test_stand_ins_are_marked_and_decide_nothing(test):
     rows = results(("light", "usps")).all_rows
-    rows.loc[rows["dataset"] == "light", "stand_in"] = "reconstructed"
-    labels = {c.label.partition(":")[0] for c in claims.objective_converges(make_results([rows])).components}
-    assert "RP on LIGHT (stand-in)" in labels
-    assert "RP on USPS" in labels
+    light = rows["dataset"] == "light"
+    own = test(make_results([rows.assign(stand_in="")]))
+    of_stand_in = test(make_results([rows.assign(stand_in=np.where(light, "reconstructed", ""))]))
+    without = test(make_results([rows[~light]]))
+
+    def on_light(components):
+        return {c.label.partition(":")[0] for c in components if "LIGHT" in c.label}
+
+    assert [c for c in of_stand_in.components if "LIGHT" not in c.label] == list(of_stand_in.components)
+    if test is claims.ratios_hold:
+        assert "LIGHT (stand-in) set aside" in of_stand_in.sentence
+        assert [c.n for c in own.components] == [2 * c.n for c in of_stand_in.components]
+        return
+    assert list(of_stand_in.components) == list(without.components)
+    assert on_light(own.components)
+    assert not own.aside
+    assert on_light(of_stand_in.aside) == {f"{name} (stand-in)" for name in on_light(own.components)}
+    assert "on stand-ins, not counted" in of_stand_in.sentence
+    with pytest.raises(NotRunError, match="the paper's own data"):
+        test(make_results([rows[light].assign(stand_in="reconstructed")]))
 
 
 def test_a_flip_to_rank_r_gives_svd_a_trend():

@@ -82,10 +82,13 @@ class Finding:
         The claim holds when all of them do.
     sentence : str
         One sentence that explains the outcome with its numbers.
+    aside : sequence of Component
+        The same statements on data that stand in for the paper's: shown, and of no weight.
     """
 
     components: Sequence[Component]
     sentence: str
+    aside: Sequence[Component] = ()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ class Verdict:
     outcome : {"reproduced", "not reproduced", "inconclusive", "not run"}
     sentence : str
         The explanation; for "not run" the reason.
-    components : tuple of Component
+    components, aside : tuple of Component
+        What decides, and what is shown beside it, of data that stand in.
     p_for, p_against : float
         Of all components together, corrected within the paper by `directional`; NaN when not run.
     rows : mapping of str to int
@@ -74,6 +75,7 @@ class Verdict:
     gaps: tuple[str, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
     needed: Need = NOTHING
+    aside: tuple[Component, ...] = ()
 
     @property
     def weakest(self) -> Component | None:
@@ -112,6 +114,7 @@ def _tested(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]
         short_hash(identity.to_numpy().tolist()) if len(used) else "",
         command,
         missing,
+        aside=tuple(finding.aside),
     )
 
 

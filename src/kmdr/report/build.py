@@ -159,9 +159,10 @@ def write_verdicts(report: Report) -> list[Path]:
         for verdict in report.verdicts
     ]
     components = [
-        {"claim": verdict.claim.id, **component._asdict()}
+        {"claim": verdict.claim.id, **component._asdict(), "decides": decides}
         for verdict in report.verdicts
-        for component in verdict.components
+        for decides, components in (("yes", verdict.components), ("no, stands in", verdict.aside))
+        for component in components
     ]
     written = []
     for name, table in (("verdicts", lines), ("components", components)):

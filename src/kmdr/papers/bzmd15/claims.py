@@ -23,6 +23,30 @@ F_MARGIN = 0.05
 P_MARGIN = 0.05
 
 
+def _decides(results: Results, dataset: str) -> bool:
+    """Whether a dataset is what the paper had: what only stands in for it decides nothing."""
+    return "(stand-in)" not in label(results, dataset)
+
+
+Tested = list[tuple[str, Component]]
+
+
+def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
+    """Return what some statements, each on a dataset, say together; those on stand-ins are shown and decide nothing.
+
+    Raises
+    ------
+    NotRunError
+        When all are on stand-ins.
+    """
+    components = [component for dataset, component in tested if _decides(results, dataset)]
+    aside = [component for dataset, component in tested if not _decides(results, dataset)]
+    need(components, "the paper's own data")
+    sentence += f"; {tally(components)}"
+    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
+    return Finding(components, f"{sentence}.", aside)
+
+
 def _varying(results: Results, studies: Sequence[str]) -> set[tuple[str, str]]:
     """Return the (dataset, reducer) that were run at several r: those whose C has r columns."""
     sizes = results.rows(studies).groupby(["dataset", "reducer"])["r"].nunique()
@@ -82,13 +106,14 @@ def objective_falls(results: Results) -> Finding:
 
     The slope is fitted within each repetition over the whole grid and given as the change of F from the least to the
     greatest r; one-sided t test over repetitions. SVD and ApprSVD have k columns whatever r is and are not tested.
-    Synth is left out: the sentence is about the real data, and F there is next to nothing or, when a run merges two
-    clusters, thousands of times that, whatever r is. One method on one dataset whose F does not fall refutes the
-    claim.
+    Stand-ins are shown and decide nothing. Synth is left out: the sentence is about the real data, and F there is next
+    to nothing or, when a run merges two clusters, thousands of times that, whatever r is. One method on one dataset
+    whose F does not fall refutes the claim.
     """
     varying = _varying(results, FIGURES)
     values = results.wide(FIGURES, "objective", datasets=REAL)
-    components, falls = [], {}
+    tested: Tested = []
+    falls = {}
     for dataset in REAL:
         for method in REDUCED:
             if (dataset, method) not in varying:
@@ -100,13 +125,11 @@ def objective_falls(results: Results) -> Finding:
                 continue
             name = label(results, dataset, method)
             statement = f"{name}: change of F from r = {least} to {most}, below 0"
-            components.append(below(statement, changes, unit="F"))
+            tested.append((dataset, below(statement, changes, unit="F")))
             means = lines.mean()
             falls[name] = float(means.iloc[-1] / means.iloc[0] - 1)
-    need(components, "several r on the real datasets")
-    return Finding(
-        components, f"From the least to the greatest r, F changes by {extremes(falls)}; {tally(components)}."
-    )
+    need(tested, "several r on the real datasets")
+    return _finding(results, tested, f"From the least to the greatest r, F changes by {extremes(falls)}")
 
 
 @claim(
@@ -125,30 +148,32 @@ def objective_converges(results: Results) -> Finding:
     Approach: |F − F of k-means| is less at the greatest r than at the least; one-sided t test, paired by repetition.
     Not for ApprSVD, which has k columns whatever r is.
 
-    Synth is left out, as in claim 2. One method on one dataset that stays away refutes the claim.
+    Synth is left out and stand-ins decide nothing, as in claim 2. One method on one dataset that stays away refutes the
+    claim.
     """
     varying = _varying(results, FIGURES)
     need([name for name, _ in varying if name in REAL], "several r on the real datasets")
     values = results.wide(FIGURES, "objective", datasets=REAL)
-    components, first, last = [], {}, {}
+    tested: Tested = []
+    first, last = {}, {}
     for pair in pairs(values, REAL, PROPOSED, "none"):
         name = label(results, pair.dataset, pair.method)
         least, most = pair.grid[0], pair.grid[-1]
         excess = (pair.own / pair.other - 1).unstack("r")
         there = excess[most].dropna()
         statement = f"{name}: F ÷ F of kMeans − 1 at r = {most}, within ±{F_MARGIN}"
-        components.append(equal(statement, there, F_MARGIN, "F"))
+        tested.append((pair.dataset, equal(statement, there, F_MARGIN, "F")))
         last[name] = float(there.mean())
         if (pair.dataset, pair.method) in varying:
             shrunk = (excess[least].abs() - excess[most].abs()).dropna()
             first[name] = float(excess[least].mean())
             if shrunk.size:
                 statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
-                components.append(above(statement, shrunk, unit="F"))
-    need(components, "kMeans and a proposed method on the real datasets")
+                tested.append((pair.dataset, above(statement, shrunk, unit="F")))
+    need(tested, "kMeans and a proposed method on the real datasets")
     sentence = f"At the greatest r, F differs from that of kMeans by {extremes(last)}"
     sentence += f", at the least by {extremes(first)}" if first else ""
-    return Finding(components, f"{sentence}; {tally(components)}.")
+    return _finding(results, tested, sentence)
 
 
 @claim(
@@ -162,23 +187,24 @@ def better_than_laplacian_scores(results: Results) -> Finding:
     """Two statements for each of Synth, USPS, LIGHT and ORL and each proposed method, averaged over the grid of r.
 
     P is higher than that of LapScores, and F is lower; one-sided t tests of the differences, paired by r and
-    repetition, a value a repetition. SVD is not among the proposed methods; ApprSVD is taken at its k columns. One
-    method on one dataset that is worse in either refutes the claim.
+    repetition, a value a repetition. Stand-ins are shown and decide nothing. SVD is not among the proposed methods;
+    ApprSVD is taken at its k columns. One method on one dataset that is worse in either refutes the claim.
     """
     datasets = ("synth", "usps", "light", "orl_64x64")
-    components: list[Component] = []
+    tested: Tested = []
     ahead: dict[str, dict[str, float]] = {"P": {}, "F": {}}
     for quantity, unit, test, side in (("accuracy", "P", above, "above 0"), ("objective", "F", below, "below 0")):
         values = results.wide(FIGURES, quantity, datasets=datasets)
         for pair in pairs(values, datasets, PROPOSED, "laplacian_score"):
             name = label(results, pair.dataset, pair.method)
             statement = f"{name}: {unit} − {unit} of LapScores, {side}"
-            components.append(test(statement, by_repetition(pair.own - pair.other), unit=unit))
-            ahead[unit][name] = components[-1].effect
-    need(components, "LapScores and a proposed method")
+            component = test(statement, by_repetition(pair.own - pair.other), unit=unit)
+            tested.append((pair.dataset, component))
+            ahead[unit][name] = component.effect
+    need(tested, "LapScores and a proposed method")
     sentence = f"P less that of LapScores is {extremes(ahead['P'], '+.3f')}" if ahead["P"] else "P is not known"
     sentence += f", F {extremes(ahead['F'], '+.4f')}"
-    return Finding(components, f"{sentence}; {tally(components)}.")
+    return _finding(results, tested, sentence)
 
 
 @claim(
@@ -218,14 +244,15 @@ def laplacian_scores_lead(results: Results) -> Finding:
 def few_dimensions_suffice(results: Results) -> Finding:
     """For each proposed method whose C has r columns, at 20 ≤ r ≤ 30.
 
-    Synth: P equals that of k-means on all features within ±0.05. Real datasets, where "does well" is taken to be
-    close to k-means on all features: F is less than 5 % above it. t tests of differences from the same starts,
-    averaged over these r inside a repetition, over repetitions. ApprSVD has k columns whatever r is and is not
-    tested. One method on one dataset that stays further away refutes the claim.
+    Synth: P equals that of k-means on all features within ±0.05. Real datasets, where "does well" is taken to be close
+    to k-means on all features: F is less than 5 % above it. t tests of differences from the same starts, averaged over
+    these r inside a repetition, over repetitions. Stand-ins decide nothing. ApprSVD has k columns whatever r is and is
+    not tested. One method on one dataset that stays further away refutes the claim.
     """
     studies = (*FIGURES, "bzmd15_synth")
     varying = _varying(results, studies)
-    components, excess, behind = [], {}, {}
+    tested: Tested = []
+    excess, behind = {}, {}
     for quantity, datasets in (("accuracy", ("synth",)), ("objective", REAL)):
         try:
             values = results.wide(studies, quantity, datasets=datasets)
@@ -239,16 +266,17 @@ def few_dimensions_suffice(results: Results) -> Finding:
             span = f"r = {near[0]}" if len(near) == 1 else f"r = {near[0]} to {near[-1]}"
             if quantity == "accuracy":
                 statement = f"{name}: P − P of kMeans at {span}, within ±{P_MARGIN}"
-                components.append(equal(statement, by_repetition(pair.own - pair.other), P_MARGIN, "P"))
-                behind[name] = components[-1].effect
+                component = equal(statement, by_repetition(pair.own - pair.other), P_MARGIN, "P")
+                behind[name] = component.effect
             else:
                 statement = f"{name}: F ÷ F of kMeans − 1 at {span}, below {F_MARGIN}"
-                components.append(below(statement, by_repetition(pair.own / pair.other - 1), F_MARGIN, "F"))
-                excess[name] = components[-1].effect
-    need(components, "kMeans and a proposed method at 20 ≤ r ≤ 30")
+                component = below(statement, by_repetition(pair.own / pair.other - 1), F_MARGIN, "F")
+                excess[name] = component.effect
+            tested.append((whole.dataset, component))
+    need(tested, "kMeans and a proposed method at 20 ≤ r ≤ 30")
     parts = [f"P is off by {extremes(behind, '+.3f')}"] if behind else []
     parts += [f"F is above that of kMeans by {extremes(excess)}"] if excess else []
-    return Finding(components, f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally(components)}.")
+    return _finding(results, tested, f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}")
 
 
 MORE_RUNS = ("bzmd15_theorem12", "bzmd15_theorem13")
@@ -277,13 +305,14 @@ def ratios_hold(results: Results) -> Finding:
     test. The theorems ask for more dimensions than the grid has, so this asks more than they promise. F_opt, which
     nobody knows, is taken to be the smallest F that any trial on the dataset found; ‖A − A_k‖² ≤ F_opt (§2.2) tells
     which trials meet the bound beyond doubt. A dataset on which k-means on all features itself exceeds the bound in
-    some run is set aside: there the k-means in use has no γ near 1, so the theorems promise nothing. One theorem whose
-    bound fails more often than stated refutes the claim.
+    some run is set aside: there the k-means in use has no γ near 1, so the theorems promise nothing. So is a stand-in.
+    One theorem whose bound fails more often than stated refutes the claim.
     """
     studies = (*FIGURES, *MORE_RUNS)
     stated = reported("bzmd15").query("id == 'bzmd15-7'").set_index(["method", "quantity"])["value"]
     rows = results.rows(studies)
     aside = _set_aside(rows, min(float(stated[method, "ratio"]) for _, method in THEOREMS))
+    aside += [str(name) for name in rows["dataset"].unique() if name not in aside and not _decides(results, name)]
     rows = rows[~rows["dataset"].isin(aside)]
     rows = rows.assign(ratio=ratio_to_best(rows))
     floors = bounds(results)
@@ -315,11 +344,6 @@ def ratios_hold(results: Results) -> Finding:
 
 
 CROWDED = ("pie", "coil20")
-
-
-def _decides(results: Results, dataset: str) -> bool:
-    """Whether a dataset is what the paper had: what only stands in for it decides nothing."""
-    return "(stand-in)" not in label(results, dataset)
 
 
 @claim(
@@ -369,8 +393,7 @@ def faster_and_almost_as_accurate(results: Results) -> Finding:
     the least that §7.5 recommends; ApprSVD is taken at its k columns. One method on one dataset that is slower or less
     accurate refutes the claim. LIGHT only stands in and is told of, but decides nothing.
     """
-    components: list[Component] = []
-    aside: list[Component] = []
+    tested: Tested = []
     told: dict[str, dict[str, float]] = {"time": {}, "P": {}}
     for quantity, what in (("total_seconds", "time"), ("accuracy", "P")):
         try:
@@ -388,17 +411,13 @@ def faster_and_almost_as_accurate(results: Results) -> Finding:
             else:
                 difference = by_repetition(pair.own - pair.other)
                 component = above(f"{name}: P − P of kMeans, above −{P_MARGIN}", difference, -P_MARGIN, "P")
+            tested.append((pair.dataset, component))
             if _decides(results, pair.dataset):
-                components.append(component)
                 told[what][name] = component.effect
-            else:
-                aside.append(component)
-    need(components, "kMeans and a proposed method on the real datasets")
+    need(tested, "kMeans and a proposed method on the real datasets")
     parts = [f"the total time is {extremes(told['time'], '.2f')} times that of kMeans"] if told["time"] else []
     parts += [f"P differs from that of kMeans by {extremes(told['P'], '+.3f')}"] if told["P"] else []
-    sentence = f"At r ≥ {FEW[0]}, {' and '.join(parts)}; {tally(components)}"
-    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
-    return Finding(components, f"{sentence}.")
+    return _finding(results, tested, f"At r ≥ {FEW[0]}, {' and '.join(parts) or 'nothing of the paper is known'}")
 
 
 def _pixel_scale(results: Results) -> str:
