@@ -43,7 +43,7 @@ figures: setup ## Draw the figures of results/runs again
 report: setup ## Make figures, tables, verdicts and the report again from the committed rows, or those of DIR=results/runs
 	$(BIN)/kmdr report $(or $(DIR),results/reference)
 
-reference: setup ## Run the full studies into results/reference, the committed results, and compress their rows
+reference: setup ## Run what results/reference, the committed results, lacks of the full studies, and compress all rows
 	$(BIN)/kmdr reference
 
 # What a user or a guest imports; warnings are of annotations that only a type checker can read.

@@ -497,12 +497,12 @@ def _reproduce(arguments: Sequence[str]) -> int:
 def _quick(arguments: Sequence[str]) -> int:
     """``kmdr quick [PAPER …] [OUT=DIR]``: the same on a thinned grid, in a minute and a half on two cores."""
     names, settings = _words_and_settings("quick", arguments, ("OUT",))
-    limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.8)
+    limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.4)
     return reproduce(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
 
 
 def _reference(arguments: Sequence[str]) -> int:
-    """``kmdr reference [OUT=DIR]``: run all studies in full and compress their rows, to commit them or hand them on."""
+    """``kmdr reference [OUT=DIR]``: run what a folder lacks of all studies and compress its rows, to commit or hand on."""
     names, settings = _words_and_settings("reference", arguments, ("OUT",))
     out = Path(settings.get("OUT", "results/reference")).expanduser()
     status = reproduce(names, out, Limits())

@@ -1,0 +1,97 @@
+"""Measure what a neighbour does to the times of a trial: by how much those of a run would err, taken beside others.
+
+``python scripts/clock.py [ROUNDS]`` takes a method of each kind on a dataset of each size and times its trial alone and
+beside another process that repeats the same trial, in turn, the neighbour being stopped and continued. What is printed
+is the ratio of the two times of each step, its median over the rounds and the middle half of them. A timed row says
+that nothing else of the run was beside it (``concurrency`` 1); this is the evidence for the rule.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+import numpy as np
+import pandas as pd
+
+from kmdr import datasets
+from kmdr.clustering.kmeans import Protocol
+from kmdr.run.task import Stamp, Task, canonical, run
+from kmdr.threads import pinned
+
+DATASETS = ("nips", "orl_64x64", "coil20", "usps", "pixraw10p", "synth")
+REDUCERS: Mapping[str, Mapping[str, object]] = {"random_sign": {}, "leverage": {}, "approx_svd": {}, "none": {}}
+STEPS = ("prepare_seconds", "reduce_seconds", "cluster_seconds")
+_STAMP = Stamp(concurrency=1, threads=1, code_version="", env_hash="")
+# Shorter steps are told by the clock's own scatter.
+_LEAST_SECONDS = 1e-3
+
+
+def task_of(dataset: str, reducer: str, repeat: int) -> tuple[Task, datasets.Dataset]:
+    """Return a timed task of bzmd15's protocol, and its dataset."""
+    data = datasets.load(dataset)
+    k = len(np.unique(data.labels)) if data.labels is not None else 10
+    protocol = Protocol(n_init=5, max_iter=100)
+    params = canonical(REDUCERS[reducer])
+    return Task("", dataset, data.data_sha256, "", reducer, params, k, (30,), repeat, 0, protocol, True), data
+
+
+def _repeat(dataset: str, reducer: str) -> None:
+    """Run a trial again and again: the neighbour."""
+    with pinned(1):
+        repeat = 0
+        while True:
+            repeat += 1
+            run(*task_of(dataset, reducer, repeat), _STAMP)
+
+
+@contextmanager
+def neighbour(dataset: str, reducer: str) -> Iterator[int]:
+    """Give the process number of a neighbour that is stopped."""
+    process = get_context("spawn").Process(target=_repeat, args=(dataset, reducer), daemon=True)
+    process.start()
+    assert process.pid is not None
+    try:
+        time.sleep(15)  # until it has compiled what it needs
+        os.kill(process.pid, signal.SIGSTOP)
+        yield process.pid
+    finally:
+        process.kill()
+        process.join()
+
+
+def measured(dataset: str, reducer: str, rounds: int) -> Iterator[dict[str, float | str]]:
+    """Give the ratio of the times beside a neighbour and alone, for each step and round."""
+    with neighbour(dataset, reducer) as pid:
+        run(*task_of(dataset, reducer, 0), _STAMP)
+        for repeat in range(rounds):
+            task, data = task_of(dataset, reducer, repeat)
+            (alone,) = run(task, data, _STAMP)
+            os.kill(pid, signal.SIGCONT)
+            (beside,) = run(task, data, _STAMP)
+            os.kill(pid, signal.SIGSTOP)
+            megabytes = data.A.nbytes / 1e6 if isinstance(data.A, np.ndarray) else data.A.data.nbytes * 1.5 / 1e6
+            for step in STEPS:
+                if alone[step] > _LEAST_SECONDS:
+                    ratio = beside[step] / alone[step]
+                    yield {"dataset": dataset, "MB": megabytes, "reducer": reducer, "step": step, "ratio": ratio}
+
+
+def main() -> None:
+    """Print the ratios."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    rows: list[dict[str, float | str]] = []
+    with pinned(1):
+        for dataset in DATASETS:
+            for reducer in REDUCERS:
+                rows += measured(dataset, reducer, rounds)
+    table = pd.DataFrame(rows)
+    by = ["dataset", "MB", "reducer", "step"]
+    print(table.groupby(by, sort=False)["ratio"].describe(percentiles=[0.25, 0.5, 0.75]).round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()
