@@ -502,7 +502,7 @@ def _quick(arguments: Sequence[str]) -> int:
 
 
 def _reference(arguments: Sequence[str]) -> int:
-    """``kmdr reference [OUT=DIR]``: run what a folder lacks of all studies and compress its rows, to commit or hand on."""
+    """``kmdr reference [OUT=DIR]``: run what a folder lacks of all studies, and pack its rows to hand on."""
     names, settings = _words_and_settings("reference", arguments, ("OUT",))
     out = Path(settings.get("OUT", "results/reference")).expanduser()
     status = reproduce(names, out, Limits())
