@@ -5,6 +5,7 @@ import lzma
 import os
 import random
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -16,6 +17,8 @@ from kmdr.claims.catalogue import Fact
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.files import DamagedError, note_of, noted, read_json, write_atomically, write_json
+from kmdr.guests import PaperFolder
+from kmdr.papers import lf20
 from kmdr.run.check import faults, repair, run
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, compress, described, missing, read_rows, read_task, rows_file
@@ -149,18 +152,56 @@ def test_a_table_whose_note_was_not_written_any_more_is_read(folder):
     assert noted(note.read_bytes())[0] == "0" * 12, "reading writes nothing"
 
 
-def test_a_spoilt_fact_is_made_again_where_its_data_are_prepared(folder, monkeypatch):
-    fact = Fact("words", ("synth",), (), lambda data, results: pd.DataFrame({"x": [0.5]}))
-    monkeypatch.setattr(facts, "papers", lambda: [SimpleNamespace(facts=(fact,))])
+@pytest.fixture
+def make_fact(folder, monkeypatch):
+    """Return a function that makes the one fact there is where that is due, and says how often it did so far."""
+    paper = SimpleNamespace(
+        facts=(Fact("words", ("synth",), ("s",), lambda data, results: pd.DataFrame({"x": [0.5]})),),
+        folder=PaperFolder("lf20", Path(lf20.__file__).parent, lf20.__name__),
+    )
+    monkeypatch.setattr(facts, "papers", lambda: [paper])
     monkeypatch.setattr(facts, "availability", lambda name: SimpleNamespace(state="prepared"))
     monkeypatch.setattr(facts, "load", lambda name: SimpleNamespace(data_sha256="5" * 64))
-    path, told = folder / "facts" / "words.csv", []
-    for _ in range(2):
+    told = []
+
+    def make():
         facts.write_facts(folder, tell=told.append)
+        return len(told)
+
+    return make
+
+
+def test_a_spoilt_fact_is_made_again_where_its_data_are_prepared(folder, make_fact):
+    path = folder / "facts" / "words.csv"
+    for _ in range(2):
+        make_fact()
     path.write_text("x\n0.7\n")
-    facts.write_facts(folder, tell=told.append)
+    assert make_fact() == 2, "what is in order is not made again"
     assert path.read_text() == "x\n0.5\n"
-    assert told == ["words", "words"], "what is in order is not made again"
+
+
+@pytest.mark.parametrize(
+    ("module", "follows"),
+    [("kmdr.papers.lf20.facts", True), ("kmdr.papers.lf20.protocol", True), ("kmdr.claims.best_of", True),
+     ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.leverage", True), ("kmdr.metrics", True),
+     ("kmdr.reducers.random_projection", True), ("kmdr.papers.lf20.items", False), ("kmdr.figures.panels", False),
+     ("kmdr.claims.catalogue", False), ("kmdr.run.store", False), ("kmdr.report.build", False), ("kmdr.cli", False),
+     ("kmdr.reducers.lle", False)],
+)  # fmt: skip
+def test_a_fact_is_made_again_when_the_code_that_computes_it_changed_and_for_no_other_change(
+    make_fact, edited, module, follows
+):
+    make_fact()
+    with edited(module, lambda text: f"# a comment\n{text}"):
+        assert make_fact() == 1
+    with edited(module, lambda text: f"{text}\n_MORE = 1\n"):
+        assert make_fact() == 1 + follows
+
+
+def test_a_guests_fact_is_made_again_when_a_file_of_the_guest_changed(make_fact, monkeypatch):
+    make_fact()
+    monkeypatch.setattr(facts, "origin_of", lambda module: f"{module} 1.0 {'a' * 12}")
+    assert [make_fact(), make_fact()] == [2, 2]
 
 
 def test_a_flipped_bit_in_a_fact_is_found_and_named(folder):

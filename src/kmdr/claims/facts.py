@@ -4,19 +4,29 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.untrusted import contents
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
 from kmdr.files import note_of, write_atomically
-from kmdr.run.provenance import code_version
-from kmdr.run.task import short_hash
+from kmdr.guests import PaperFolder, origin_of
+from kmdr.run.provenance import code_hash
+from kmdr.run.task import code_of, short_hash
+
+
+def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:
+    """Return hashes of the code that computes a paper's facts of some rows, whose draws they may repeat."""
+    module = f"{paper.package}.facts"
+    drawn = rows[["reducer", "dataset"]].drop_duplicates().itertuples(index=False)
+    return [code_hash(module), origin_of(module), *sorted({code_of(str(name), str(on)) for name, on in drawn})]
 
 
 def write_facts(
     folder: Path, wanted: Collection[str] | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Compute the facts whose data are prepared and that are not in a folder yet, or were made from other data or rows.
+    """Compute the facts whose data are prepared and that a folder lacks or has of other data, other rows or other code.
 
     Parameters
     ----------
@@ -32,7 +42,8 @@ def write_facts(
     needed = {
         name for reader in readers if wanted is None or set(reader.studies) & set(wanted) for name in reader.facts
     }
-    for fact in sorted((fact for paper in papers() for fact in paper.facts), key=lambda fact: fact.name):
+    facts = [(fact, paper.folder) for paper in papers() for fact in paper.facts]
+    for fact, paper in sorted(facts, key=lambda pair: pair[0].name):
         if wanted is not None and fact.name not in needed:
             continue
         if any(availability(name).state != "prepared" for name in fact.datasets):
@@ -43,7 +54,9 @@ def write_facts(
             continue
         values = rows[["study", "dataset", "reducer", "params", "r", "repeat", "objective"]].astype(str)
         data = [load(name) for name in fact.datasets]
-        made_from = short_hash([code_version(), [dataset.data_sha256 for dataset in data], values.to_numpy().tolist()])
+        made_from = short_hash(
+            [_code(paper, rows), [dataset.data_sha256 for dataset in data], values.to_numpy().tolist()]
+        )
         file, stamp = folder / "facts" / f"{fact.name}.csv", folder / "facts" / f"{fact.name}.from"
         content, note = (contents(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
         if content is not None and note == note_of(made_from, content):

@@ -6,7 +6,6 @@ import importlib.util
 import pkgutil
 import platform
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -27,10 +26,12 @@ _PACKAGES = (
 _CODE = ("src", "conf", "datasets/registry.toml")
 
 
-# What trials import and what computes none of their numbers: lists of what there is, errors, clocks and this module.
+# What trials and facts import and what computes none of their numbers: lists of what there is, errors, clocks and this
+# module; of facts also what declares them, hands rows to them and shows them.
 _NO_NUMBERS = frozenset({
-    "kmdr", "kmdr.clustering", "kmdr.datasets", "kmdr.errors", "kmdr.reducers", "kmdr.run", "kmdr.run.provenance",
-    "kmdr.timing",
+    "kmdr", "kmdr.analysis.results", "kmdr.claims.catalogue", "kmdr.claims.reported", "kmdr.clustering",
+    "kmdr.datasets", "kmdr.errors", "kmdr.figures.panels", "kmdr.figures.style", "kmdr.figures.tables",
+    "kmdr.reducers", "kmdr.run", "kmdr.run.provenance", "kmdr.run.store", "kmdr.timing",
 })  # fmt: skip
 _PROSE = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -55,18 +56,18 @@ def _parsed(module: str) -> ast.Module:
     return ast.parse(spec.loader.get_source(module) or "")
 
 
-def _imported(module: str) -> Iterator[str]:
-    """Yield the modules of the package that a module imports, anywhere in it."""
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """Return the modules of the package that a module imports, anywhere in it."""
+    spec: Any = importlib.util.find_spec(module)
+    names: set[str] = set()
     for node in ast.walk(_parsed(module)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for name in names:
-            if name.partition(".")[0] == "kmdr" and _is_module(name):
-                yield name
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), spec.parent)
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return frozenset(name for name in names if name.partition(".")[0] == "kmdr" and _is_module(name))
 
 
 @cache

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from sklearn.manifold import TSNE
 
-from kmdr import reducers
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
@@ -16,6 +15,7 @@ from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import objective
 from kmdr.reducers.base import column_centred
 from kmdr.reducers.leverage import leverage_scores, sample_columns
+from kmdr.reducers.random_projection import RandomSign
 from kmdr.seeding import generator
 from kmdr.threads import pinned
 from kmdr.timing import Stopwatch
@@ -88,7 +88,7 @@ def sign_times(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     """Seconds of drawing R and of multiplying by it, for random signs on ORL: the share that the report leaves out."""
     del results
     orl = datasets[0]
-    reducer = reducers.make("random_sign", {})
+    reducer = RandomSign()
     lines = []
     reducer.reduce(orl.A, 10, generator(0, "warm-up"), None)
     for r in (10, 50, 100, 200, 300):
