@@ -12,18 +12,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 
-from kmdr.analysis.rows import (
-    mean_interval,
-    ratio_to_best,
-    summarise,
-    timing_note,
-)
+from kmdr.analysis.results import Recorder
+from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note
 from kmdr.analysis.untrusted import rows_of
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
 from kmdr.run.task import COLUMNS
+from rows import make_results
 
 GRID = (5, 10, 20)
 PAPER_METHODS = [
@@ -129,6 +126,11 @@ def test_interval_is_scipys(values):
     np.testing.assert_allclose(got, (np.mean(values), low, high, len(values)), rtol=1e-12)
 
 
+def test_the_standard_error_is_scipys_to_the_last_bit(rng):
+    samples = [rng.normal(size=size) * 10.0 ** rng.integers(-9, 9) for size in range(2, 400)]
+    assert [standard_error(x) for x in samples] == [float(stats.sem(x)) for x in samples]
+
+
 def test_interval_of_two_values_in_closed_form():
     # one degree of freedom is the Cauchy law: t = tan(0.95 π/2), and the standard error is half the distance
     got = mean_interval([1.0, 3.0])
@@ -184,6 +186,63 @@ def test_trial_run_twice_counts_once_for_quality():
     twice = pd.DataFrame(once + [row(repeat=i, total_seconds=0.01) for i in range(2)])
     pd.testing.assert_frame_equal(summarise(pd.DataFrame(once), "objective"), summarise(twice, "objective"))
     assert summarise(twice, "total_seconds")["count"].tolist() == [2]
+
+
+# --- one column a reducer ---
+
+
+def wide_by_hand(rows, quantity):
+    """What `Results.wide` says of itself, trial by trial: (dataset, r, repeat) to reducer to mean."""
+    cells, sizes = {}, {}
+    for _, line in rows.iterrows():
+        if not np.isnan(line[quantity]):
+            key = line["dataset"], line["reducer"]
+            sizes.setdefault(key, set()).add(line["r"])
+            cells.setdefault((*key, line["r"], line["repeat"]), []).append(line[quantity])
+    table = {}
+    for (dataset, reducer, r, repeat), values in cells.items():
+        on_dataset = {name: rs for (on, name), rs in sizes.items() if on == dataset}
+        grid = {size for rs in on_dataset.values() for size in rs if len(rs) > 1}
+        if len(on_dataset[reducer]) > 1:
+            at = [r]
+        elif grid:  # wherever a reducer with several r has a trial of this repetition
+            at = [size for size in grid if any(
+                (dataset, name, size, repeat) in cells for name, rs in on_dataset.items() if len(rs) > 1)]  # fmt: skip
+        else:
+            at = [min(min(rs) for rs in on_dataset.values())]
+        for size in at:
+            table.setdefault((dataset, size, repeat), {})[reducer] = np.mean(values)
+    return table
+
+
+@pytest.mark.parametrize("methods", [("none", "svd", "random_sign", "leverage"), ("none", "svd"), ("random_sign",)])
+def test_wide_has_a_line_for_trials_that_started_alike(rng, methods):
+    rows = pd.DataFrame(
+        row(name, method, r, repeat, accuracy=rng.random())
+        for name in ("usps", "orl", "synth")
+        for method in methods
+        for r in ({"none": [256], "svd": [10]}.get(method, GRID) if name != "synth" else [7])
+        for repeat in range(3)
+        if rng.random() < 0.8
+    )
+    recorder = Recorder(make_results([rows]))
+    wide = recorder.wide("bzmd15", "accuracy")
+    expected = wide_by_hand(rows, "accuracy")
+    assert list(wide.index) == sorted(expected)
+    assert wide.index.names == ["dataset", "r", "repeat"]
+    for key, line in wide.iterrows():
+        assert {name: value for name, value in line.items() if not np.isnan(value)} == pytest.approx(expected[key])
+    assert len(recorder.rows_read()) == len(rows)
+
+
+def test_replaced_studies_leave_the_rows_of_others():
+    rows = pd.DataFrame([row(), row("orl", study="other"), row("pie", study="other", status="failed")])
+    results = make_results([rows])
+    changed = results.replaced(rows.iloc[:1].assign(accuracy=0.25), ["bzmd15"])
+    assert changed.rows("bzmd15")["accuracy"].tolist() == [0.25]
+    assert changed.rows(("other", "bzmd15"))["dataset"].tolist() == ["orl", "usps"]
+    assert sorted(changed.all_rows["dataset"]) == ["orl", "pie", "usps"]
+    assert results.rows("bzmd15")["accuracy"].tolist() == [rows["accuracy"].iloc[0]]
 
 
 def test_reduction_time_is_the_sum_of_its_parts():
@@ -521,6 +580,13 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
     curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
     np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
+
+
+def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
+    drawn, draw = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: drawn.append(renderer) or draw(figure, renderer))
+    save(paper_grid(pd.DataFrame(dataset_rows()), ["usps"]), tmp_path / "figure")
+    assert len(drawn) == 2, "once as PDF, once as PNG"
 
 
 def test_folder(tmp_path):

@@ -1,12 +1,14 @@
 """A folder of results as items and claims see it: rows, facts, and what is missing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pandas as pd
 
-from kmdr.analysis.rows import is_time, ok_rows, quantity_rows
+from kmdr.analysis.rows import is_time, ok_rows, only_about, quantity_rows
 from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
 from kmdr.run.store import ASKED
 
@@ -31,7 +33,7 @@ class Results:
     """
 
     def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
-        self.all_rows = rows
+        self._all_rows: Callable[[], pd.DataFrame] = lambda: rows
         self._facts = facts
         self.missing = dict(missing or {})
         self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
@@ -52,9 +54,31 @@ class Results:
         rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
         return cls(rows.reset_index(drop=True), folder / "facts", missing_of(folder))
 
-    def replaced(self, rows: pd.DataFrame) -> "Results":
-        """Return the same facts with other rows."""
-        return Results(rows, self._facts, self.missing)
+    @cached_property
+    def all_rows(self) -> pd.DataFrame:
+        """All rows, failed ones included."""
+        return self._all_rows()
+
+    @cached_property
+    def stand_ins(self) -> frozenset[str]:
+        """The datasets in whose place something else was taken, in some rows at least."""
+        return frozenset(self.all_rows.loc[self.all_rows["stand_in"].astype(bool), "dataset"])
+
+    def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
+        """Return the same facts with other rows.
+
+        Parameters
+        ----------
+        rows : DataFrame
+        studies : collection of str, optional
+            In the place of whose rows they are; by default of all.
+        """
+        other = Results(rows, self._facts, self.missing)
+        if studies is not None:
+            kept = {name: of_study for name, of_study in self._by_study.items() if name not in studies}
+            other._by_study = kept | other._by_study
+            other._all_rows = lambda: pd.concat([rows, self.all_rows[~self.all_rows["study"].isin(studies)]])
+        return other
 
     def rows(
         self,
@@ -78,11 +102,11 @@ class Results:
         """
         names = [studies] if isinstance(studies, str) else list(studies)
         parts = [self._by_study[name] for name in names if name in self._by_study]
+        wanted = [(name, list(few)) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None]
+        if wanted:  # in one selection, as each copies every column
+            parts = [part[np.logical_and.reduce([part[name].isin(few) for name, few in wanted])] for part in parts]
+        parts = [part for part in parts if len(part)]
         rows = pd.concat(parts) if parts else self.all_rows.iloc[:0]
-        if datasets is not None:
-            rows = rows[rows["dataset"].isin(list(datasets))]
-        if reducers is not None:
-            rows = rows[rows["reducer"].isin(list(reducers))]
         if rows.empty:
             why = [self.missing[name] for name in datasets or () if name in self.missing]
             raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
@@ -146,13 +170,13 @@ class Recorder(Results):
 
     Attributes
     ----------
-    read : set of int
-        Index in ``all_rows`` of the rows that were handed out so far.
+    read : list of Index
+        Of the rows that were handed out so far, in ``all_rows``.
     """
 
     def __init__(self, results: Results) -> None:
         self.__dict__ |= results.__dict__
-        self.read: set[int] = set()
+        self.read: list[pd.Index[int]] = []
 
     def rows(
         self,
@@ -163,12 +187,12 @@ class Recorder(Results):
     ) -> pd.DataFrame:
         """Return rows as `Results.rows` does, and note them."""
         rows = super().rows(studies, datasets=datasets, reducers=reducers)
-        self.read |= set(rows.index)
+        self.read.append(rows.index)
         return rows
 
     def rows_read(self) -> pd.DataFrame:
         """Return the rows that were handed out so far, in their order."""
-        return self.all_rows.loc[sorted(self.read)]
+        return self.all_rows.loc[np.unique(np.concatenate(self.read))] if self.read else self.all_rows.iloc[:0]
 
 
 def attempt(make: Callable[[Results], T], results: Results) -> T:
@@ -187,24 +211,22 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
 
 def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return one quantity of some rows as `Results.wide` lays it out."""
-    rows = quantity_rows(rows, quantity)
+    rows = quantity_rows(only_about(rows, quantity), quantity)
     if is_time(quantity):
         rows = rows[rows["concurrency"] == 1]
     if rows.empty:
         raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
-    parts = []
-    for dataset, group in rows.groupby("dataset", sort=True):
-        table = group.pivot_table(index=["r", "repeat"], columns="reducer", values="value", aggfunc="mean")
-        sizes = group.groupby("reducer")["r"].nunique()
-        several = sizes.index[sizes > 1]
-        if len(several):
-            grid = table.loc[table[several].notna().any(axis=1)]
-            for name in sizes.index[sizes == 1]:
-                once = group[group["reducer"] == name].groupby("repeat")["value"].mean()
-                grid = grid.assign(**{str(name): once.reindex(grid.index.get_level_values("repeat")).to_numpy()})
-            table = grid
-        else:  # a single r each: pair them all
-            table = table.groupby("repeat").first()
-            table = pd.concat({int(group["r"].min()): table}, names=["r"])
-        parts.append(pd.concat({str(dataset): table}, names=["dataset"]))
-    return pd.concat(parts)
+    rows = rows[["dataset", "reducer", "r", "repeat", "value"]]
+    several = rows.groupby(["dataset", "reducer"])["r"].transform("nunique") > 1
+    varying = rows[several].groupby(["dataset", "r", "repeat", "reducer"])["value"].mean().unstack("reducer")
+    fixed = rows[~several].groupby(["dataset", "repeat", "reducer"])["value"].mean().unstack("reducer")
+    # A dataset on which no reducer has several r has one line a repetition, at the least r.
+    alone = rows[~rows["dataset"].isin(rows.loc[several, "dataset"])]
+    alone = alone.assign(r=alone.groupby("dataset")["r"].transform("min"))
+    keys = ["dataset", "r", "repeat"]
+    lines = pd.concat([varying.index.to_frame(), alone[keys].drop_duplicates()]).sort_values(keys)
+    index, trials = pd.MultiIndex.from_frame(lines), pd.MultiIndex.from_frame(lines[["dataset", "repeat"]])
+    methods = rows[["dataset", "reducer"]].drop_duplicates().sort_values(["dataset", "reducer"])["reducer"]
+    columns = pd.Index(methods.unique(), name="reducer")
+    table = varying.reindex(index=index, columns=columns)
+    return table.fillna(fixed.reindex(index=trials, columns=columns).set_axis(index))

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
-from scipy.stats import beta, binomtest, sem
+from scipy.stats import beta, binomtest
 from scipy.stats import t as student
 
-from kmdr.analysis.rows import half_width
+from kmdr.analysis.rows import half_width, standard_error
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def _t(values: Floats, threshold: float) -> tuple[float, float, float, float]:
     # Equal values are not independent draws of a law but one computation repeated: what they say is certain.
     if float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
         return mean, mean, float(mean <= threshold), float(mean >= threshold)
-    half, t = half_width(values), (mean - threshold) / float(sem(values))
+    half, t = half_width(values), (mean - threshold) / standard_error(values)
     return mean - half, mean + half, float(student.sf(t, n - 1)), float(student.cdf(t, n - 1))
 
 

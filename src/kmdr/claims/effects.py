@@ -111,12 +111,13 @@ class Pair(NamedTuple):
 
 def pairs(values: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str], other: str) -> Iterator[Pair]:
     """Go through the methods of some datasets that have trials to compare with those of another method."""
+    there = values.index.unique("dataset")
     for dataset in datasets:
+        of_dataset = values.xs(dataset, level="dataset") if dataset in there else values.iloc[:0]
         for method in methods:
-            if dataset in values.index.get_level_values("dataset") and {method, other} <= set(values.columns):
-                both = values.xs(dataset, level="dataset")[[method, other]].dropna()
-                if len(both):
-                    yield Pair(dataset, method, both[method], both[other])
+            both = of_dataset[[method, other]].dropna() if {method, other} <= set(values.columns) else values.iloc[:0]
+            if len(both):
+                yield Pair(dataset, method, both[method], both[other])
 
 
 def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.log) -> Floats:

@@ -87,10 +87,8 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     changed = set(zip(other["dataset"], other["reducer"], strict=True))
     kept = base[[key not in changed for key in zip(base["dataset"], base["reducer"], strict=True)]]
     # Rows of studies that the flip does not touch stay for claims that read several.
-    rest = results.all_rows[~results.all_rows["study"].isin([*flip.base, flip.study])]
-    before = pd.concat([base, rest])
-    after = pd.concat([kept, other, rest], ignore_index=True)
-    return results.replaced(before), results.replaced(after)
+    touched = (*flip.base, flip.study)
+    return results.replaced(base, touched), results.replaced(pd.concat([kept, other]), touched)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
@@ -149,8 +150,11 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
     contents: dict[str, bytes] = {}
     fig = drawing.figure
     with print_style():
-        fig.draw_without_rendering()  # lays the panels out, once for both formats
-        fig.set_layout_engine("none")
+        # The panels are laid out once for both formats, and not by `savefig`, which draws all of it twice to do so.
+        if engine := fig.get_layout_engine():
+            with suppress(ValueError):  # as `Figure.draw` does
+                engine.execute(fig)
+        fig.set_layout_engine(None)
         for kind in ("pdf", "png"):
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])

@@ -51,6 +51,5 @@ def bounds(results: Results) -> dict[str, float]:
 
 def label(results: Results, dataset: str, method: str = "") -> str:
     """Return the names of dataset and method as the figures have them; a stand-in is marked."""
-    stands_in = results.all_rows.loc[results.all_rows["dataset"] == dataset, "stand_in"].astype(bool).any()
-    name = dataset_label(dataset) + (" (stand-in)" if stands_in else "")
+    name = dataset_label(dataset) + (" (stand-in)" if dataset in results.stand_ins else "")
     return f"{KNOWN[method].label} on {name}" if method else name
