@@ -9,6 +9,7 @@ import pandas as pd
 from kmdr.analysis.results import Results
 from kmdr.run.task import COLUMNS, Task, code_of
 
+HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]
 
 
@@ -96,3 +97,11 @@ def make_results(
         for name, table in facts.items():
             table.to_csv(folder / "facts" / f"{name}.csv", index=False)
     return Results(pd.concat(list(rows), ignore_index=True), folder / "facts" if folder else None, missing)
+
+
+def write_rows(folder: Path, *parts: pd.DataFrame, **changes: object) -> Path:
+    """Write a table of made-up rows whose keys are such as kmdr writes, and return its folder."""
+    rows = pd.concat(parts or [make_rows("bzmd15_fig1", "synth", "random_sign", (5, 10), 3)], ignore_index=True)
+    keys = {"config_hash": HASH, "env_hash": HASH, "data_sha256": "0" * 64, "code_version": "1.0", "code_hash": HASH}
+    rows.assign(**(keys | changes)).to_csv(folder / "rows.csv", index=False)
+    return folder

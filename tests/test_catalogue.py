@@ -11,7 +11,7 @@ from kmdr import datasets
 from kmdr.claims.catalogue import claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import judge
+from kmdr.claims.verdicts import judge, verdict_on
 from kmdr.cli import compose
 from kmdr.errors import UserError
 from kmdr.metrics import agreement, matchings
@@ -241,7 +241,8 @@ def test_a_claim_without_a_p_value_is_not_run_and_says_why(guest, side):
     assert odd != CLAIMS
     (guest / "claims.py").write_text(textwrap.dedent(odd))
     results = make_results([make_rows("own25_study", "synth", "none", objective=lambda r, i: 0.5 + 0.01 * i)])
-    verdicts = {verdict.claim.id: verdict for verdict in judge(results, {"own25_study": ["synth"]}, {})}
+    found = [verdict_on(claim, results, {"own25_study": ["synth"]}) for claim in claims()]
+    verdicts = {verdict.claim.id: verdict for verdict in judge(found, {})}
     assert verdicts["own25-1"].outcome == "not run"
     assert "'F' has p-values" in verdicts["own25-1"].sentence
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from kmdr.analysis.results import Results
 from kmdr.analysis.untrusted import fact_of
 from kmdr.claims import facts
 from kmdr.claims.catalogue import Fact
@@ -165,7 +166,7 @@ def make_fact(folder, monkeypatch):
     told = []
 
     def make():
-        facts.write_facts(folder, tell=told.append)
+        facts.write_facts(folder, Results.of_folder(folder), tell=told.append)
         return len(told)
 
     return make

@@ -23,22 +23,13 @@ from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, cells, latex, save_table
 from kmdr.report.build import build
 from kmdr.studies import studies
-from rows import make_rows
+from rows import HASH, make_rows, write_rows
 
-HASH = "0123456789ab"
 HOSTILE = "=cmd|' /C x'!A0"
 NAMES = (
     HOSTILE, "a|b`c`", "<script>alert(1)</script>", "![x](javascript:alert(1))", r"\input{/etc/passwd}",
     r"\write18{x}", "$\\frac{$", "$x^2$", "[1cm] *b*", "x\u202ey", "# head", "@SUM(A1)",
 )  # fmt: skip
-
-
-def write_rows(folder, *parts, **changes):
-    """Write a table of made-up rows whose keys are such as kmdr writes."""
-    rows = pd.concat(parts or [make_rows("bzmd15_fig1", "synth", "random_sign", (5, 10), 3)], ignore_index=True)
-    keys = {"config_hash": HASH, "env_hash": HASH, "data_sha256": "0" * 64, "code_version": "1.0", "code_hash": HASH}
-    rows.assign(**(keys | changes)).to_csv(folder / "rows.csv", index=False)
-    return folder
 
 
 @pytest.fixture
@@ -50,11 +41,10 @@ def folder(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """One item and one claim of the catalogue in place of all."""
-    from kmdr.claims import verdicts
     from kmdr.report import build as module
 
     monkeypatch.setattr(module, "items", lambda: [item for item in ITEMS if item.id == "bzmd15_fig1"])
-    monkeypatch.setattr(verdicts, "claims", lambda: [claim for claim in CLAIMS if claim.id == "bzmd15-1"])
+    monkeypatch.setattr(module, "claims", lambda: [claim for claim in CLAIMS if claim.id == "bzmd15-1"])
     monkeypatch.setattr(module, "write_facts", lambda folder, *_, **__: None)
     monkeypatch.setattr(module, "flips", lambda configs: [])
 

@@ -58,6 +58,10 @@ class Item:
         """Make it."""
         return self.make(results)
 
+    def __reduce__(self) -> tuple[Callable[[str], "Item"], tuple[str]]:
+        """Be in another process what it is called there: its function has lost its name to it."""
+        return item, (self.id,)
+
     @property
     def paper(self) -> str:
         """Short name of the paper."""
@@ -122,6 +126,10 @@ class Claim:
     def __call__(self, results: Results) -> Finding:
         """Test it."""
         return self.test(results)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Claim"], tuple[str]]:
+        """Be in another process what it is called there."""
+        return _claim_of, (self.id,)
 
     @property
     def paper(self) -> str:
@@ -341,6 +349,10 @@ def items() -> list[Item]:
 def claims() -> list[Claim]:
     """Return every claim, paper by paper."""
     return [claim for paper in papers() for claim in paper.claims]
+
+
+def _claim_of(id_: str) -> Claim:
+    return next(claim for claim in claims() if claim.id == id_)
 
 
 def item(id_: str) -> Item:

@@ -24,20 +24,24 @@ def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:
 
 
 def write_facts(
-    folder: Path, wanted: Collection[str] | None = None, tell: Callable[[str], None] = lambda _: None
+    folder: Path,
+    results: Results,
+    wanted: Collection[str] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Compute the facts whose data are prepared and that a folder lacks or has of other data, other rows or other code.
 
     Parameters
     ----------
     folder : Path
-        Of the results; facts go to ``folder/facts``, each with a note of what it was made from and of its SHA-256.
+        Facts go to ``folder/facts``, each with a note of what it was made from and of its SHA-256.
+    results : Results
+        Of that folder.
     wanted : collection of str, optional
         Names of studies: only the facts that items and claims read together with one of them.
     tell : callable
         Gets the name of each fact before it is made.
     """
-    results = Results.of_folder(folder)
     readers: Sequence[Item | Claim] = [*items(), *claims()]
     needed = {
         name for reader in readers if wanted is None or set(reader.studies) & set(wanted) for name in reader.facts

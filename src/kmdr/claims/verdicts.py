@@ -7,7 +7,7 @@ from functools import partial
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.statistics import Component, conjunction, directional
-from kmdr.claims.catalogue import Claim, Finding, claims, gaps, rerun_command
+from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
 from kmdr.run.task import short_hash
@@ -92,8 +92,16 @@ def _found(claim: Claim, results: Results) -> tuple[Finding, tuple[float, float]
     return finding, conjunction(finding.components)
 
 
-def _tested(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
-    """Test one claim, uncorrected."""
+def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
+    """Test one claim, uncorrected.
+
+    Parameters
+    ----------
+    claim : Claim
+    results : Results
+    datasets : mapping
+        Those of each study, to tell which of them are missing.
+    """
     recorder = Recorder(results)
     missing = gaps(results, claim, datasets)
     command = rerun_command(claim)
@@ -118,25 +126,21 @@ def _tested(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]
     )
 
 
-def judge(
-    results: Results, datasets: Mapping[str, Sequence[str]], diagnoses: Mapping[str, Sequence[Diagnosis]]
-) -> list[Verdict]:
-    """Return the verdict on every claim.
+def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]) -> list[Verdict]:
+    """Return the verdicts on all claims, each of which was tested.
 
     The p-values of a paper's claims are corrected together, by `kmdr.analysis.statistics.directional`.
 
     Parameters
     ----------
-    results : Results
-    datasets : mapping
-        Those of each study, to tell which of them are missing.
+    alone : sequence of Verdict
+        As `verdict_on` gives them.
     diagnoses : mapping
         Those of each claim.
     """
-    tested = [_tested(claim, results, datasets) for claim in claims()]
     verdicts: list[Verdict] = []
-    for paper in dict.fromkeys(verdict.claim.paper for verdict in tested):
-        of_paper = [verdict for verdict in tested if verdict.claim.paper == paper]
+    for paper in dict.fromkeys(verdict.claim.paper for verdict in alone):
+        of_paper = [verdict for verdict in alone if verdict.claim.paper == paper]
         ran = [verdict for verdict in of_paper if verdict.outcome != "not run"]
         adjusted = directional([(verdict.p_for, verdict.p_against) for verdict in ran])
         corrected = {verdict.claim.id: pair for verdict, pair in zip(ran, adjusted, strict=True)}

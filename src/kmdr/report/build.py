@@ -3,22 +3,25 @@
 Only the folder and the reported numbers are read, so the same folder gives the same report, with or without the data.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import cpu_count
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes
-from kmdr.claims.catalogue import Item, gaps, items, papers, rerun_command
+from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.facts import write_facts
-from kmdr.claims.register import Change, answered, change, flips, open_points
-from kmdr.claims.verdicts import Diagnosis, judge
+from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
+from kmdr.claims.verdicts import Diagnosis, Verdict, judge, verdict_on
+from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
@@ -28,6 +31,8 @@ from kmdr.report.html import write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.run.provenance import code_version
 from kmdr.run.store import ASKED, rows_file
+from kmdr.run.workers import Lost, Workers
+from kmdr.text import tell as say
 
 
 def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Reproduction:
@@ -64,6 +69,57 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
     return Reproduction(item, state, relative, numbers, table, missing, stand_ins, command)
 
 
+# Figures and tables from which on a report is made by several processes, each of which takes seconds to start.
+_MANY = 8
+Part = Item | Flip | Claim
+Made = Reproduction | Change | Verdict
+
+
+def _name(part: Part) -> str:
+    return part.study if isinstance(part, Flip) else part.id
+
+
+def _made(part: Part, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Made:
+    """Make one part of a report: a table or figure, what a flip changes, or what a claim's test finds."""
+    if isinstance(part, Item):
+        return _reproduce(part, results, datasets, folder)
+    return change(results, part) if isinstance(part, Flip) else verdict_on(part, results, datasets)
+
+
+@cache
+def _results(folder: Path) -> Results:
+    """Read a folder once a process."""
+    return Results.of_folder(folder)
+
+
+def _made_by_worker(part: Part, datasets: Mapping[str, Sequence[str]], folder: Path) -> Made:
+    return _made(part, _results(folder), datasets, folder)
+
+
+def _all_made(
+    parts: Sequence[Part],
+    results: Results,
+    datasets: Mapping[str, Sequence[str]],
+    folder: Path,
+    tell: Callable[[str], None],
+) -> Iterator[tuple[str, Made]]:
+    """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
+    there = set(results.all_rows["study"])
+    size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
+    if size == 1:
+        for part in parts:
+            tell(_name(part))
+            yield _name(part), _made(part, results, datasets, folder)
+        return
+    with Workers(_made_by_worker, 1, say) as workers:
+        for call, made in workers.run([(part, datasets, folder) for part in parts], size, lambda c: _name(c[0])):
+            name = _name(call[0])
+            if isinstance(made, Lost):
+                raise UserError(f"{name} cannot be made: {made.reason}; make room, and the same command does it")
+            tell(name)
+            yield name, made
+
+
 def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was run of each study."""
     summaries: list[Mapping[str, Any]] = []
@@ -85,7 +141,10 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
 
 
 def report_of(
-    folder: Path, configs: Sequence[Mapping[str, Any]], tell: Callable[[str], None] = lambda _: None
+    folder: Path,
+    results: Results,
+    configs: Sequence[Mapping[str, Any]],
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Make figures and tables of a folder, judge the claims, and gather what the report shows.
 
@@ -93,38 +152,34 @@ def report_of(
     ----------
     folder : Path
         Holds rows, facts, ``missing.json``.
+    results : Results
+        Of that folder.
     configs : sequence of mapping
         The ``study`` tree of every study's configuration, with ``repeats``.
     tell : callable
-        Gets the name of each thing before it is made, for a progress bar.
+        Gets the name of each thing that is made, for a progress bar.
 
     Returns
     -------
     Report
     """
-    results = Results.of_folder(folder)
     environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    reproductions = []
-    for item in items():
-        tell(item.id)
-        reproductions.append(_reproduce(item, results, datasets, folder))
+    parts: list[Part] = [*items(), *flips(configs), *claims()]
+    by_name = dict(_all_made(parts, results, datasets, folder, tell))
+    made = [by_name[_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
     diagnoses: dict[str, list[Diagnosis]] = {}
-    for flip in flips(configs):
-        tell(flip.study)
-        flipped = change(results, flip)
-        changes.setdefault(flip.entry, []).append(flipped)
+    for flipped in (part for part in made if isinstance(part, Change)):
+        changes.setdefault(flipped.flip.entry, []).append(flipped)
         for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
-    tell("verdicts")
-    verdicts = judge(results, datasets, diagnoses)
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
         papers(),
-        reproductions,
-        verdicts,
+        [part for part in made if isinstance(part, Reproduction)],
+        judge([part for part in made if isinstance(part, Verdict)], diagnoses),
         register,
         environments,
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
@@ -189,8 +244,8 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     list of Path
         What was written.
     """
-    write_facts(folder, wanted)
     results = Results.of_folder(folder)
+    write_facts(folder, results, wanted)
     datasets = {study["name"]: study["datasets"] for study in configs}
     written = [
         folder / file
@@ -225,7 +280,7 @@ def build(
     again : bool
         Whether to make it again even if nothing that it is made from has changed.
     tell : callable
-        Gets the name of each thing before it is made, for a progress bar.
+        Gets the name of each thing that is made, for a progress bar.
 
     Returns
     -------
@@ -243,8 +298,9 @@ def build(
         return page
     for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
         sweep_abandoned(place)
-    write_facts(folder, tell=tell)
-    report = report_of(folder, configs, tell)
+    results = Results.of_folder(folder)
+    write_facts(folder, results, tell=tell)
+    report = report_of(folder, results, configs, tell)
     write_verdicts(report)
     tell("the page")
     write_report(report, code_version())

@@ -1,0 +1,75 @@
+"""How the parts of a report are made: by one process or by several, and what becomes of one that dies."""
+
+import os
+import signal
+
+import pytest
+
+from kmdr.claims.register import Flip
+from kmdr.errors import UserError
+from kmdr.report import build
+from kmdr.studies import studies
+from rows import make_rows, write_rows
+
+IDS = ("bzmd15_fig1", "bzmd15_table1", "lf20_fig2", "bzmd15-1", "bzmd15-2", "lf20-1")
+
+
+def trials(study, dataset, **changes):
+    methods = (("none", 256), ("svd", 10), ("random_sign", (5, 10, 20)), ("leverage", (5, 10, 20)))
+    return [make_rows(study, dataset, name, r, accuracy=lambda r, i: 0.5 + 0.01 * i + 1 / r, **changes)
+            for name, r in methods]  # fmt: skip
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Two folders with the same rows, and few parts in place of all."""
+    for kind in ("items", "claims"):
+        few = [part for part in getattr(build, kind)() if part.id in IDS]
+        monkeypatch.setattr(build, kind, lambda few=few: few)
+    flip = Flip("flip_rank_bzmd15", "Rank r", "rank", ("bzmd15_fig1",), ("bzmd15-2",))
+    monkeypatch.setattr(build, "flips", lambda configs: [flip])
+    monkeypatch.setattr(build, "write_facts", lambda *_, **__: None)
+    parts = [*trials("bzmd15_fig1", "usps"), *trials("bzmd15_fig1", "synth"), *trials("lf20_orl", "orl"),
+             *trials("flip_rank_bzmd15", "usps", objective=0.25)]  # fmt: skip
+    made = []
+    for name in ("alone", "together"):
+        (tmp_path / name).mkdir()
+        made.append(write_rows(tmp_path / name, *parts))
+    return made
+
+
+@pytest.fixture
+def by_several(monkeypatch):
+    monkeypatch.setattr(build, "_MANY", 1)
+    monkeypatch.setattr(build, "cpu_count", lambda: 2)
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_several_processes_make_the_same_report_as_one(folders, by_several, monkeypatch):
+    alone, together = folders
+    told = []
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "cpu_count", lambda: 1)
+        build.build(alone, studies(), tell=told.append)
+    build.build(together, studies(), tell=told.remove)
+    assert told == []
+    assert contents(alone) == contents(together)
+    assert {path.name for path in contents(alone)} >= {
+        "bzmd15_fig1.pdf",
+        "bzmd15_fig1.png",
+        "verdicts.csv",
+        "index.html",
+    }
+
+
+def _die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_part_that_no_process_survives_is_named(folders, by_several, monkeypatch):
+    monkeypatch.setattr(build, "_made_by_worker", _die)
+    with pytest.raises(UserError, match=r"cannot be made: its worker was ended by SIGKILL.*3 times; make room"):
+        build.build(folders[0], studies())
