@@ -1,0 +1,175 @@
+"""Simulate every procedure that decides a claim: how often it is wrong where it is hardest, and right where it is not.
+
+``python scripts/verdict_rates.py [RUNS]`` prints a line a procedure. Rows are made from a truth that is as near as can
+be to the other side of what is tested: *for, though false* and *against, though true* are the rates of these verdicts,
+which are to be at most the level of 5 % (in RUNS = 1000 simulations up to 6.9 % by chance, once in 200 lines). *Power*
+is the rate of the right verdict at the effect that is named, one like those of the papers.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from kmdr.analysis.statistics import Component, above, below, conjunction, directional, equal, ratio_below, share
+from kmdr.claims.draws import jointly, of_best, of_run
+from kmdr.claims.effects import LEVEL, decided, share_near
+from kmdr.claims.reported import Number
+from kmdr.linalg import Dense
+from kmdr.seeding import generator
+
+# From a generator and a truth to the p-values for and against.
+Simulated = Callable[[np.random.Generator, float], tuple[float, float]]
+REPEATS = 30
+EDGE = float(stats.norm.isf(LEVEL / 2))  # where a normal number is at the end of the central 95 %
+OWN = float("nan")  # a number that is a draw of the law itself
+
+
+class Procedure(NamedTuple):
+    """A procedure, and three truths: just false, just true, and an effect like those of the papers."""
+
+    name: str
+    simulated: Simulated
+    just_false: float
+    just_true: float
+    effect: float
+    verdict: str = "reproduced"
+
+
+def p(component: Component) -> tuple[float, float]:
+    """Return both p-values."""
+    return component.p_for, component.p_against
+
+
+def normal(rng: np.random.Generator, mean: float) -> Dense:
+    """Return normal values about a mean."""
+    return np.asarray(rng.normal(mean, 1.0, REPEATS))
+
+
+def skewed(rng: np.random.Generator, mean: float) -> Dense:
+    """Return values of a skewed law of a mean."""
+    return np.asarray(rng.gamma(4.0, 0.5, REPEATS) - 2.0 + mean)
+
+
+def reported(value: float) -> Number:
+    """Return an F that a paper reports."""
+    return Number("", "", "", float("nan"), "objective", value, 0.0)
+
+
+def of_means(
+    law: Callable[[np.random.Generator, float], Dense],
+    test: Callable[[str, Dense, float], Component],
+    bound: float,
+    rng: np.random.Generator,
+    mean: float,
+) -> tuple[float, float]:
+    """Test a mean against a bound."""
+    return p(test("", law(rng, mean), bound))
+
+
+def ratio_of_times(rng: np.random.Generator, ratio: float) -> tuple[float, float]:
+    """Test five ratios of times that scatter by a fifth."""
+    return p(ratio_below("", ratio * np.exp(rng.normal(0, 0.2, 5))))
+
+
+def failures(rng: np.random.Generator, rate: float) -> tuple[float, float]:
+    """Test whether less than 4 % of 150 trials fail."""
+    return p(share("", int((rng.random(150) < rate).sum()), 150, 0.04, at_most=True))
+
+
+def near_a_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
+    """Test whether .30 ± .10 of 1000 trials succeed."""
+    return p(share_near("", list(rng.random(1000) < rate), 0.3, 0.1))
+
+
+def eight(rng: np.random.Generator, mean: float) -> tuple[float, float]:
+    """Test eight statements that are all to hold, where seven clearly do unless all are as near."""
+    means = [mean, *[-2.0 if mean >= 0 else mean] * 7]
+    return conjunction([below("", normal(rng, value)) for value in means])
+
+
+def of_a_run(rng: np.random.Generator, value: float) -> tuple[float, float]:
+    """Judge a number of one run by thirty of ours."""
+    x = normal(rng, 0.0)
+    return p(of_run("", reported(float(rng.normal()) if np.isnan(value) else value), x).component)
+
+
+def of_the_best(m: int, N: int, cells: int = 1) -> Simulated:
+    """Judge numbers of the best of m, by N runs of ours: the first at a quantile of its law, the others its draws."""
+
+    def simulated(rng: np.random.Generator, quantile: float) -> tuple[float, float]:
+        draws = []
+        for cell in range(cells):
+            F = rng.normal(size=N)
+            theirs = float(rng.normal(size=m).min())
+            if quantile < 0:  # all of them, so many deviations of a run too low
+                theirs += quantile
+            elif cell == 0 and not np.isnan(quantile):
+                theirs = float(stats.norm.ppf(-np.expm1(np.log1p(-quantile) / m)))
+            draws.append(of_best("", reported(theirs), F, F, m))
+        return p(jointly("", draws)) if cells > 1 else p(draws[0].component)
+
+    return simulated
+
+
+def procedures() -> Iterator[Procedure]:
+    """Give every procedure."""
+    for law in (normal, skewed):
+        name = law.__name__
+        yield Procedure(f"t test, above 0 ({name})", partial(of_means, law, above, 0.0), 0.0, 0.0, 1.0)
+        yield Procedure(f"two t tests, within ±1 ({name})", partial(of_means, law, equal, 1.0), 1.0, 1.0, 0.0)
+    yield Procedure("t test of logarithms of 5 times, below 1", ratio_of_times, 1.0, 1.0, 0.5)
+    yield Procedure("binomial, share of 150 below .04", failures, 0.04, 0.04, 0.0)
+    yield Procedure("two binomial, share of 1000 in .30 ± .10", near_a_share, 0.4, 0.4, 0.3)
+    yield Procedure("all of 8 statements hold, t tests below 0", eight, 0.0, -1e-9, -1.0)
+    yield Procedure("a number of one normal run, by 30", of_a_run, EDGE, OWN, 0.0)
+    for N, m in ((1000, 30), (1000, 100), (10_000, 30)):
+        yield Procedure(f"a number of the best of {m}, by {N}", of_the_best(m, N), LEVEL / 2, OWN, 0.5)
+    for N in (1000, 10_000):
+        yield Procedure(
+            f"three of the best of 30 together, by {N}", of_the_best(30, N, 3), LEVEL / 2, OWN, -2.0, "not reproduced"
+        )
+
+
+def papers(rng: np.random.Generator) -> tuple[bool, bool]:
+    """Return whether any of nine claims, corrected together, is confirmed though false, and refuted though true."""
+    means = np.array([-1e-9, 1e-9, -1e-9, 1e-9, -1e-9, -0.5, 0.5, -2.0, 2.0])
+    adjusted = directional([p(above("", normal(rng, mean))) for mean in means])
+    verdicts = [decided(*pair) for pair in adjusted]
+    return (
+        any(v == "reproduced" for v, mean in zip(verdicts, means, strict=True) if mean < 0),
+        any(v == "not reproduced" for v, mean in zip(verdicts, means, strict=True) if mean > 0),
+    )
+
+
+def main() -> None:
+    """Print the rates."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+
+    def rate(procedure: Procedure, truth: float, verdict: str) -> float:
+        rng = generator(0, procedure.name, verdict)
+        return float(np.mean([decided(*procedure.simulated(rng, truth)) == verdict for _ in range(runs)]))
+
+    lines = [
+        {
+            "procedure": procedure.name,
+            "for, though false": rate(procedure, procedure.just_false, "reproduced"),
+            "against, though true": rate(procedure, procedure.just_true, "not reproduced"),
+            "power": rate(procedure, procedure.effect, procedure.verdict),
+            "at": procedure.effect,
+        }
+        for procedure in procedures()
+    ]
+    rng = generator(0, "papers")
+    wrong = np.mean([papers(rng) for _ in range(runs)], axis=0)
+    lines.append({"procedure": "any of 9 claims", "for, though false": wrong[0], "against, though true": wrong[1]})
+    print(f"{runs} simulations each")
+    print(pd.DataFrame(lines).to_string(index=False, na_rep="", float_format="{:.3f}".format))
+
+
+if __name__ == "__main__":
+    main()
