@@ -27,8 +27,9 @@ from kmdr.threads import over_rows
 # Entries of CSR data, stored or not, and of their inner products, up to which these may be computed.
 _GRAM_ENTRIES = 2**22
 # They must take at most so many multiplications for each of a product of centres and points in every start. On NIPS
-# (184×6314, k = 3) all of k-means took .30 of the time for 30 starts (27 for each), .60 for 10 (80), 1.35 for 5 (160).
-_GRAM_COST = 80
+# (184×6314, k = 3) all of k-means took .39 of the time for 30 starts (27 for each), .49 for 10 (80), .57 for 5 (160),
+# and 1.05 for 3 (266).
+_GRAM_COST = 160
 # Of the multiplications of a product of centres and points, the additions that take their place in every iteration.
 _GRAM_SHARE = 0.5
 STARTS = ("sample", "first_of_class", "plus")
