@@ -72,14 +72,14 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
 # Figures and tables from which on a report is made by several processes, each of which takes seconds to start.
 _MANY = 8
 Part = Item | Flip | Claim
-Made = Reproduction | Change | Verdict
+Product = Reproduction | Change | Verdict
 
 
 def _name(part: Part) -> str:
     return part.study if isinstance(part, Flip) else part.id
 
 
-def _made(part: Part, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Made:
+def _made(part: Part, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Product:
     """Make one part of a report: a table or figure, what a flip changes, or what a claim's test finds."""
     if isinstance(part, Item):
         return _reproduce(part, results, datasets, folder)
@@ -92,7 +92,7 @@ def _results(folder: Path) -> Results:
     return Results.of_folder(folder)
 
 
-def _made_by_worker(part: Part, datasets: Mapping[str, Sequence[str]], folder: Path) -> Made:
+def _made_by_worker(part: Part, datasets: Mapping[str, Sequence[str]], folder: Path) -> Product:
     return _made(part, _results(folder), datasets, folder)
 
 
@@ -102,7 +102,7 @@ def _all_made(
     datasets: Mapping[str, Sequence[str]],
     folder: Path,
     tell: Callable[[str], None],
-) -> Iterator[tuple[str, Made]]:
+) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
     there = set(results.all_rows["study"])
     size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
