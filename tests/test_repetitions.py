@@ -33,9 +33,10 @@ def test_what_leans_the_other_way_or_too_little_has_no_number() -> None:
 
 
 def test_what_is_certain_needs_two() -> None:
-    for p in (0.0, 1e-250, 1e-20):
+    for p in (0.0, 1e-300, 1e-250, 1e-20):
         assert repetitions_for(p, 300, 0.5, POWER) == 2
         assert repetitions_for(p, 1000, 0.003, POWER) is not None
+        assert repetitions_for(p, 2, 0.003, POWER) == 2  # two values that are all but equal
 
 
 def test_a_claim_needs_what_its_weakest_statement_needs_and_against_it_one_is_enough() -> None:

@@ -20,6 +20,7 @@ from kmdr.claims.effects import LEVEL, Outcome
 
 POWER = 0.9
 LEAST = 10
+_CERTAIN = 1e6  # a t statistic that decides whatever the level; that of two values may be beyond all numbers
 # Where a search ends.
 MOST = 10_000
 
@@ -64,7 +65,7 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
     """
     if n < 2 or p >= 0.5:
         return None
-    t = float(student.isf(max(p, 1e-300), n - 1))
+    t = min(float(student.isf(p, n - 1)), _CERTAIN)
 
     def is_enough(N: int) -> bool:
         # By the square of t, noncentral F: scipy's noncentral t fails far out, and the other tail is next to nothing.
