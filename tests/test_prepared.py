@@ -216,7 +216,7 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
         flip(path, 8000)
     else:
         trials = run.__globals__["_trials"]
-        monkeypatch.setattr("kmdr.run.task._trials", lambda *args: (trials(*args), flip(path, 8000))[0])
+        monkeypatch.setattr("kmdr.run.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
     (row,) = run(task, data, STAMP)
     assert row["status"] == "failed"
     assert row["error"].startswith(f"{path} changed while it was used")

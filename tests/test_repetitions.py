@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kmdr.analysis.statistics import above, conjunction
+from kmdr.analysis.statistics import Component, above, conjunction
 from kmdr.claims.repetitions import POWER, needed, repetitions_for
 from kmdr.seeding import generator
 
@@ -64,3 +64,13 @@ def test_an_open_claim_needs_what_the_nearer_way_takes_or_more_than_can_be_told(
     assert need.repetitions is None or need.repetitions > 10
     nothing = needed("not run", [], 2)
     assert (nothing.component, nothing.repetitions) == (None, None)
+
+
+def test_what_is_computed_without_a_draw_needs_none() -> None:
+    computed = Component("computed", 0.7, 0.7, 0.7, 1.0, 0.0, 12, "share")
+    drawn = above("drawn", generator(3, "test_repetitions").normal(1.0, 1.0, 30))
+    assert needed("not reproduced", [computed], 5).component is None
+    assert needed("not reproduced", [computed, drawn], 5).component is None  # one that fails for certain is enough
+    holds = computed._replace(p_for=0.0, p_against=1.0)
+    assert needed("reproduced", [holds], 5).component is None
+    assert needed("reproduced", [holds, drawn], 5) == needed("reproduced", [drawn], 5)

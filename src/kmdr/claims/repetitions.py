@@ -31,7 +31,7 @@ class Need(NamedTuple):
     Attributes
     ----------
     component : Component or None
-        The statement that takes the most; None where none can be told.
+        The statement that takes the most; None where none rests on repetitions.
     repetitions : int or None
         Of the component's kind, the least that decide with a probability of `POWER`; None where `MOST` do not.
     """
@@ -87,6 +87,11 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
         Of its paper that were tested, which share the level.
     """
     level = LEVEL / max(1, claims)
+    # What is computed without a draw has no interval, and no repetition adds to what it says.
+    certain = [component for component in components if component.low == component.high]
+    if outcome == "not reproduced" and any(component.p_against == 0 for component in certain):
+        return NOTHING
+    components = [component for component in components if component not in certain]
     ways = {"reproduced": [_for], "not reproduced": [_against]}.get(outcome, [_for, _against])
     return min((way(components, level) for way in ways), key=_repetitions)
 
