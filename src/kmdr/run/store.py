@@ -290,18 +290,18 @@ def compress(folder: Path) -> Path:
     path = folder / _PACKED
     if path.exists() and not (folder / "rows.csv").exists():  # nothing was to be run on top of it
         return path
-    content = read_plain(folder / "rows.csv")
+    _pack(read_plain(folder / "rows.csv"), path)
+    return path
+
+
+def _pack(content: bytes, path: Path) -> None:
+    """Write a compressed table, unless it holds the same already."""
     try:
         same = table_content(path) == content
     except DamagedError:
         same = False
     if not same:
-        _pack(content, path)
-    return path
-
-
-def _pack(content: bytes, path: Path) -> None:
-    write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME))
+        write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME))
 
 
 def _config_line(key: str, config: Mapping[str, Any]) -> bytes:
@@ -663,8 +663,7 @@ class Store:
             rows = _united([read_rows(table), _packed_rows(self.folder)])
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
-        if _to_csv(rows) != _to_csv(_packed_rows(self.folder)):
-            _pack(_to_csv(rows), self.folder / _PACKED)
+        _pack(_to_csv(rows), self.folder / _PACKED)
         return rows
 
     def _state(self, files: Iterable[Path]) -> str:

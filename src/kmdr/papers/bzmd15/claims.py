@@ -23,11 +23,6 @@ F_MARGIN = 0.05
 P_MARGIN = 0.05
 
 
-def _decides(results: Results, dataset: str) -> bool:
-    """Whether a dataset is what the paper had: what only stands in for it decides nothing."""
-    return "(stand-in)" not in label(results, dataset)
-
-
 Tested = list[tuple[str, Component]]
 
 
@@ -39,8 +34,8 @@ def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
     NotRunError
         When all are on stand-ins.
     """
-    components = [component for dataset, component in tested if _decides(results, dataset)]
-    aside = [component for dataset, component in tested if not _decides(results, dataset)]
+    components = [component for dataset, component in tested if dataset not in results.stand_ins]
+    aside = [component for dataset, component in tested if dataset in results.stand_ins]
     need(components, "the paper's own data")
     sentence += f"; {tally(components)}"
     sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
@@ -312,7 +307,7 @@ def ratios_hold(results: Results) -> Finding:
     stated = reported("bzmd15").query("id == 'bzmd15-7'").set_index(["method", "quantity"])["value"]
     rows = results.rows(studies)
     aside = _set_aside(rows, min(float(stated[method, "ratio"]) for _, method in THEOREMS))
-    aside += [str(name) for name in rows["dataset"].unique() if name not in aside and not _decides(results, name)]
+    aside += [str(name) for name in rows["dataset"].unique() if name not in aside and name in results.stand_ins]
     rows = rows[~rows["dataset"].isin(aside)]
     rows = rows.assign(ratio=ratio_to_best(rows))
     floors = bounds(results)
@@ -365,7 +360,7 @@ def full_is_poor_on_two(results: Results) -> Finding:
     components = []
     for poor in CROWDED:
         for other in REAL:
-            if other in CROWDED or not {poor, other} <= set(P) or not _decides(results, other):
+            if other in CROWDED or not {poor, other} <= set(P) or other in results.stand_ins:
                 continue
             difference = (P[poor] - P[other]).dropna()
             if difference.empty:
@@ -412,7 +407,7 @@ def faster_and_almost_as_accurate(results: Results) -> Finding:
                 difference = by_repetition(pair.own - pair.other)
                 component = above(f"{name}: P − P of kMeans, above −{P_MARGIN}", difference, -P_MARGIN, "P")
             tested.append((pair.dataset, component))
-            if _decides(results, pair.dataset):
+            if pair.dataset not in results.stand_ins:
                 told[what][name] = component.effect
     need(tested, "kMeans and a proposed method on the real datasets")
     parts = [f"the total time is {extremes(told['time'], '.2f')} times that of kMeans"] if told["time"] else []
