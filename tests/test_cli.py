@@ -64,6 +64,9 @@ def test_every_protocol_runs(name, monkeypatch):
 @pytest.mark.parametrize("change", [
     ["kmeans.start=plus"],
     ["kmeans.engine=sklearn"],
+    ["kmeans=bmd09", "kmeans.online=true", "kmeans.empty_action=drop"],
+    ["dataset.rows=unit"],
+    ["reducer=leverage_approx", "reducer.centred=true", "reducer.merged=draws"],
     ["kmeans.start=first_of_class", "kmeans.n_init=1", "matching=identity"],
     ["reducer=leverage", "reducer.centred=true", "reducer.merged=true"],
     ["reducer=leverage_sqrt", "reducer.centred=true", "reducer.merged=true"],
@@ -219,6 +222,8 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         (["kmeans.start=first_of_class", "kmeans.n_init=1", "k=3"], "gives 2 centres, one a class, but k = 3"),
         (["kmeans.start=plusplus"], "kmeans.start = 'plusplus' is not one of sample, first_of_class, plus"),
         (["kmeans.engine=matlab"], "no kmeans.engine is named 'matlab'; valid: an import path package.module.Class,"),
+        (["kmeans.empty_action=split"], "kmeans.empty_action = 'split' is not one of singleton, drop, error"),
+        (["kmeans.online=true", "kmeans.engine=sklearn"], "are of kmdr's own Lloyd, not of engine 'sklearn'"),
         (["reducer=sparsified", "kmeans.engine=sklearn"], "cannot be had with reducer sparsified"),
         (["reducer=sparsified", "kmeans.start=plus"], "kmeans.start = 'plus' cannot be had with reducer sparsified"),
         (["matching=hungarian"], "matching = 'hungarian' is not one of best, identity"),

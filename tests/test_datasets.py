@@ -341,7 +341,9 @@ def test_synth_options():
         ({"n": 10.5}, ["n", "10.5", "int"]),
         ({"n": True}, ["n", "True", "int"]),
         ({"n": "10"}, ["n", "'10'", "int"]),
-        ({"sgima": 1.0}, ["did you mean 'sigma'", "seed, side, sigma"]),
+        ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, seed, side, sigma"]),
+        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit"]),
+        ({"rows": 1}, ["rows", "1", "str"]),
     ],
 )
 def test_bad_options_are_user_errors(options, words, tmp_path):
@@ -354,8 +356,47 @@ def test_bad_options_are_user_errors(options, words, tmp_path):
 def test_unknown_names():
     with pytest.raises(UserError, match=r"did you mean 'usps'.*orl_64x64"):
         datasets.load("upsp")
-    with pytest.raises(UserError, match="has no options"):
+    with pytest.raises(UserError, match="no option of dataset 'usps' is named 'n'; valid: rows"):
         datasets.load("usps", {"n": 3})
+
+
+# --- rows of unit length
+
+
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csc_matrix])
+def test_rows_of_unit_length(toy, layout):
+    rng = np.random.default_rng(1)
+    fea = rng.integers(0, 9, (12, 6)).astype(float)
+    empty = (np.arange(12) == 3) & (layout is np.asarray)  # sparse data may have none
+    fea[empty] = 0
+    fea[4] *= 2.0**-600  # of which the squares would be 0
+    fea[5] *= 2.0**600
+    toy(layout(fea), np.repeat([[1], [2]], 6, axis=0))
+    raw, unit = datasets.load("toy"), datasets.load("toy", {"rows": "unit"})
+    A, U = (x.A if isinstance(x.A, np.ndarray) else x.A.toarray() for x in (raw, unit))
+    assert np.array_equal(A, fea)
+    assert not U[empty].any()
+    others = ~empty
+    np.testing.assert_allclose((U[others] ** 2).sum(axis=1), 1, rtol=1e-12)
+    scale = np.abs(fea[others]).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(U[others] / U[others].max(axis=1, keepdims=True), fea[others] / scale, rtol=1e-12)
+    assert unit.data_sha256 != raw.data_sha256
+    assert unit.labels.tolist() == raw.labels.tolist()
+    # The option at its default is as if it were not given: the same folder, prepared once.
+    assert (
+        datasets.prepare("toy", {"rows": "raw"}) == datasets.prepare("toy") != datasets.prepare("toy", {"rows": "unit"})
+    )
+    assert json.loads((datasets.prepare("toy") / "meta.json").read_text())["options"] == {}
+
+
+def test_a_file_of_the_users_can_have_rows_of_unit_length(tmp_path):
+    A = np.random.default_rng(2).random((10, 3)).astype(np.float32)
+    np.save(tmp_path / "mine.npy", A)
+    data = datasets.load("file", {"path": str(tmp_path / "mine.npy"), "k": 2, "rows": "unit"})
+    assert data.A.dtype == np.float32
+    np.testing.assert_allclose(data.A, A / np.linalg.norm(A, axis=1, keepdims=True), rtol=1e-6)
+    assert data.name == "mine"
+    np.testing.assert_array_equal(np.load(tmp_path / "mine.npy"), A)
 
 
 # --- prepared folders

@@ -24,7 +24,6 @@ from kmdr.datasets import loaders
 from kmdr.datasets.acquire import sha256_of
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.registry import entry
-from kmdr.errors import UserError
 
 NIPS_NPZ = "nips_2001-2003_CN_LT_NS_184x6314.npz"
 LIGHT_NPZ = "light_candidate_1428x1024.npz"
@@ -469,23 +468,6 @@ def test_pie_and_light_from_mat(tmp_path, rng):
     mixed = rng.permutation(2856)
     with pytest.raises(UnverifiedError, match="order of the persons"):
         loaders.light_pie_mat(fea_gnd(path, fea[mixed], gnd[mixed]))
-
-
-@pytest.mark.parametrize(("load", "n", "d", "k"), [(loaders.cai_mat, 12, 6, 4), (loaders.pie_mat, 2856, 1024, 68)])
-def test_rows_of_unit_length(tmp_path, rng, load, n, d, k):
-    fea = rng.integers(0, 256, (n, d), np.uint8)
-    fea[3] = 0
-    path = fea_gnd(tmp_path / "f.mat", fea, np.repeat(np.arange(1, k + 1), n // k))
-    raw, labels = load(path, rows="raw")
-    assert same((raw, labels), load(path))
-    unit, persons = load(path, rows="unit")
-    assert persons.tolist() == labels.tolist()
-    assert not unit[3].any()
-    others = np.arange(n) != 3
-    np.testing.assert_allclose((unit[others] ** 2).sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_allclose(unit * np.sqrt((raw**2).sum(axis=1, keepdims=True)), raw, atol=1e-11)
-    with pytest.raises(UserError, match="option rows is 'l1', not one of raw, unit"):
-        load(path, rows="l1")
 
 
 @pytest.mark.parametrize("load", [loaders.coil20_mat, loaders.pie_mat, loaders.light_pie_mat])

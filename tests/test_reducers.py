@@ -27,6 +27,8 @@ VARIANTS = [(name, {}) for name in reducers.names()] + [
     ("approx_svd", {"rank": "r"}),
     ("approx_svd", {"svd_eps": 0.5}),
     ("leverage_approx", {"svd_eps": 0.9}),
+    ("leverage_approx", {"centred": True, "merged": True, "rescaled": False}),
+    ("approx_svd", {"centred": True}),
     ("laplacian_score", {"n_neighbors": 3}),
     ("laplacian_score", {"width_sample": None}),
     ("leverage", {"centred": True}),
@@ -260,7 +262,8 @@ def test_parameters_out_of_range_are_refused(name, params):
         ("laplacian_score", {"width_sample": 1e3}),
         ("laplacian_score", {"width_sample": True}),
         *[(name, {"centred": value}) for name in ("leverage", "leverage_sqrt", "svd") for value in ("yes", 1, None)],
-        *[(name, {"merged": value}) for name in ("leverage", "leverage_sqrt") for value in ("no", 0, None)],
+        *[(name, {"merged": value}) for name in ("leverage", "leverage_sqrt") for value in ("no", 0, None, [])],
+        ("leverage_approx", {"merged": "drawn"}),
         ("osnap", {"s": 1.5}),
         ("fjlt", {"c": "2"}),
     ],
@@ -577,6 +580,52 @@ def test_merged_leverage_takes_each_column_once(rng):
     columns = C / np.linalg.norm(C, axis=0)
     assert np.abs(np.triu(columns.T @ columns, 1)).max() < 1 - 1e-6
     assert C.shape == (N, D)
+
+
+SAMPLING = ("leverage", "leverage_approx", "leverage_sqrt")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rescaled", [True, False])
+@pytest.mark.parametrize("name", SAMPLING)
+def test_repeated_columns_of_r_draws_are_merged_or_dropped(name, rescaled, layout, rng):
+    """Against a loop over the columns that are kept: same draws, a column once, its factor by how often it came up."""
+    A, r = in_layout(data(rng), layout), 60
+    kept, drawn, once = (run(name, {"rescaled": rescaled, "merged": how}, A, r) for how in (False, "draws", "dropped"))
+    times, columns = [], []  # how often each of the different columns was drawn, in the order of the first draws
+    for column in kept.T:
+        place = next((i for i, other in enumerate(columns) if (other == column).all()), None)
+        if place is None:
+            columns.append(column)
+            times.append(1)
+        else:
+            times[place] += 1
+    assert max(times) > 1
+    np.testing.assert_array_equal(once, np.array(columns).T)
+    np.testing.assert_allclose(drawn, np.array(columns).T * np.sqrt(times), rtol=1e-6)
+    # What k-means sees of C, the inner products of the points, is what it was, however the repeats are written.
+    limit = tolerance(A.dtype) * np.abs(kept @ kept.T).max()
+    np.testing.assert_allclose(drawn @ drawn.T, kept @ kept.T, atol=limit)
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_transformer_names_the_columns_it_has_when_repeats_are_merged(name, rng):
+    A = data(rng)
+    reducer = reducers.make(name, {"merged": "draws"}).set_params(n_components=60, n_clusters=K, random_state=0)
+    C = reducer.fit_transform(A)
+    assert C.shape[1] == len(reducer.get_feature_names_out()) < 60
+
+
+def test_approximate_vectors_of_the_centred_matrix_are_exact_where_its_rank_is_low(rng):
+    """A of rank k after centring, far from rank k before: scores and projections are those of exact PCA."""
+    A = rng.standard_normal((40, K)) @ rng.standard_normal((K, 20)) + 5 * rng.standard_normal(20)
+    exact, approximate = (
+        reducers.make(name, {"centred": True}).prepare(A, K, rng) for name in ("leverage", "leverage_approx")
+    )
+    np.testing.assert_allclose(approximate, exact, atol=1e-9)
+    assert np.abs(reducers.make("leverage_approx").prepare(A, K, rng) - exact).max() > 1e-3
+    scores = PCA(K, svd_solver="full").fit_transform(A)
+    same_up_to_signs(run("approx_svd", {"centred": True}, A, K), scores, 1e-8)
 
 
 # --- laplacian_score

@@ -53,6 +53,8 @@ def compare(
     n_init: int = 5,
     max_iter: int = 500,
     start: str = "sample",
+    online: bool = False,
+    empty_action: str = "singleton",
     seed: int = 0,
     name: str = "A",
 ) -> pd.DataFrame:
@@ -77,6 +79,8 @@ def compare(
         Arguments of that class.
     n_init, max_iter : int
     start : {"sample", "first_of_class", "plus"}
+    online, empty_action
+        As ``kmeans.online`` and ``kmeans.empty_action``: MATLAB's.
     seed : int
     name : str
         What the rows call the dataset; it takes part in the draws.
@@ -101,7 +105,8 @@ def compare(
     """
     try:
         data = from_arrays(A, labels, k, name)
-        protocol = Protocol(n_init, max_iter, start, engine, canonical(dict(engine_args or {})))
+        args = canonical(dict(engine_args or {}))
+        protocol = Protocol(n_init, max_iter, start, engine, args, online, empty_action)
         engines.check(protocol)
         tasks = []
         for reducer in reducers:

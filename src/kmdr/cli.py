@@ -131,7 +131,7 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 def _choice(group: str, name: str) -> Config:
     """Return the configuration of one dataset or reducer, read as it stands: Hydra takes a tenth of a second."""
     if group == "dataset":
-        return {"name": name, **registry.entry(name).options}
+        return {"name": name, **registry.entry(name).offered}
     files = config_files(group)
     if group == "reducer" and name not in files and name in reducers.names():
         return {"name": name, **reducers.settings(name)}

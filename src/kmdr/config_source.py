@@ -49,7 +49,7 @@ class BroughtSource(ConfigSource):
         package = GROUPS[group][1] if group in GROUPS else group
         if file := self._offered[group][name]:
             return ConfigResult(str(file), self.full_path(), OmegaConf.load(file), {"package": package})
-        settings = registry.entry(name).options if group == "dataset" else reducers.settings(name)
+        settings = registry.entry(name).offered if group == "dataset" else reducers.settings(name)
         return ConfigResult(
             "kmdr", self.full_path(), OmegaConf.create({"name": name, **settings}), {"package": package}
         )

@@ -53,7 +53,7 @@ def origin_of_engine(name: str) -> str:
 def kmdr_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """Lloyd's algorithm from the starts of the protocol: `kmdr.clustering.kmeans.lloyd`."""
     del k, rng
-    return lloyd(C, starts, protocol.max_iter)
+    return lloyd(C, starts, protocol.max_iter, online=protocol.online, empty_action=protocol.empty_action)
 
 
 def sklearn_kmeans(C: Matrix, starts: Dense, max_iter: int, algorithm: str = "lloyd") -> Clustering:
@@ -141,6 +141,11 @@ def check(protocol: Protocol) -> None:
     ------
     UserError
     """
+    if protocol.engine != "kmdr" and not protocol.plain:
+        raise UserError(
+            f"kmeans.online and kmeans.empty_action are of kmdr's own Lloyd, not of engine {protocol.engine!r}; leave "
+            "them out, or use kmeans.engine=kmdr"
+        )
     if not isinstance(protocol.engine, str) or "." not in protocol.engine:
         if protocol.engine not in names():
             raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])

@@ -2,10 +2,20 @@
 
 Every start begins at given rows of the data. An iteration assigns each point to its nearest centre (ties to the lowest
 index), then moves each centre to the mean of its points; it ends when no assignment changes (strict convergence) or
-after ``max_iter`` iterations. A cluster that loses all its points is treated as MATLAB's ``'singleton'`` does: the
-point farthest from its own, just updated, centre becomes the new centre and leaves its cluster, whose mean is
-recomputed; a point that is alone in its cluster is not taken. Where refilling no longer lowers the sum of squares, as
-with fewer distinct points than clusters, the run has converged too (MATLAB's test for a cycle).
+after ``max_iter`` iterations.
+
+What becomes of a cluster that loses all its points is MATLAB's ``EmptyAction``. ``singleton``, the default: the point
+farthest from its own, just updated, centre becomes the new centre and leaves its cluster, whose mean is recomputed; a
+point that is alone in its cluster is not taken. Where refilling no longer lowers the sum of squares, as with fewer
+distinct points than clusters, the run has converged too (MATLAB's test for a cycle). ``drop``: it stays without points,
+and the partition has fewer than k clusters. ``error``: the start is given up.
+
+With ``online`` a start that has converged goes on with MATLAB's online phase: the points are gone through in order,
+again and again, and each is moved to the cluster where that lowers the sum of squares most, what the move does to both
+means counted (Hartigan, Wong 1979), until every point has been looked at since the last move. The partition is then a
+local optimum under moves of single points, and so under Lloyd's iteration. A point alone in its cluster stays. As in
+MATLAB ``max_iter`` limits both phases together: a pass over the points is an iteration, Lloyd's last, which found
+nothing to change, does not, and a start that the limit cut off has no online phase.
 """
 
 import json
@@ -18,8 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import kmeans_plusplus
 
-from kmdr.clustering.lloyd import Points, block_size, centre, prepare, run_starts, workspace
-from kmdr.errors import ArgumentError, UserError, whole_number
+from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, prepare, run_starts, workspace
+from kmdr.errors import ArgumentError, UserError, whole_number, yes_or_no
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back
 from kmdr.threads import over_rows
@@ -33,6 +43,8 @@ _GRAM_COST = 160
 # Of the multiplications of a product of centres and points, the additions that take their place in every iteration.
 _GRAM_SHARE = 0.5
 STARTS = ("sample", "first_of_class", "plus")
+# Settings that came after rows had been written, with the values that those were made with.
+_LATER: dict[str, Any] = {"args": "{}", "online": False, "empty_action": "singleton"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,10 @@ class Protocol:
         Name of one of `kmdr.clustering.engines`, or the import path of any class with ``fit_predict``.
     args : str
         Canonical JSON of the arguments of a class that was named by its import path.
+    online : bool
+        Whether single points are moved after Lloyd (MATLAB's online phase).
+    empty_action : {"singleton", "drop", "error"}
+        What becomes of a cluster that loses all its points (MATLAB's EmptyAction).
     """
 
     n_init: int
@@ -59,12 +75,16 @@ class Protocol:
     start: str = "sample"
     engine: str = "kmdr"
     args: str = "{}"
+    online: bool = False
+    empty_action: str = "singleton"
 
     def __post_init__(self) -> None:
         for name in ("n_init", "max_iter"):
             whole_number(f"kmeans.{name}", getattr(self, name), 1)
-        if self.start not in STARTS:
-            raise UserError(f"kmeans.start = {self.start!r} is not one of {', '.join(STARTS)}; choose one of them")
+        for name, valid in (("start", STARTS), ("empty_action", EMPTY_ACTIONS)):
+            if (value := getattr(self, name)) not in valid:
+                raise UserError(f"kmeans.{name} = {value!r} is not one of {', '.join(valid)}; choose one of them")
+        yes_or_no("kmeans.online", self.online)
         if self.start == "first_of_class" and self.n_init != 1:
             raise UserError(
                 f"kmeans.start = 'first_of_class' is one start, not kmeans.n_init = {self.n_init}; set it to 1"
@@ -77,8 +97,13 @@ class Protocol:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it determines a partition: all, without ``args`` where there are none."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("args", "{}")}
+        """What of it determines a partition, without later settings at the values that earlier rows have."""
+        return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for nothing that only kmdr's own Lloyd does."""
+        return self.identity.keys().isdisjoint(("online", "empty_action"))
 
 
 @dataclass(frozen=True)
@@ -93,7 +118,7 @@ class Clustering:
     n_iter : int
         Iterations of the start that was kept, the one that found nothing to change included.
     n_init_failed : int
-        Starts that had not converged after ``max_iter`` iterations.
+        Starts that had not converged after ``max_iter`` iterations, or were given up.
     """
 
     labels: Dense
@@ -235,7 +260,14 @@ def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     ), scale
 
 
-def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clustering:
+def lloyd(
+    C: Matrix,
+    starts: Sequence[Dense] | Dense,
+    max_iter: int,
+    *,
+    online: bool = False,
+    empty_action: str = "singleton",
+) -> Clustering:
     """Run Lloyd's algorithm from each start and keep the partition of smallest inertia.
 
     Parameters
@@ -245,13 +277,21 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
     starts : (n_init, k) int array
         Rows of C at which the centres begin.
     max_iter : int
+    online : bool
+    empty_action : {"singleton", "drop", "error"}
 
     Returns
     -------
     Clustering
         Ties between starts go to the earlier one.
+
+    Raises
+    ------
+    UserError
+        When every start was given up.
     """
     starts = checked_starts(starts, C.shape[0], max_iter)
+    action = EMPTY_ACTIONS.index(empty_action)
     C, e, _ = normalised(C)
     points, scale = _kernel_input(C, starts.shape[1], len(starts))
     count = len(starts)
@@ -260,10 +300,16 @@ def lloyd(C: Matrix, starts: Sequence[Dense] | Dense, max_iter: int) -> Clusteri
 
     def work(some: slice) -> None:
         run = workspace(points, starts.shape[1])
-        run_starts(points, run, starts[some], max_iter, labels[some], inertia[some], n_iter[some], converged[some])
+        results = labels[some], inertia[some], n_iter[some], converged[some]
+        run_starts(points, run, starts[some], max_iter, online, action, *results)
 
     over_rows(count, work)
     best = int(inertia.argmin())
+    if np.isinf(inertia[best]):
+        raise UserError(
+            f"a cluster lost all its points in each of {count} starts, which kmeans.empty_action = 'error' gives up; "
+            "use 'singleton' or 'drop', or more starts"
+        )
     failed = int(np.count_nonzero(~converged))
     least = scaled_back(inertia[best] / scale / scale, 2 * e)
     return Clustering(labels[best].astype(np.int64), least, int(n_iter[best]), failed)

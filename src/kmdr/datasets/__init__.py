@@ -34,7 +34,7 @@ from kmdr.datasets.acquire import (
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import all_loaders
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
-from kmdr.datasets.registry import Entry, entry, names
+from kmdr.datasets.registry import COMMON, Entry, entry, names
 from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.linalg import Matrix
 from kmdr.paths import cache_folder
@@ -455,12 +455,14 @@ def _loaded(
 ) -> tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]:
     """Load a dataset and refuse what is none; the matrix in its kept form."""
     load_files = all_loaders()[_format(e, kinds)]
-    arguments = {name: value for name, value in settings.items() if not (load_files is formats.read and name in _OURS)}
+    ours = (*COMMON, *(_OURS if load_files is formats.read else ()))
+    arguments = {name: value for name, value in settings.items() if name not in ours}
     A, labels, *named = load_files(*paths, **{**e.fixed, **arguments})
     features = tuple(map(str, named[0])) if named and named[0] is not None else None
     try:
         A = formats.canonical(A) if _is_sparse(A) else _dense(A)
         formats.check(A, labels, e.nonnegative)
+        A = formats.of_unit_length(A) if settings.get("rows") == "unit" else A
     except UserError as error:
         raise UserError(f"{_of(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:
@@ -497,11 +499,13 @@ def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     settings = dict(e.options)
     for name, value in given.items():
-        if name not in settings:
-            if not settings:
-                raise UserError(f"dataset {e.name!r} has no options; {name!r} was given")
-            raise unknown(f"option of dataset {e.name!r}", name, settings)
-        settings[name] = _like(e.options[name], value, f"option {name} of dataset {e.name!r}")
+        if name not in e.offered:
+            raise unknown(f"option of dataset {e.name!r}", name, e.offered)
+        settings[name] = _like(e.offered[name], value, f"option {name} of dataset {e.name!r}")
+        if name not in e.options and settings[name] == e.offered[name]:
+            del settings[name]
+    if (rows := settings.get("rows", "raw")) not in ("raw", "unit"):
+        raise UserError(f"option rows is {rows!r}, not one of raw, unit; choose one of them")
     if "path" in settings:
         paths = [_located(e, path) for path in _paths(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)

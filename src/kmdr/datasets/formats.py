@@ -33,8 +33,9 @@ import pandas as pd
 import scipy.io
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 
-from kmdr.errors import UserError, unknown
+from kmdr.errors import UserError, check_memory, unknown
 
 Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 """A (ndarray or CSR array, n x d), labels (n) counted from 0 or None, names of the features or None."""
@@ -234,6 +235,25 @@ def canonical(A: Any) -> Any:
     A.sum_duplicates()
     A.eliminate_zeros()
     return scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+
+
+def of_unit_length(A: Any) -> Any:
+    """Scale each row to Euclidean length 1, whatever its scale; a row of zeros stays one.
+
+    Raises
+    ------
+    UserError
+        A copy of A does not fit into memory.
+    """
+    sparse = bool(scipy.sparse.issparse(A))
+    check_memory("the rows of unit length", A.nnz if sparse else A.size)
+    A = A if sparse else np.asarray(A, kept_type(A))
+    largest = abs(A).max(axis=1)
+    e = -np.frexp(largest.toarray().ravel() if sparse else largest)[1]  # powers of two change no digit
+    if not sparse:
+        return normalize(np.ldexp(A, e[:, None]))
+    data = np.ldexp(A.data, np.repeat(e, np.diff(A.indptr)))
+    return scipy.sparse.csr_array(normalize(scipy.sparse.csr_array((data, A.indices, A.indptr), shape=A.shape)))
 
 
 def is_canonical(A: Any) -> bool:

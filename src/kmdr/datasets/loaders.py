@@ -18,14 +18,12 @@ import scipy.io
 import scipy.sparse
 from numpy.typing import NDArray
 from PIL import Image
-from sklearn.preprocessing import normalize
 
 from kmdr.datasets import formats
 from kmdr.datasets.acquire import UnavailableError
 from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.synth import synth
 from kmdr.datasets.text_like import text_like
-from kmdr.errors import UserError
 from kmdr.guests import Registry
 
 Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | None, Sequence[str] | None]
@@ -92,15 +90,13 @@ def usps_mat(path: Path) -> Loaded:
 
 
 @loader
-def cai_mat(path: Path, rows: str = "raw") -> Loaded:
+def cai_mat(path: Path) -> Loaded:
     """Matrix in the form of D. Cai's face and text collections.
 
     Parameters
     ----------
     path : Path
         A MAT file of ``fea`` (n x d) and ``gnd`` (n x 1, counted from 1).
-    rows : {"raw", "unit"}
-        Values as stored, or each row scaled to Euclidean length 1, as the examples on the collection's page do.
 
     Returns
     -------
@@ -108,13 +104,8 @@ def cai_mat(path: Path, rows: str = "raw") -> Loaded:
         ``fea`` as float64.
     labels : ndarray of shape (n,)
         ``gnd`` counted from 0.
-
-    Raises
-    ------
-    UserError
-        ``rows`` is neither.
     """
-    return _of_length(*_cai(path), rows)
+    return _cai(path)
 
 
 @loader
@@ -176,24 +167,22 @@ def coil20_zip_32x32(path: Path) -> Loaded:
 
 
 @loader
-def pie_mat(path: Path, rows: str = "raw") -> Loaded:
+def pie_mat(path: Path) -> Loaded:
     """PIE faces, frontal pose 27, at 32 x 32 as distributed by D. Cai.
 
     Parameters
     ----------
     path : Path
         ``PIE_pose27.mat``: ``fea`` of 2856 x 1024 and ``gnd``, 42 images of each of 68 persons.
-    rows : {"raw", "unit"}
-        As for `cai_mat`.
 
     Returns
     -------
     A : ndarray of shape (2856, 1024)
-        Grey levels 0-255 as stored, an image column by column, unless ``rows`` says otherwise.
+        Grey levels 0-255 as stored, an image column by column.
     labels : ndarray of shape (2856,)
         Persons from 0.
     """
-    return _of_length(*_of_counts(path, *_cai(path), d=1024, counts=[42] * 68), rows)
+    return _of_counts(path, *_cai(path), d=1024, counts=[42] * 68)
 
 
 @loader
@@ -558,13 +547,6 @@ def _fea_gnd(path: Path, fea: Any, gnd: Any) -> tuple[Any, NDArray[np.int64]]:
         raise UnverifiedError(f"the classes in {path.name} are not numbered 1, 2, 3 and so on")
     A: Any = scipy.sparse.csr_array(fea).astype(np.float64) if sparse else np.ascontiguousarray(fea, np.float64)
     return A, gnd.astype(np.int64) - 1
-
-
-def _of_length(A: Any, labels: NDArray[np.int64], rows: str) -> tuple[Any, NDArray[np.int64]]:
-    """Scale rows to length 1 where that is asked for; a row of zeros stays one."""
-    if rows not in ("raw", "unit"):
-        raise UserError(f"option rows is {rows!r}, not one of raw, unit; choose one of them")
-    return (A if rows == "raw" else normalize(A)), labels
 
 
 def _of_counts(

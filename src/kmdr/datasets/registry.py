@@ -15,6 +15,8 @@ from kmdr.guests import guests
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# Options of every dataset. Where an entry does not name one itself, its prepared folder is as if there were none.
+COMMON = MappingProxyType({"rows": "raw"})
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
 _ENTRY_MAY = {"label", "options", "fixed", "stand_in", "home", "nonnegative"}
 _SOURCE_NEEDS = {
@@ -93,6 +95,11 @@ class Entry:
     def shape(self) -> str:
         """Shape in words, e.g. ``"400 x 10304, k = 40"``."""
         return f"{self.n} x {self.d}, k = {self.k}" if self.n else "any"
+
+    @property
+    def offered(self) -> Mapping[str, Any]:
+        """What the user may set, with the defaults: its own options, and those of every dataset."""
+        return {**COMMON, **self.options}
 
     @property
     def by_path(self) -> bool:

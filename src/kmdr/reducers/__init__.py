@@ -81,6 +81,12 @@ def settings(name: str) -> dict[str, Any]:
     return {key: signature[key].default for key in cls.parameters()}
 
 
+def recorded(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a reducer's parameters rows tell: all, without later ones at the values that earlier rows have."""
+    later = {} if "." in name else _all()[name].later
+    return {key: value for key, value in params.items() if key not in later or value != later[key]}
+
+
 def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return name and parameters of a reducer from the tree of ``conf/reducer``.
 
@@ -167,6 +173,7 @@ __all__ = [
     "named",
     "names",
     "origin_of_reducer",
+    "recorded",
     "settings",
     "summary",
 ]

@@ -3,7 +3,7 @@
 import inspect
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -60,6 +60,9 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Whether C is a function of A, k and r alone.
     own_kmeans : bool
         Whether `cluster` is another k-means than Lloyd's, so that the protocol can choose neither engine nor k-means++.
+    later : mapping
+        Parameters that came after rows had been written, with the values that those were made with: no row tells them
+        at these.
     n_components_ : int
         r, after ``fit``.
     map_ : object
@@ -69,6 +72,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     name: ClassVar[str] = ""
     deterministic: ClassVar[bool] = False
     own_kmeans: ClassVar[bool] = False
+    later: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self, n_components: int | None = None, *, n_clusters: int = 8, eps: float = 1 / 3, random_state: Any = None
@@ -149,6 +153,11 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if not self.own_kmeans:
             return
+        if not protocol.plain:
+            raise UserError(
+                f"kmeans.online and kmeans.empty_action cannot be had with reducer {self.name}, which has a k-means of "
+                "its own; leave them out"
+            )
         for name, value, usable in (("start", protocol.start, "sample"), ("engine", protocol.engine, "kmdr")):
             if value == "plus" or (name == "engine" and value != usable):
                 raise UserError(

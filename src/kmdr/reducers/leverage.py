@@ -1,5 +1,8 @@
 """Feature selection by leverage scores: sampling in the papers' variants, and two from later work."""
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import numpy as np
 import scipy.linalg
 
@@ -23,6 +26,7 @@ from kmdr.reducers.singular_vectors import SOLVERS, right_singular_vectors
 _DELTA = 0.01
 # Draws after which columns that have not come up are given up.
 _MOST_DRAWS = 10**7
+_OF_R_DRAWS = ("draws", "dropped")
 
 
 def leverage_scores(V: Dense) -> Dense:
@@ -83,6 +87,17 @@ def sample_distinct_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple
     return columns, np.sqrt(times[columns] / (M * p[columns]))
 
 
+def merge_columns(columns: Dense, scale: Dense, weighted: bool) -> tuple[Dense, Dense]:
+    """Take each column once, in the order of the first draws; one drawn m times weighs √m times as much if asked for.
+
+    CCᵀ then stays as it was, and with it all distances between points.
+    """
+    _, first, times = np.unique(columns, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    first, weight = first[order], np.sqrt(times[order]) if weighted else 1.0
+    return columns[first], scale[first] * weight
+
+
 class _Sampling(Reducer):
     """Columns drawn by probabilities that ``prepare`` returns, each rescaled."""
 
@@ -110,12 +125,14 @@ class LeverageScores(_Sampling):
     centred : bool
         Whether the singular vectors are those of A with the mean of each column taken off, as principal component
         analysis takes them (lf20's code). The columns are those of A itself.
-    merged : bool
-        Whether r counts distinct columns: drawing goes on until r have come up, and one drawn m times of M is taken
-        once, rescaled by √(m/(M p_i)).
+    merged : bool or {"draws", "dropped"}
+        What becomes of a column that is drawn again. False: it is taken again. True: r counts distinct columns; drawing
+        goes on until r have come up, and one drawn m times of M is taken once, rescaled by √(m/(M p_i)). "draws": r
+        counts draws, and one drawn m times is taken once, rescaled by √(m/(r p_i)); C has fewer than r columns, and
+        distances, so k-means too, stay as they are with False. "dropped": the same, rescaled by 1/√(r p_i) as if drawn
+        once; no theorem covers that.
     rescaled : bool
-        Whether columns are rescaled. False takes them as they are, a column once for each time that it is drawn; no
-        theorem covers that.
+        Whether columns are rescaled by the probabilities. False takes them as they are; no theorem covers that.
     solver : {"kmdr", "lapack"}
         How V_k is found, as for ``svd``.
     """
@@ -127,7 +144,7 @@ class LeverageScores(_Sampling):
         n_clusters: int = 8,
         eps: float = 1 / 3,
         centred: bool = False,
-        merged: bool = False,
+        merged: bool | str = False,
         rescaled: bool = True,
         solver: str = "kmdr",
         random_state: object = None,
@@ -140,13 +157,14 @@ class LeverageScores(_Sampling):
 
     def validate(self) -> None:  # noqa: D102
         true_or_false(self.centred, "centred")
-        true_or_false(self.merged, "merged")
+        if not isinstance(self.merged, bool) and self.merged not in _OF_R_DRAWS:
+            raise UserError(f"merged = {self.merged!r} is not one of false, true, draws, dropped; choose one of them")
         true_or_false(self.rescaled, "rescaled")
         one_of(self.solver, SOLVERS, "solver")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)")
-        if self.merged:  # else draws are with replacement, so r may exceed d
+        if self.merged is True:  # else draws are with replacement, so r may exceed d
             at_most(r, d, "leverage sampling", "distinct columns of this matrix")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
@@ -158,15 +176,21 @@ class LeverageScores(_Sampling):
         return int(np.ceil(4 * k * np.log(2 * k / _DELTA) / eps**2))
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+        A = column_centred(normalised(A)[0], self.name)[0] if self.centred else A
         return leverage_scores(self._vectors(A, k, rng))
 
     def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:  # noqa: D102
-        columns, scale = sample_distinct_columns(state, r, rng) if self.merged else super().draw(A, r, rng, state)
-        return columns, scale if self.rescaled else np.ones_like(scale)
+        distinct = self.merged is True
+        columns, scale = sample_distinct_columns(state, r, rng) if distinct else super().draw(A, r, rng, state)
+        scale = scale if self.rescaled else np.ones_like(scale)
+        return merge_columns(columns, scale, self.merged == "draws") if self.merged in _OF_R_DRAWS else (columns, scale)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.map_[0])
 
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
-        A = column_centred(normalised(A)[0], self.name)[0] if self.centred else A
         return right_singular_vectors(A, k, self.solver, self.name)
 
 
@@ -178,7 +202,11 @@ class ApproximateLeverageScores(LeverageScores):
     ----------
     svd_eps : float
         ε of FastFrobeniusSVD, 0 < ε < 1; the paper's experiments use 1/3.
+    centred, merged, rescaled
+        As for ``leverage``.
     """
+
+    later: ClassVar[Mapping[str, Any]] = {"centred": False, "merged": False, "rescaled": True}
 
     def __init__(
         self,
@@ -187,12 +215,19 @@ class ApproximateLeverageScores(LeverageScores):
         n_clusters: int = 8,
         eps: float = 1 / 3,
         svd_eps: float = 1 / 3,
+        centred: bool = False,
+        merged: bool | str = False,
+        rescaled: bool = True,
         random_state: object = None,
     ) -> None:
-        super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
+        super().__init__(
+            n_components, n_clusters=n_clusters, eps=eps, centred=centred, merged=merged, rescaled=rescaled,
+            random_state=random_state,
+        )  # fmt: skip
         self.svd_eps = svd_eps
 
     def validate(self) -> None:  # noqa: D102
+        super().validate()
         open_unit_interval(self.svd_eps, "svd_eps")
 
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:

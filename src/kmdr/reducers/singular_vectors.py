@@ -1,6 +1,7 @@
 """Feature extraction by singular vectors: C = A·V."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -144,9 +145,12 @@ class ApproximateSVD(SVD):
         As for ``svd``.
     svd_eps : float
         ε of FastFrobeniusSVD, 0 < ε < 1; the paper's experiments use 1/3.
+    centred : bool
+        As for ``svd``.
     """
 
     deterministic = False
+    later: ClassVar[Mapping[str, Any]] = {"centred": False}
 
     def __init__(
         self,
@@ -156,9 +160,12 @@ class ApproximateSVD(SVD):
         eps: float = 1 / 3,
         rank: str = "k",
         svd_eps: float = 1 / 3,
+        centred: bool = False,
         random_state: object = None,
     ) -> None:
-        super().__init__(n_components, n_clusters=n_clusters, eps=eps, rank=rank, random_state=random_state)
+        super().__init__(
+            n_components, n_clusters=n_clusters, eps=eps, rank=rank, centred=centred, random_state=random_state
+        )
         self.svd_eps = svd_eps
 
     def validate(self) -> None:  # noqa: D102

@@ -317,6 +317,7 @@ def _made_from(folder: Path) -> bytes:
         content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report
         if content is not None:
             digest.update(Path(name).name.removesuffix(".xz").encode() + sha256(content).digest())
-    for file in (paper.folder.folder / name for paper in papers() for name in ("paper.toml", "reported.csv")):
+    read = ("paper.toml", "reported.csv", "counts.csv")
+    for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))
     return f"{digest.hexdigest()}\n".encode()

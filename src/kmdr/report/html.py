@@ -22,13 +22,14 @@ from PIL import Image
 
 from kmdr.claims.catalogue import Kind, Paper
 from kmdr.claims.effects import LEVEL, OUTCOMES, decided
+from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
-from kmdr.figures.tables import cells, markdown
+from kmdr.figures.tables import Table, cells, markdown
 from kmdr.files import write_atomically
 from kmdr.report.model import Report, Reproduction
 
@@ -286,18 +287,20 @@ def described(reproduction: Reproduction, paper: Paper) -> str:
     return " ".join(parts)
 
 
+def table_grid(table: Table) -> Grid:
+    """Return a table as text."""
+    names, lines = cells(table)
+    return Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in table.formats))
+
+
 def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
     png = next((file for file in reproduction.files if file.suffix == ".png"), None)
-    grid = None
-    if reproduction.table is not None:
-        names, lines = cells(reproduction.table)
-        grid = Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in reproduction.table.formats))
     is_figure = reproduction.item.kind == "figure"
     return Exhibit(
         reproduction,
         described(reproduction, paper),
         embedded(folder / png) if png else None,
-        grid,
+        table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
         compared(reproduction) if is_figure else None,
     )
@@ -364,6 +367,7 @@ def _environment() -> Environment:
         "describe": describe,
         "md": markdown_escaped,
         "markdown": markdown,
+        "grid": table_grid,
         "plain": _plain,
     }
     environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
@@ -404,6 +408,8 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "report": report,
         "paper_sections": paper_sections(report),
         "shortfalls": shortfalls(report.plan),
+        "printed_note": NOTE,
+        "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
         "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
         "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
         "papers_in_words": in_words(len(report.papers)),

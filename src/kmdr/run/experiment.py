@@ -169,14 +169,15 @@ class Experiment:
         Raises
         ------
         UserError
-            When k > n, when the reducer cannot give some r, when C would not fit this machine, or when the start or the
-            matching needs labels that are not there.
+            When k > n, when the reducer cannot follow the protocol or give some r, when C would not fit this machine,
+            or when the start or the matching needs labels that are not there.
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
         starter(self.protocol, n, k, data.labels, generator(self.seed))
         check_matching(self.matching, data.labels)
         reducer = reducers.make(self.reducer, self.params)
+        reducer.check_protocol(self.protocol)
         fixed = reducer.fixed_r(d, k)
         r_grid = self.r_grid if fixed is None else (fixed,)
         for r in r_grid:
@@ -191,7 +192,7 @@ class Experiment:
                 data_sha256=data.data_sha256,
                 folder=str(folder),
                 reducer=self.reducer,
-                params=canonical(self.params),
+                params=canonical(reducers.recorded(self.reducer, self.params)),
                 k=k,
                 r_grid=r_grid,
                 repeat=repeat,

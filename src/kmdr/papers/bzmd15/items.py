@@ -26,7 +26,8 @@ def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Dra
         """
         results.rows(study)
         rows = results.all_rows[results.all_rows["study"] == study]
-        return paper_grid(rows, datasets, reasons=results.missing, paper_repeats=REPEATS)
+        note = "The paper gives neither the points of its curves nor the ends of its axes as numbers: none is drawn."
+        return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 
     return make
 

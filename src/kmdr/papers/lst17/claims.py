@@ -381,6 +381,6 @@ CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
     "drawing": within_reduction("lst17_coil20", "coil20"),
     "repetitions": _repetitions,
-    "unit_rows": unmeasured("no study scales the rows of text"),
+    "unit_rows": unmeasured("no study scales the rows of text, which dataset.rows=unit does"),
     "pd_kmeans": unmeasured("PD's own package was not run, only its method"),
 }

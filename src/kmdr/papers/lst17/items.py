@@ -70,7 +70,8 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
     axis = published[published["id"] == id_].set_index(["dataset", "quantity"])["value"]
     notes = [
         note,
-        "The grey bar at the right edge is reported: what the y axis of the paper's panel spans.",
+        "The grey bar at the right edge is reported: what the y axis of the paper's panel spans; no point of its "
+        "curves is given as a number.",
         f"{' and '.join(stand_ins)}: generated text of the shape of what could not be had." if stand_ins else "",
         "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: no result within three days."
         + (" LLE, which takes minutes for each r there, is not run on SECTOR-like." if stand_ins else ""),
