@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce verify quick data figures report reference docs test fuzz lint bench lock audit clean
+.PHONY: help setup reproduce multiverse verify quick data figures report reference docs test fuzz lint bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
@@ -27,6 +27,9 @@ $(READY): requirements.lock pyproject.toml
 
 reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits, PAPERS='bzd10' for some
 	$(BIN)/kmdr reproduce $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
+
+multiverse: setup ## Run papers under every choice that they leave open (results/multiverse); BUDGET=10m, PAPERS='bzd10' for some
+	$(BIN)/kmdr multiverse $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
 
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
 	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')

@@ -169,8 +169,11 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
 
 def _job(config: Config, overrides: Sequence[str]) -> Job:
     """Return the job of one composed configuration: one experiment, or all pairs of a study. Hydra is initialised."""
-    if config.get("study") is None:
-        return Job.from_configs([config])
+    return Job.from_configs([config] if config.get("study") is None else _pairs(config, overrides))
+
+
+def _pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
+    """Return a configuration for each pair of a study's datasets and reducers, from that of the study."""
     study = section(config, "study")
     for key in ("name", "datasets", "reducers"):
         if key not in study:
@@ -186,7 +189,7 @@ def _job(config: Config, overrides: Sequence[str]) -> Job:
     named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in choices.items()}
     shared = {**config, "study": {**study, **named}}
     pairs = product(choices["dataset"], choices["reducer"])
-    return Job.from_configs([{**shared, "dataset": dataset, "reducer": reducer} for dataset, reducer in pairs])
+    return [{**shared, "dataset": dataset, "reducer": reducer} for dataset, reducer in pairs]
 
 
 def compose(*overrides: str) -> Job:
@@ -206,6 +209,18 @@ def compose(*overrides: str) -> Job:
 def compose_studies(out: str) -> list[Job]:
     """Return the jobs of all studies as they are configured, with another folder: `compose` of each, but at once.
 
+    Parameters
+    ----------
+    out : str
+        Folder of the results.
+    """
+    with _explained([]):
+        return [_job(config, []) for config in _composed_studies(out).values()]
+
+
+def _composed_studies(out: str) -> dict[str, Config]:
+    """Return the composed configuration of each study, by name.
+
     A study's YAML is laid over the composed defaults as Hydra would lay it; only that is done here which a study may
     use: overrides of groups in its defaults list, then its own settings. Hydra takes a tenth of a second a study, with
     those of all papers several seconds before any work begins; a test composes each both ways and compares.
@@ -218,21 +233,21 @@ def compose_studies(out: str) -> list[Job]:
     config_source.register()
     with _explained([]), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         base = hydra.compose("config", overrides=[f"out={out}"])
-        jobs = []
-        for _, file in sorted(config_files("study").items()):
+        composed = {}
+        for name, file in sorted(config_files("study").items()):
             study = _loaded(file)
             config = base.copy()
             OmegaConf.set_struct(config, False)
             for choice in study.pop("defaults", None) or []:
-                ((target, name),) = choice.items()
+                ((target, layer_name),) = choice.items()
                 group = str(target).removeprefix("override /")
-                layer = _loaded(config_files(group)[name])
+                layer = _loaded(config_files(group)[layer_name])
                 if group == "grid":  # its file is of the package _global_
                     config.update(layer)
                 else:
                     config[group] = layer
-            jobs.append(_job(_plain(DictConfig(OmegaConf.merge(config, study))), []))
-    return jobs
+            composed[name] = _plain(DictConfig(OmegaConf.merge(config, study)))
+    return composed
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:
@@ -494,6 +509,25 @@ def _reproduce(arguments: Sequence[str]) -> int:
     return reproduce(names, Path(settings.get("OUT", RESULTS)).expanduser(), limits)
 
 
+def _multiverse(arguments: Sequence[str]) -> int:
+    """``kmdr multiverse [PAPER …] [BUDGET=10m] [OUT=DIR]``: run papers under each choice they leave open; report."""
+    from kmdr.claims.choices import multiverses
+    from kmdr.multiverse import run_multiverses
+
+    names, settings = _words_and_settings("multiverse", arguments, ("BUDGET", "OUT"))
+    known = {spec.paper: spec for spec in multiverses()}
+    for name in names:
+        if name not in known:
+            raise unknown("paper with a multiverse.yaml", name, known)
+    budget, out = settings.get("BUDGET"), Path(settings.get("OUT", "results/multiverse")).expanduser()
+    specs = [spec for name, spec in known.items() if not names or name in names]
+    if not specs:
+        raise UserError("no paper has a multiverse.yaml; add one to the folder of a paper")
+    return run_multiverses(
+        specs, _composed_studies(str(out)), _pairs, out, None if budget is None else parse_duration(budget)
+    )
+
+
 def _quick(arguments: Sequence[str]) -> int:
     """``kmdr quick [PAPER …] [OUT=DIR]``: the same on a thinned grid, in a minute and a half on two cores."""
     names, settings = _words_and_settings("quick", arguments, ("OUT",))
@@ -540,8 +574,8 @@ def _help(arguments: Sequence[str]) -> None:
 # A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
-    "metrics": rescore.run, "reproduce": _reproduce, "quick": _quick, "reference": _reference, "verify": _verify,
-    "new": new.run, "help": _help, "version": say_version,
+    "metrics": rescore.run, "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick,
+    "reference": _reference, "verify": _verify, "new": new.run, "help": _help, "version": say_version,
 }  # fmt: skip
 
 

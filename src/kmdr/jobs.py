@@ -84,21 +84,31 @@ def _out(value: Any) -> Path:
         raise UserError(f"out = {shown(value)} names a home folder that is not known; give the whole path") from error
 
 
+class Prepared:
+    """Datasets of experiments, each prepared once; why those cannot be had that cannot."""
+
+    def __init__(self) -> None:
+        self.folders: dict[tuple[str, str], Path | UserError] = {}
+
+    def tasks(self, experiment: Experiment) -> list[Task]:
+        """Return the tasks of an experiment; none where its dataset cannot be had."""
+        key = (experiment.dataset, repr(sorted(experiment.options.items())))
+        if key not in self.folders:
+            try:
+                self.folders[key] = datasets.prepare(experiment.dataset, experiment.options, experiment.verify)
+            except (UnavailableError, UnverifiedError) as error:
+                self.folders[key] = error
+        folder = self.folders[key]
+        if isinstance(folder, UserError):
+            return []
+        return experiment.tasks(datasets.open_prepared(folder, experiment.verify), folder)
+
+
 def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, str], int]:
     """Return the tasks of all jobs, why which datasets cannot be had, and how many of these for a wrong file."""
-    folders: dict[tuple[str, str], Path | UserError] = {}
-    tasks: list[Task] = []
-    for job in jobs:
-        for experiment in job.experiments:
-            key = (experiment.dataset, repr(sorted(experiment.options.items())))
-            if key not in folders:
-                try:
-                    folders[key] = datasets.prepare(experiment.dataset, experiment.options, experiment.verify)
-                except (UnavailableError, UnverifiedError) as error:
-                    folders[key] = error
-            folder = folders[key]
-            if isinstance(folder, Path):
-                tasks += limits.thin(experiment).tasks(datasets.open_prepared(folder, experiment.verify), folder)
+    prepared = Prepared()
+    tasks = [task for job in jobs for each in job.experiments for task in prepared.tasks(limits.thin(each))]
+    folders = prepared.folders
     # Stored and shown: paths inside the project are told from there, so that they say nothing of the machine.
     here = f"{Path.cwd()}{os.sep}"
     missing = {
@@ -157,14 +167,14 @@ def _tell_each(lines: Iterable[str]) -> None:
         tell(f"kmdr: {line}")
 
 
-def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
+def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float, *, stated: bool) -> int:
     """Run jobs that share a folder and a runner; return how many trials failed or were lost and datasets are wrong."""
     store = Store(jobs[0].out)  # refuses a folder that cannot be written to
     with store.in_use():
-        return _run_in(store, jobs, limits, start)
+        return _run_in(store, jobs, limits, start, stated=stated)
 
 
-def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: float) -> int:
+def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: float, *, stated: bool) -> int:
     bounds, out, runner, refresh = limits or Limits(), store.folder, jobs[0].runner, jobs[0].refresh
     names = [job.study["name"] for job in jobs if job.study]
     tasks, missing, wrong = _tasks(jobs, bounds)
@@ -182,7 +192,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     for study, labels in plan.left_out.items():
         for label in labels:
             tell(f"kmdr: {study}: {label} is left out: it takes too long for this run")
-    if limits:
+    if limits and stated:
         write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
     work = sum(wall_seconds(task, seconds, runner.n_jobs) for task in plan.tasks)
@@ -193,7 +203,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     made: list[Path] = []
     with closing(Progress(len(plan.tasks), work + (ALLOWANCE_SECONDS if limits else 0.0))) as progress:
         rows, late = run_tasks(plan.tasks, runner, out, seconds, progress, until) if plan.tasks else (known, 0)
-        if limits and late:
+        if limits and stated and late:
             write_json(out / "plan.json", _described(plan, jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, asked, names))
         if limits:
@@ -220,7 +230,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     return failed + max(lost, 0) + wrong
 
 
-def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
+def run_jobs(jobs: Sequence[Job], limits: Limits | None = None, *, stated: bool = True) -> int:
     """Run jobs as one: check everything, then run what is missing, then make what is made of the rows.
 
     With limits that is the whole report; else the tables and figures that read the studies.
@@ -229,7 +239,9 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     ----------
     jobs : sequence of Job
     limits : Limits, optional
-        Where they are given, also if they limit nothing, ``plan.json`` tells what was planned of the studies.
+        Where they are given, also if they limit nothing, the report is made.
+    stated : bool
+        Whether ``plan.json``, and so the report, then tells what was planned of the studies.
 
     Returns
     -------
@@ -250,7 +262,7 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None) -> int:
     for _, group in groupby(sorted(jobs, key=where), key=where):
         together = list(group)
         try:
-            failed += _run_together(together, limits, start)
+            failed += _run_together(together, limits, start, stated=stated)
         except UserError:
             raise
         except Exception as error:

@@ -14,7 +14,7 @@ import re
 import stat
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -171,6 +171,42 @@ def asked_of(folder: Path, name: str) -> dict[str, list[str]]:
     if not all(map(_is_texts, asked.values())):
         raise _other_shape(folder, name, "a list of configuration hashes for each study")
     return asked
+
+
+class Settled(NamedTuple):
+    """A universe that was run: its options, and what each of its configurations stands for.
+
+    Attributes
+    ----------
+    options : tuple of str
+    configs : mapping of str to list of str
+        By hash: study, dataset and reducer, as the paper's studies name them.
+    """
+
+    options: tuple[str, ...]
+    configs: dict[str, list[str]]
+
+
+def universes_of(folder: Path, name: str) -> dict[str, list[Settled]]:
+    """Return the universes that were run of each paper, in the order of their design."""
+    tree = json_of(folder, name)
+    sound = all(
+        isinstance(universes, list)
+        and all(
+            isinstance(each, dict)
+            and _is_texts(each.get("options"))
+            and isinstance(each.get("configs"), dict)
+            and all(_is_texts(names) and len(names) == 3 for names in each["configs"].values())
+            for each in universes
+        )
+        for universes in tree.values()
+    )
+    if not sound:
+        raise _other_shape(folder, name, "the options and configurations of each universe of each paper")
+    return {
+        paper: [Settled(tuple(each["options"]), each["configs"]) for each in universes]
+        for paper, universes in tree.items()
+    }
 
 
 def plan_of(folder: Path) -> dict[str, Any]:

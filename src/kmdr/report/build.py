@@ -16,9 +16,11 @@ from joblib import cpu_count
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
-from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes
+from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes, universes_of
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
+from kmdr.claims.choices import FILE, Multiverse, multiverses
 from kmdr.claims.facts import write_facts
+from kmdr.claims.multiverse import STUDY, UNIVERSES
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge, verdict_on
 from kmdr.errors import UserError
@@ -29,6 +31,7 @@ from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.report.html import write_report
 from kmdr.report.model import Report, Reproduction, State
+from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.run.provenance import code_version
 from kmdr.run.store import ASKED, rows_file
 from kmdr.run.workers import Lost, Workers
@@ -71,18 +74,22 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
 
 # Figures and tables from which on a report is made by several processes, each of which takes seconds to start.
 _MANY = 8
-Part = Item | Flip | Claim
-Product = Reproduction | Change | Verdict
+Part = Item | Flip | Claim | Multiverse
+Product = Reproduction | Change | Verdict | MultiverseSection
 
 
 def _name(part: Part) -> str:
+    if isinstance(part, Multiverse):
+        return f"{part.paper}, multiverse"
     return part.study if isinstance(part, Flip) else part.id
 
 
 def _made(part: Part, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Product:
-    """Make one part of a report: a table or figure, what a flip changes, or what a claim's test finds."""
+    """Make one part of a report: a table or figure, what a flip changes, what a claim's test finds, or a multiverse."""
     if isinstance(part, Item):
         return _reproduce(part, results, datasets, folder)
+    if isinstance(part, Multiverse):
+        return multiverse_section(results, part, universes_of(folder, UNIVERSES)[part.paper], folder)
     return change(results, part) if isinstance(part, Flip) else verdict_on(part, results, datasets)
 
 
@@ -165,7 +172,8 @@ def report_of(
     """
     environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    parts: list[Part] = [*items(), *flips(configs), *claims()]
+    run = universes_of(folder, UNIVERSES)
+    parts: list[Part] = [*items(), *flips(configs), *claims(), *multiverses(run)]
     by_name = dict(_all_made(parts, results, datasets, folder, tell))
     made = [by_name[_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
@@ -187,6 +195,7 @@ def report_of(
         _studies(results, configs),
         results.missing,
         plan,
+        {part.paper: part for part in made if isinstance(part, MultiverseSection)},
     )
 
 
@@ -299,7 +308,10 @@ def build(
     for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
         sweep_abandoned(place)
     results = Results.of_folder(folder)
-    write_facts(folder, results, tell=tell)
+    there = set(results.all_rows["study"])
+    # A folder of nothing but multiverses needs no facts beside those of the studies that they settle.
+    settled = {name.removeprefix(STUDY) for name in there}
+    write_facts(folder, results, None if there & settled else settled, tell)
     report = report_of(folder, results, configs, tell)
     write_verdicts(report)
     tell("the page")
@@ -311,13 +323,13 @@ def build(
 def _made_from(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, what is missing, the plan, the code and its papers."""
     digest = sha256(code_version().encode())
-    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json"]
+    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
     inputs += sorted(f"facts/{file.name}" for file in (folder / "facts").glob("*.csv"))
     for name in inputs:
         content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report
         if content is not None:
             digest.update(Path(name).name.removesuffix(".xz").encode() + sha256(content).digest())
-    read = ("paper.toml", "reported.csv", "counts.csv")
+    read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))
     return f"{digest.hexdigest()}\n".encode()

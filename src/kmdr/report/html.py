@@ -32,6 +32,7 @@ from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, markdown
 from kmdr.files import write_atomically
 from kmdr.report.model import Report, Reproduction
+from kmdr.report.multiverse import MultiverseSection, Piece
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -95,13 +96,23 @@ class Exhibit:
         return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
 
 
+class Shown(NamedTuple):
+    """A figure or table of a multiverse as the page shows it."""
+
+    piece: Piece
+    picture: Picture | None
+    grid: Grid | None
+
+
 @dataclass(frozen=True)
 class PaperSection:
-    """A paper with its items and verdicts."""
+    """A paper with its items, its verdicts and, where it was run, its multiverse."""
 
     paper: Paper
     items: Sequence[Exhibit]
     verdicts: Sequence[Verdict]
+    multiverse: MultiverseSection | None
+    pieces: Sequence[Shown]
 
     def exhibits(self, kind: Kind) -> list[Exhibit]:
         """Return its tables (``"table"``) or its figures, what it tells in words and is drawn among them."""
@@ -306,6 +317,11 @@ def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
     )
 
 
+def _shown(piece: Piece, folder: Path) -> Shown:
+    png = next((file for file in piece.files if file.suffix == ".png"), None)
+    return Shown(piece, embedded(folder / png) if png else None, table_grid(piece.table) if piece.table else None)
+
+
 def paper_sections(report: Report) -> list[PaperSection]:
     """Return the papers, each with its items and verdicts."""
     return [
@@ -317,8 +333,11 @@ def paper_sections(report: Report) -> list[PaperSection]:
                 if reproduction.item.paper == paper.name
             ],
             [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
+            section,
+            [_shown(piece, report.folder) for piece in section.pieces] if section else [],
         )
         for paper in report.papers
+        for section in [report.multiverses.get(paper.name)]
     ]
 
 

@@ -1,7 +1,7 @@
 """What a report shows, as values: made by `kmdr.report.build`, laid out by `kmdr.report.html`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from kmdr.claims.catalogue import Item, OpenPoint, Paper
 from kmdr.claims.register import Change
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.tables import Table
+from kmdr.report.multiverse import MultiverseSection
 
 State = Literal["rerun", "in part", "not run"]
 
@@ -71,6 +72,8 @@ class Report:
         Why which datasets could not be had.
     plan : mapping
         What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
+    multiverses : mapping of str to MultiverseSection
+        By paper, of those that have rows.
     """
 
     folder: Path
@@ -84,3 +87,4 @@ class Report:
     studies: Sequence[Mapping[str, Any]]
     missing: Mapping[str, str]
     plan: Mapping[str, Any]
+    multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)

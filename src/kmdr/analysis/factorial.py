@@ -1,0 +1,95 @@
+"""Choices with several options each: in which order to try their combinations, and how much each choice explains."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+# What rounding leaves of a sum of squares, relatively.
+_ROUNDING = 1e-12
+
+
+def block_size(levels: Sequence[int]) -> int:
+    """Return in how many combinations each option of each choice can occur equally often: their common multiple."""
+    return math.lcm(*levels)
+
+
+def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
+    """Return every combination of options once, so ordered that each block is balanced; the first is all zeros.
+
+    The blocks, of `block_size` combinations, are the orbits of the step that moves every choice to its next option at
+    once: in each an option occurs as often as any other of its choice, and with two options a choice a combination lies
+    beside its contrary, so that no interaction of two choices passes for the effect of one. Which option follows which,
+    and the order of the blocks, are drawn. A longer beginning only adds to a shorter one.
+
+    Parameters
+    ----------
+    levels : sequence of int
+        Options of each choice.
+    seed : int
+
+    Returns
+    -------
+    (∏ levels, len(levels)) ndarray of int64
+    """
+    rng = np.random.default_rng(seed)
+    labels = [np.r_[0, 1 + rng.permutation(size - 1)] for size in levels]
+    points = np.indices(levels).reshape(len(levels), -1).T
+    shifted = np.stack([(points + step) % np.array(levels) for step in range(block_size(levels))])
+    codes = np.ravel_multi_index(tuple(np.moveaxis(shifted, -1, 0)), tuple(levels))
+    first = np.flatnonzero(codes[0] == codes.min(axis=0))  # of each orbit; that of zeros comes first
+    order = np.r_[first[:1], rng.permutation(first[1:])]
+    blocks = np.moveaxis(shifted[:, order], 0, 1).reshape(-1, len(levels))
+    return np.stack([label[column] for label, column in zip(labels, blocks.T, strict=True)], axis=1)
+
+
+def shapley_shares(points: ArrayLike, values: ArrayLike) -> Floats:
+    """Return the share of the variance of some values that each choice explains, by Shapley.
+
+    A set of choices explains the sum of squares of the least-squares fit that adds up an effect of each; a choice's
+    Shapley value is what it adds to that, averaged over all orders in which the choices may come (Owen, SIAM/ASA J.
+    Uncertainty Quantification 2, 2014). On a balanced factorial it is the choice's sum of squares in the analysis of
+    variance. What the shares leave of one is of choices that act together, and of chance.
+
+    Parameters
+    ----------
+    points : (n, d) array_like of int
+        The option of each choice.
+    values : (n, m) array_like
+        m quantities of each combination.
+
+    Returns
+    -------
+    (d, m) ndarray
+        NaN for a quantity that does not vary.
+    """
+    x, y = np.asarray(points), np.asarray(values, dtype=float)
+    level = np.abs(y).max(axis=0, initial=0.0)
+    y = y - y.mean(axis=0)
+    d, total = x.shape[1], (y**2).sum(axis=0)
+    effects = [(x[:, [i]] == np.unique(x[:, i])).astype(float) for i in range(d)]
+
+    def explained(some: int) -> Floats:
+        columns = [effects[i] for i in range(d) if some >> i & 1]
+        if not columns:
+            return np.zeros_like(total)
+        centred = np.hstack(columns)
+        basis, scale, _ = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
+        basis = basis[:, scale > _ROUNDING * len(x)]
+        return np.asarray(((basis.T @ y) ** 2).sum(axis=0))
+
+    by_set = np.stack([explained(some) for some in range(1 << d)])
+    shares = np.zeros((d, y.shape[1]))
+    for some in range(1 << d):
+        size = some.bit_count()
+        if size == d:
+            continue
+        weight = 1 / (d * math.comb(d - 1, size))
+        for i in range(d):
+            if not some >> i & 1:
+                shares[i] += weight * (by_set[some | 1 << i] - by_set[some])
+    varies = total > len(x) * (_ROUNDING * level) ** 2
+    # No choice explains less than nothing, but for rounding.
+    return np.where(varies, np.maximum(shares, 0.0) / np.where(varies, total, 1.0), np.nan)

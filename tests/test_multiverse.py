@@ -1,0 +1,536 @@
+"""Multiverses: balanced designs, shares of variance, likelihoods, and a paper's from its yaml to the report."""
+
+import json
+import shutil
+import textwrap
+from dataclasses import replace
+from itertools import product
+from math import lcm
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, norm
+
+from kmdr import cli
+from kmdr.analysis.factorial import design, shapley_shares
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.untrusted import Settled, universes_of
+from kmdr.claims import multiverse as found
+from kmdr.claims.catalogue import papers
+from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
+from kmdr.claims.laws import law_of_best, law_of_share
+from kmdr.claims.multiverse import cross_validated, find, plausibility
+from kmdr.claims.reported import Number
+from kmdr.errors import UserError
+from kmdr.paths import CONF
+from kmdr.run.store import read_rows
+from kmdr.run.task import TIME_COLUMNS
+from rows import make_results, make_rows
+
+LEVELS = [(2, 2), (2, 2, 2, 2), (3, 2, 2), (2, 4, 3), (3, 3, 2, 2)]
+
+
+# -- designs
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_design_is_the_factorial_in_balanced_blocks(levels, seed):
+    points = design(levels, seed)
+    assert sorted(map(tuple, points.tolist())) == list(product(*map(range, levels)))
+    assert not points[0].any()
+    size = lcm(*levels)
+    for block in points.reshape(-1, size, len(levels)):
+        for column, count in zip(block.T, levels, strict=True):
+            assert np.bincount(column, minlength=count).tolist() == [size // count] * count
+
+
+def test_a_design_is_drawn_by_its_seed():
+    assert (design((2, 3, 2), 5) == design((2, 3, 2), 5)).all()
+    assert (design((2, 3, 2, 2), 5) != design((2, 3, 2, 2), 6)).any()
+
+
+def test_in_each_block_of_two_options_a_choice_no_interaction_passes_for_an_effect():
+    points = 2 * design((2,) * 5, 3) - 1
+    for size in (8, 16, 24):
+        some = points[:size]
+        for i, j, k in product(range(5), repeat=3):
+            if j != k:
+                assert (some[:, i] * some[:, j] * some[:, k]).sum() == 0
+
+
+# -- shares of variance
+
+
+def test_shares_of_an_additive_model_are_its_variances():
+    points = design((2, 3, 2), 1)
+    effects = (np.array([0.0, 3.0]), np.array([0.0, 1.0, 5.0]), np.array([0.0, 0.0]))
+    y = sum(effect[column] for effect, column in zip(effects, points.T, strict=True))
+    variances = np.array([effect.var() for effect in effects])
+    shares = shapley_shares(points, np.c_[y, np.full(len(y), 0.7)])
+    assert shares[:, 0] == pytest.approx(variances / variances.sum(), abs=1e-12)
+    assert np.isnan(shares[:, 1]).all()
+
+
+def test_shares_by_brute_force_over_all_orders(rng):
+    """On a design that is not balanced, against the definition by orders and numpy's least squares."""
+    from itertools import permutations
+
+    points = design((2, 3, 2), 1)[[0, 1, 2, 3, 4, 6, 7, 9]]
+    y = rng.standard_normal(len(points))
+
+    def explained(some):
+        columns = [points[:, i] == level for i in some for level in np.unique(points[:, i])]
+        X = np.column_stack([np.ones(len(y)), *columns]).astype(float)
+        fit = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        return ((fit - y.mean()) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+
+    orders = list(permutations(range(3)))
+    expected = np.zeros(3)
+    for order in orders:
+        for place, i in enumerate(order):
+            expected[i] += (explained(order[: place + 1]) - explained(order[:place])) / len(orders)
+    assert shapley_shares(points, y[:, None])[:, 0] == pytest.approx(expected, abs=1e-10)
+
+
+def test_what_two_choices_do_together_is_left(rng):
+    points = design((2, 2, 2), 0)
+    both = (points[:, 0] ^ points[:, 1]).astype(float)
+    assert shapley_shares(points, both[:, None]).sum() == pytest.approx(0, abs=1e-12)
+
+
+# -- laws
+
+
+P = Number("own_table1", "nips", "leverage", 30.0, "accuracy", 0.8, 0.0005)
+F = P._replace(quantity="objective", value=0.75)
+
+
+def test_the_law_of_the_best_is_that_of_all_subsets():
+    from itertools import combinations
+
+    objective, accuracy = [0.5, 0.2, 0.4, 0.3, 0.6], [0.1, 0.9, 0.5, 0.8, 0.3]
+    best = [min(some, key=lambda i: objective[i]) for some in combinations(range(5), 3)]
+    law = law_of_best(P, objective, accuracy, 3)
+    assert law.mean == pytest.approx(np.mean([accuracy[i] for i in best]))
+    w = np.bincount(best, minlength=5) / len(best)
+    assert law.size == pytest.approx(1 / (w**2).sum())
+
+
+def test_probabilities_of_all_that_can_be_reported_sum_to_one(rng):
+    law = law_of_best(P, rng.random(50), 0.5 + 0.05 * rng.standard_normal(50), 5)
+    ends = np.arange(0.0005, 1, 0.001)
+    assert np.exp(law.log_likelihood(ends, 0.0005)).sum() == pytest.approx(1, abs=1e-4)
+
+
+def test_no_number_is_impossible_and_none_is_less_likely_than_the_runs_can_show(rng):
+    for n in (10, 1000):
+        law = law_of_best(P, np.arange(n), np.full(n, 0.5) + 0.01 * rng.standard_normal(n), 1)
+        assert np.exp(law.log_likelihood(0.9, 0.0005)) == pytest.approx(0.001 / (n + 1), rel=1e-6)
+
+
+def test_a_number_without_a_draw_is_judged_by_the_margins_of_the_register():
+    law = law_of_best(P, [0.5] * 5, [0.7] * 5, 1)
+    expected = np.log(5 / 6 * np.diff(norm(0.7, 0.02).cdf([0.6995, 0.7005]))[0] + 0.001 / 6)
+    assert law.log_likelihood(0.7, 0.0005) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_share_of_runs_is_that_of_many_if_much_is_known():
+    law = law_of_share(300_000, 1_000_000, 100)
+    assert law.weights == pytest.approx(binom(100, 0.3).pmf(np.arange(101)), abs=1e-4)
+    low, high = law.interval
+    assert (low, high) == (0.21, 0.39)
+    inside = binom(100, 0.3).cdf(35) - binom(100, 0.3).cdf(24)
+    assert np.exp(law.log_likelihood(0.30, 0.05)) == pytest.approx(inside, abs=1e-4)
+
+
+# -- the universe that is nearest
+
+
+CELLS = [Number("own_table1", "nips", "leverage", float(r), q, np.nan, 0.0005) for r in range(8) for q in ("F", "P")]
+
+
+def laws_of(rng, shift, runs=200, m=10):
+    laws = []
+    for number in CELLS:
+        objective = 0.75 + shift + 0.01 * rng.standard_normal(runs)
+        values = objective if number.quantity == "F" else 1.5 - objective + 0.01 * rng.standard_normal(runs)
+        laws.append(law_of_best(number, objective, values, m))
+    return laws
+
+
+def table_of(laws, rng):
+    """A table as the paper of that universe would have drawn it, from laws known to the last run."""
+    return np.array([rng.choice(law.values, p=law.weights) for law in laws])
+
+
+def log_likelihoods(universes, table):
+    return np.array(
+        [[float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, table, strict=True)] for laws in universes]
+    )
+
+
+def test_the_likelihood_finds_the_universe_that_made_the_table(rng):
+    shifts = (0.0, 0.01, 0.02, 0.03)
+    universes = [laws_of(rng, shift) for shift in shifts]
+    right = 0
+    for _ in range(20):
+        for true, shift in enumerate(shifts):
+            logs = log_likelihoods(universes, table_of(laws_of(rng, shift), rng))
+            right += logs.sum(axis=1).argmax() == true
+    assert right >= 76  # of 80
+
+
+def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypatch):
+    monkeypatch.setattr(found, "_TABLES", 100)
+    laws, own = laws_of(rng, 0.0), np.random.default_rng(1)
+    p = [
+        plausibility(laws, CELLS, log_likelihoods([laws], table_of(laws_of(rng, 0.0), rng)).sum(), own)
+        for _ in range(40)
+    ]
+    assert np.count_nonzero(np.array(p) <= 0.05) <= 10  # 2 expected, more than 10 with a probability below 1e-5
+    far = log_likelihoods([laws], table_of(laws_of(rng, 0.1), rng)).sum()
+    assert plausibility(laws, CELLS, far, own) <= 0.05
+
+
+def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_the_other_cells(rng):
+    cells = found.cells(CELLS)
+    assert cells == [[i, i + 1] for i in range(0, len(CELLS), 2)]
+    in_sample, out = [], []
+    for _ in range(40):
+        universes = [laws_of(rng, 0.0, runs=60) for _ in range(8)]
+        logs = log_likelihoods(universes, table_of(laws_of(rng, 0.0), rng))
+        check = cross_validated(logs, cells)
+        assert check.splits == 70
+        assert 0 < check.again < 1
+        in_sample.append(logs.sum(axis=1).max() - logs.sum(axis=1).mean())
+        out.append(check.picked - check.any)
+    assert np.mean(in_sample) > 1
+    assert np.mean(out) < 0.5
+
+
+def test_where_one_universe_is_right_it_is_picked_again(rng):
+    universes = [laws_of(rng, shift) for shift in (0.0, 0.05, 0.1)]
+    check = cross_validated(log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), found.cells(CELLS))
+    assert check.again == 1
+    assert check.picked > check.any > check.own
+    assert cross_validated(np.zeros((3, 1)), [[0]]) is None
+
+
+# -- from the rows
+
+
+def spec(**changes):
+    known = {
+        "paper": "bmd09", "studies": ("bmd09_table1",), "datasets": ("nips",),
+        "methods": {"leverage": {"runs": 60, "best_of": 10}, "none": {"runs": 60}}, "r_grid": (), "size": 4,
+        "numbers": {"bmd09_table1": {}}, "claims": ("bmd09-4",),
+        "choices": {
+            "rescaled": {"yes": {}, "no": {"reducers": {"leverage": {"rescaled": False}}}},
+            "starts": {"sampled": {}, "best of one": {"methods": {"leverage": {"best_of": 1}}}},
+        },
+    }  # fmt: skip
+    return Multiverse(**{**known, **changes})
+
+
+def universes_and_rows(rng):
+    """Universes in which F of sampling without rescaling is what the table reports."""
+    study, reported = "multiverse_bmd09_table1", {15: 0.758, 30: 0.751, 60: 0.749, 6314: 0.747}
+    parts, own = [], spec()
+
+    def near_reported(shift):
+        return lambda r, _: reported[r] + shift + 0.002 * rng.standard_normal()
+
+    for key, shift in (("a", 0.03), ("b", 0.003)):
+        parts.append(
+            make_rows(
+                study,
+                "nips",
+                "leverage",
+                (15, 30, 60),
+                60,
+                objective=near_reported(shift),
+                accuracy=0.85,
+                config_hash=key,
+            )
+        )
+    parts.append(
+        make_rows(study, "nips", "none", 6314, 60, objective=near_reported(0.0), accuracy=0.88, config_hash="c")
+    )
+    base = study.removeprefix("multiverse_")
+    settled_ = [
+        Settled(each, {{"yes": "a", "no": "b"}[each[0]]: [base, "nips", "leverage"], "c": [base, "nips", "none"]})
+        for each in own.universes
+    ]
+    return own, make_results(parts), settled_
+
+
+def test_from_rows_to_findings(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    findings = find(results, own, settled_)
+    assert findings.universes[0] == ("yes", "sampled")
+    assert len(findings.numbers) == 8
+    assert findings.universes[findings.nearest][0] == "no"
+    assert findings.together == pytest.approx(findings.logs.sum(axis=1))
+    # Sampling without rescaling is 4 % lower, which makes all of the difference between universes at m = 10 and 1 …
+    position = next(i for i, n in enumerate(findings.numbers) if n.quantity == "objective" and n.r == 15)
+    rescaled, m = findings.shares[:, position]
+    assert rescaled[0] > 0.9
+    assert rescaled[1] <= rescaled[0] <= rescaled[2]
+    assert m[0] < 0.1
+    # … and decides the claim that 10k features are within 1 % of all.
+    assert dict(zip(findings.universes, findings.outcomes["bmd09-4"], strict=True)) == {
+        ("yes", "sampled"): "not reproduced", ("yes", "best of one"): "not reproduced",
+        ("no", "sampled"): "reproduced", ("no", "best of one"): "reproduced",
+    }  # fmt: skip
+    options = findings.options().set_index("option")
+    assert options.loc["no", "likelihood"] > 0.99
+    assert options.loc[["yes", "no"], "bmd09-4"].tolist() == [0, 2]
+    assert options.loc[["sampled", "best of one"], "universes"].tolist() == [2, 2]
+
+
+def test_universes_that_lack_rows_are_left_out(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    rows = results.all_rows
+    with pytest.raises(NotRunError, match="fewer than two"):
+        find(Results(rows[rows["config_hash"] != "c"]), own, settled_)
+    some = find(results, own, [*settled_[:2], Settled(("no", "unheard of"), settled_[0].configs)])
+    assert len(some.universes) == 2
+
+
+def test_the_paper_itself_stays_as_it_is(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    before = results.all_rows.copy()
+    find(results, own, settled_)
+    pd.testing.assert_frame_equal(results.all_rows, before)
+
+
+# -- yaml
+
+
+def test_settings_are_laid_over_a_study():
+    study = {
+        "study": {"name": "own", "datasets": ["orl"], "reducers": [{"svd": {"rank": "r"}}, "none"]},
+        "kmeans": {"n_init": 30, "start": "sample"},
+        "matching": "best",
+    }
+    settings = {"kmeans": {"start": "plus"}, "matching": "identity", "reducers": {"svd": {"centred": True}}}
+    changed = settled(study, {**settings, "studies": {"own": {"kmeans": {"n_init": 3}}, "other": {"matching": "x"}}})
+    assert changed["study"]["reducers"] == [{"svd": {"rank": "r", "centred": True}}, "none"]
+    assert changed["kmeans"] == {"n_init": 3, "start": "plus"}
+    assert changed["matching"] == "identity"
+    replaced = settled(study, {"reducers": {"svd": {"name": "left_singular_vectors"}}})
+    assert replaced["study"]["reducers"] == [{"left_singular_vectors": {}}, "none"]
+    assert study["study"]["reducers"] == [{"svd": {"rank": "r"}}, "none"]
+
+
+@pytest.fixture(scope="module")
+def studies():
+    return cli._composed_studies("results/none")
+
+
+@pytest.mark.parametrize("own", multiverses(), ids=lambda own: own.paper)
+def test_every_option_of_a_paper_is_one_that_can_be_run(own, studies):
+    assert own.block <= own.size
+    base = own.universes[0]
+    for column, options in enumerate(own.choices.values()):
+        for option in options:
+            settings = own.settings((*base[:column], option, *base[column + 1 :]))
+            for study in own.studies:
+                pairs = cli._pairs(settled(studies[study], settings))
+                assert cli.Job.from_configs(pairs).experiments
+    assert {n.id for n in found.numbers_of(own)} == set(own.numbers)
+
+
+WHOLE = {
+    "studies": "[bmd09_table1]", "datasets": "[nips]", "methods": "{leverage: {runs: 9}}", "universes": "4",
+    "numbers": "{bmd09_table1: {}}", "choices": "{starts: {sampled: {}, plus: {kmeans: {start: plus}}}}",
+}  # fmt: skip
+BROKEN = [
+    ("studie", "[bmd09_table1]", "no key in"),
+    ("studies", "[bmd10_table1]", "no name for studies"),
+    ("studies", "bmd09_table1", "no list of names"),
+    ("universes", "many", "not a whole number"),
+    ("claims", "[lf20-1]", "no name for claims"),
+    ("numbers", "{bmd09_table9: {}}", "no id of the paper's"),
+    ("numbers", "{bmd09_table1: {share: {of: accuracy}}}", "lacks one of"),
+    ("methods", "{leverage: {best_of: 30}}", "lacks runs"),
+    ("methods", "{leverage: {runs: 0}}", "not a whole number of at least 1"),
+    ("r_grid", "[15, many]", "not a whole number"),
+    ("choices", "{}", "lacks choices"),
+    ("choices", "{weather: {fair: {}, foul: {}}}", "no key in choices"),
+    ("choices", "{starts: {sampled: {}}}", "two at least"),
+    ("choices", "{starts: {yes: {}, no: {}}}", "put it in quotes"),
+    ("choices", "{starts: {plus: {kmeans: {start: plus}}, sampled: {}}}", "leave it {}"),
+    ("choices", "{starts: {sampled: {}, plus: {kmean: {start: plus}}}}", "no key in 'plus'"),
+    ("choices", "{starts: {sampled: {}, plus: {kmeans: plus}}}", "maps no names"),
+    ("choices", "{starts: {sampled: {}, few: {methods: {svd: {runs: 3}}}}}", "no key in methods"),
+]
+
+
+def read(tmp_path, text):
+    (paper,) = (paper for paper in papers() if paper.name == "bmd09")
+    shutil.copytree(paper.folder.folder, tmp_path / "bmd09")
+    (tmp_path / "bmd09" / "multiverse.yaml").write_text(text)
+    return multiverse_of(replace(paper, folder=replace(paper.folder, folder=tmp_path / "bmd09")))
+
+
+def test_a_file_of_the_least_that_there_can_be_is_read(tmp_path):
+    own = read(tmp_path, "\n".join(f"{name}: {value}" for name, value in WHOLE.items()))
+    assert own.universes == [("sampled",), ("plus",)]
+    assert own.settings(("plus",)) == {"kmeans": {"start": "plus"}}
+    assert own.claims == ()
+
+
+@pytest.mark.parametrize(("key", "value", "words"), BROKEN)
+def test_a_malformed_file_is_refused_in_one_sentence(key, value, words, tmp_path):
+    with pytest.raises(UserError) as refusal:
+        read(tmp_path, "\n".join(f"{name}: {of}" for name, of in {**WHOLE, key: value}.items()))
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("a: [", "cannot be read"), ("[]", "maps no names"), ("", "maps no names")]
+)
+def test_a_file_that_is_no_mapping_is_refused(text, words, tmp_path):
+    with pytest.raises(UserError, match=words):
+        read(tmp_path, text)
+
+
+# -- the command
+
+
+GUEST = {
+    "paper.toml": """
+        title = "Two choices"
+        authors = "A, B"
+        venue = "Nowhere"
+        year = 2030
+        [[open]]
+        id = "own30_starts"
+        question = "Which initial centres?"
+        chosen = "sampled"
+        other = "k-means++"
+        [[open]]
+        id = "own30_limit"
+        question = "How many iterations?"
+        chosen = "thirty"
+        other = "one, or two"
+        """,
+    "reported.csv": """
+        id,dataset,method,r,quantity,value,reading_error,where
+        own30_table1,synth,random_sign,5,objective,0.9,0.005,Table 1
+        own30_table1,synth,random_sign,5,accuracy,0.9,0.005,Table 1
+        own30_table1,synth,none,,objective,0.9,0.005,Table 1
+        """,
+    "studies/own30_table1.yaml": """
+        # @package _global_
+        study:
+          name: own30_table1
+          paper: own30
+          title: Table 1
+          note: ""
+          datasets: [{synth: {n: 60, d: 40}}]
+          reducers: [random_sign, none]
+        r_grid: [3, 5]
+        repeats: 4
+        """,
+    "multiverse.yaml": """
+        studies: [own30_table1]
+        datasets: [synth]
+        methods: {random_sign: {runs: 6, best_of: 2}, none: {runs: 4}}
+        universes: 6
+        numbers: {own30_table1: {}}
+        choices:
+          own30_starts: {sampled: {}, plus: {kmeans: {start: plus}}}
+          own30_limit: {thirty: {}, one: {kmeans: {max_iter: 1}}, two: {kmeans: {max_iter: 2}}}
+        """,
+}
+
+
+@pytest.fixture
+def guest(monkeypatch, tmp_path):
+    for name, text in GUEST.items():
+        file = tmp_path / "lab" / "papers" / "own30" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text).lstrip())
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "lab"))
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def sequential(out):
+        cli.config_source.register()
+        with cli.hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            config = cli.hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])
+        return {"own30_table1": cli._plain(config)}
+
+    monkeypatch.setattr(cli, "_composed_studies", sequential)
+    return tmp_path
+
+
+def numbers_in(folder):
+    rows = read_rows(folder / "rows.csv")
+    return [{key: value for key, value in row.items() if key not in TIME_COLUMNS} for row in rows]
+
+
+def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
+    out = guest / "out"
+    assert cli._multiverse(["own30", f"OUT={out}"]) == 0
+    assert "own30: 6 of 6 universes, by 2 choices" in capsys.readouterr().err
+    run = universes_of(out, "universes.json")["own30"]
+    assert len(run) == 6
+    assert run[0].options == ("sampled", "thirty")
+    assert all(sorted(names) == [["own30_table1", "synth", name] for name in ("none", "random_sign")]
+               for names in (each.configs.values() for each in run))  # fmt: skip
+    assert len(numbers_in(out)) == 6 * (2 * 6 + 4)
+    page, text = ((out / "report" / name).read_text() for name in ("index.html", "report.md"))
+    for part in ("Multiverse of own30", "6 of 6 universes were run", "Nearest to the 3 reported numbers"):
+        assert part in page
+        assert part in text
+    assert (out / "figures" / "own30_multiverse1.png").is_file()
+    table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv")
+    assert list(table.columns) == ["own30_starts", "own30_limit", "log_likelihood", "p"]
+    curve = pd.read_csv(out / "figures" / "own30_multiverse1.csv")
+    assert (curve.groupby("number")["mean"].diff().dropna() >= 0).all()
+    assert curve.groupby("number").size().eq(6).all()
+
+    before = numbers_in(out)
+    for file in sorted(out.glob("tasks/*/*/*/*.csv"))[::3]:  # as if it had been killed before
+        file.unlink()
+    (out / "rows.csv").unlink()
+    (out / "tasks" / ".merged").unlink()
+    monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
+    assert cli._multiverse(["own30", f"OUT={out}"]) == 0
+    assert numbers_in(out) == before
+
+
+def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, monkeypatch):
+    out, file = guest / "out", guest / "lab" / "papers" / "own30" / "multiverse.yaml"
+    file.write_text(file.read_text() + "  own30_more: {plain: {}, best: {matching: best}}\n")
+    toml = file.with_name("paper.toml")
+    toml.write_text(toml.read_text() + '[[open]]\nid = "own30_more"\nquestion = "?"\nchosen = "-"\nother = "-"\n')
+    monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
+    monkeypatch.setattr("kmdr.multiverse.expected_seconds", lambda *tables: lambda task: 1.0)
+
+    def universes(*arguments):
+        assert cli._multiverse(["own30", f"OUT={out}", *arguments]) == 0
+        return [tuple(each["options"]) for each in json.loads((out / "universes.json").read_text())["own30"]]
+
+    (own,) = multiverses(["own30"])
+    assert own.all == 12
+    few = universes()
+    assert few == own.universes[:6]
+    rows = len(numbers_in(out))
+    assert universes("BUDGET=2m") == own.universes
+    assert len(numbers_in(out)) >= rows
+
+
+def test_what_cannot_be_asked_for_is_refused(guest):
+    with pytest.raises(UserError, match="no paper with a multiverse"):
+        cli._multiverse(["own31"])
+    with pytest.raises(UserError, match="not a duration"):
+        cli._multiverse(["own30", "BUDGET=soon"])
+    with pytest.raises(UserError, match="no setting of"):
+        cli._multiverse(["own30", "ROWS=3"])
