@@ -15,9 +15,19 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kmdr.analysis.statistics import Component, above, below, conjunction, directional, equal, ratio_below, share
-from kmdr.claims.draws import jointly, of_best, of_run
-from kmdr.claims.effects import LEVEL, decided, share_near
+from kmdr.analysis.statistics import (
+    Component,
+    above,
+    below,
+    conjunction,
+    directional,
+    equal,
+    ratio_below,
+    several,
+    share,
+)
+from kmdr.claims.draws import jointly, of_best, of_count, of_run
+from kmdr.claims.effects import LEVEL, decided
 from kmdr.claims.reported import Number
 from kmdr.linalg import Dense
 from kmdr.seeding import generator
@@ -81,9 +91,18 @@ def failures(rng: np.random.Generator, rate: float) -> tuple[float, float]:
     return p(share("", int((rng.random(150) < rate).sum()), 150, 0.04, at_most=True))
 
 
-def near_a_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
-    """Test whether .30 ± .10 of 1000 trials succeed."""
-    return p(share_near("", list(rng.random(1000) < rate), 0.3, 0.1))
+def of_a_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
+    """Judge 30 successes of 100 by 1000 trials of ours, or as many as there are of 100 of our law."""
+    ours = 0.3 if np.isnan(rate) else rate
+    theirs = rng.binomial(100, ours) / 100 if np.isnan(rate) else 0.3
+    return p(of_count("", reported(theirs), 100, int(rng.binomial(1000, ours)), 1000).component)
+
+
+def three_of_five(rng: np.random.Generator, mean: float) -> tuple[float, float]:
+    """Test whether three of five groups are below 0: two are, and three as near as can be, or three so and two not."""
+    means = [-2.0, -2.0, mean, mean, mean] if mean >= 0 else [2.0, 2.0, mean, mean, mean]
+    groups = {str(i): [below("", normal(rng, value))] for i, value in enumerate(means)}
+    return p(several("", groups, 3))
 
 
 def eight(rng: np.random.Generator, mean: float) -> tuple[float, float]:
@@ -124,7 +143,9 @@ def procedures() -> Iterator[Procedure]:
         yield Procedure(f"two t tests, within ±1 ({name})", partial(of_means, law, equal, 1.0), 1.0, 1.0, 0.0)
     yield Procedure("t test of logarithms of 5 times, below 1", ratio_of_times, 1.0, 1.0, 0.5)
     yield Procedure("binomial, share of 150 below .04", failures, 0.04, 0.04, 0.0)
-    yield Procedure("two binomial, share of 1000 in .30 ± .10", near_a_share, 0.4, 0.4, 0.3)
+    edge = float(stats.beta.isf(LEVEL / 2, 31, 70))  # with which 30 or fewer of 100 have 2.5 %
+    yield Procedure("a share of 100 runs, by 1000", of_a_share, edge, OWN, 0.3)
+    yield Procedure("3 of 5 groups hold, t tests below 0", three_of_five, 0.0, -1e-9, -1.0)
     yield Procedure("all of 8 statements hold, t tests below 0", eight, 0.0, -1e-9, -1.0)
     yield Procedure("a number of one normal run, by 30", of_a_run, EDGE, OWN, 0.0)
     for N, m in ((1000, 30), (1000, 100), (10_000, 30)):

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kmdr.analysis.statistics import Component
+from kmdr.analysis.statistics import Component, Margin
 from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
 from kmdr.claims.register import Change, Flip
-from kmdr.claims.verdicts import Diagnosis, Verdict
+from kmdr.claims.verdicts import Diagnosis, Judgement, Swing, Verdict
 from kmdr.figures.canvas import Drawing, save
 from kmdr.figures.tables import Table, save_table
 from kmdr.guests import PaperFolder
@@ -98,22 +98,28 @@ def component(effect, p_for, p_against, label="F falls by <r>"):
     return Component(label, effect, effect - 0.1, effect + 0.1, p_for, p_against, 30, "F")
 
 
+SWING = Swing(
+    Margin(0.1, "fall of <F> that is little", {"the paper's own": 0.2}),
+    (0.01, 0.1, 0.5, 1.0), ("not reproduced", "not reproduced", "inconclusive", "reproduced"), math.nan, 0.4,
+)  # fmt: skip
+
+
 def verdicts():
-    def verdict(id_, outcome, p_for, p_against, effect, diagnoses=()):
+    def verdict(id_, outcome, p_for, p_against, effect, diagnoses=(), swings=()):
         claim = Claim(id_, f"The sentence of {id_} & more.", "§4 <Table 1>", (), (), (), draw)
         if outcome == "not run":
             return Verdict(claim, outcome, "no rows of it", command=COMMAND, gaps=("bio: has to be got by hand",))
         parts = (component(effect, p_for, p_against), component(effect / 2, p_for / 2, p_against))
         return Verdict(
-            claim, outcome, f"Explained with {effect}.", parts, p_for, p_against, {"bzmd15_fig1": 120}, "0123456789ab",
-            COMMAND, (), diagnoses,
+            claim, outcome, f"Explained with {effect}.", parts, {"statement": Judgement(outcome, p_for, p_against)},
+            {"bzmd15_fig1": 120}, "0123456789ab", COMMAND, (), diagnoses, swings=swings,
         )  # fmt: skip
 
     flipped = Diagnosis("flip_rank", "SVD by <r> columns", "not reproduced", "reproduced", "It falls by 2 % then.")
     return [
         verdict("bmd09-1", "reproduced", 1e-6, 1.0, 0.5),
         verdict("bmd09-2", "not run", math.nan, math.nan, math.nan),
-        verdict("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,)),
+        verdict("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,), (SWING,)),
         verdict("bzmd15-2", "inconclusive", 0.2, 0.7, 0.03125),
         verdict("lst17-1", "reproduced", 0.01, 1.0, 12.0),
         verdict("lf20-1", "reproduced", 0.02, 1.0, 1.5),

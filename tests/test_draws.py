@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kmdr.claims.draws import jointly, of_best, of_computation, of_run
+from kmdr.claims.draws import jointly, of_best, of_computation, of_count, of_run
 from kmdr.claims.reported import Number
 from kmdr.seeding import generator
 
@@ -105,3 +105,36 @@ def test_many_runs_have_a_p_value_too(n, gap):
     z, v = rng.normal(1.959964 * np.sqrt(n), 1.0, 40_000), np.sqrt(rng.chisquare(n - 1, 40_000) / (n - 1))
     nearer = float(np.mean(np.abs(z / v) <= gap * np.sqrt(n)))
     assert of_run("", number(gap), x).component.p_for == pytest.approx(nearer, abs=0.01)
+
+
+@pytest.mark.parametrize(("told", "successes"), [(0.3, 512), (0.3, 300), (0.5, 400), (0.0, 30), (1.0, 900)])
+def test_a_share_is_judged_by_fishers_exact_test(told, successes):
+    n, runs = 1000, 100
+    draw = of_count("", number(told), runs, successes, n)
+    k = round(told * runs)
+    table = [[k, runs - k], [successes, n - successes]]
+    tails = [stats.fisher_exact(table, alternative=side).pvalue for side in ("less", "greater")]
+    assert draw.component.p_against == pytest.approx(min(1, 2 * min(tails)))
+    assert draw.component.kind == "number"
+    assert draw.mean == successes / n
+    # what is told as not refuted is what Fisher's test does not refute
+    low, high = (round(end * runs) for end in (draw.low, draw.high))
+    for j, side in ((low, "less"), (low - 1, "less"), (high, "greater"), (high + 1, "greater")):
+        if 0 <= j <= runs:
+            p = stats.fisher_exact([[j, runs - j], [successes, n - successes]], alternative=side).pvalue
+            assert (p > 0.025) == (low <= j <= high)
+
+
+def test_a_share_is_confirmed_and_refuted_at_its_level():
+    """Of papers that drew from our law few are refuted; of ours at the edge of what gives theirs, few confirmed."""
+    rng = generator(0, "share")
+    theirs, ours = rng.binomial(100, 0.3, 400), rng.binomial(1000, 0.3, 400)
+    pairs = zip(theirs, ours, strict=True)
+    refuted = [of_count("", number(k / 100), 100, int(s), 1000).component.p_against <= 0.05 for k, s in pairs]
+    assert np.mean(refuted) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    edge = stats.beta.isf(0.025, 31, 70)  # with which 30 or fewer of 100 have 2.5 %
+    confirmed = [
+        of_count("", number(0.3), 100, int(s), 1000).component.p_for <= 0.05 for s in rng.binomial(1000, edge, 400)
+    ]
+    assert np.mean(confirmed) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert of_count("", number(0.3), 100, 300, 1000).component.p_for < 0.05

@@ -169,15 +169,16 @@ def good_runs(squared: float, unsquared: float, n: int) -> Results:
     [
         (0.3, 0.5, 1000, "reproduced"),
         (0.5, 0.6, 1000, "not reproduced"),
-        (0.36, 0.34, 1000, "not reproduced"),
-        (0.4, 0.5, 1000, "inconclusive"),
+        (0.4, 0.3, 1000, "not reproduced"),
+        (0.4, 0.5, 1000, "reproduced"),  # of 100 runs at 40 % as few as 35, "about 30", are had in 18 %
         (0.3, 0.5, 10, "inconclusive"),
     ],
 )
 def test_claim_5(squared: float, unsquared: float, n: int, expected: str) -> None:
     finding = claims.claim5(good_runs(squared, unsquared, n))
     assert decided(finding) == expected
-    assert [component.effect for component in finding.components[:2]] == pytest.approx([squared, unsquared])
+    assert [component.effect for component in finding.components[:2]] == pytest.approx([0.3 - squared, 0.5 - unsquared])
+    assert [component.kind for component in finding.components] == ["number", "number", "statement"]
     assert f"{squared:.0%} and {unsquared:.0%} at r = 30" in finding.sentence
 
 
@@ -202,22 +203,42 @@ def table2_rows(P: dict[str, float], nips_repeats: int, scatter: float = 0.005) 
     ("P", "repeats", "expected"),
     [
         ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 1000, "reproduced"),
-        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.7, "random_sign": 0.8}, 1000, "not reproduced"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.7, "random_sign": 0.8}, 1000, "reproduced"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.9, "random_sign": 0.7}, 1000, "not reproduced"),
         ({"none": 0.87, "approx_svd": 0.80, "leverage_approx": 0.7, "random_sign": 0.6}, 1000, "not reproduced"),
         ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 100, "inconclusive"),
     ],
 )
 def test_claim_6(P: dict[str, float], repeats: int, expected: str) -> None:
     finding = claims.claim6(table2_rows(P, repeats))
-    assert decided(finding) == expected
-    assert len(finding.components) == 6
+    statements = [component for component in finding.components if component.kind == "statement"]
+    assert outcome(statements) == expected
+    assert len(statements) == 6
+    # what the table shows and the text does not say is another reading
+    between = finding.aside["another reading"]
+    assert [c.effect > 0 for c in between] == [P["leverage_approx"] > P["random_sign"]] * 2
+
+
+def test_cells_of_table_2_are_draws() -> None:
+    ours = {
+        "none": 0.78,
+        "approx_svd": 0.77,
+        "leverage_approx": 0.76,
+        "random_sign": 0.60,
+    }  # reported: .70 for the last
+    cells = claims.claim6(table2_rows(ours, 1000)).components[:8]
+    assert {component.kind for component in cells} == {"number"}
+    plausible = {c.label.partition(", reported")[0]: c.p_against > 0.05 for c in cells}
+    assert [plausible[f"ORL 112×92: P of {name}"] for name in ("A", "AV_k", "ASD", "AR")] == [True, True, True, False]
+    assert all(held for name, held in plausible.items() if "NIPS" in name)  # 1000 runs have ten bests of 100
 
 
 def test_claim_6_takes_what_there_is() -> None:
     P = {"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}
     results = table2_rows(P, 2)
     part = results.replaced(results.all_rows.query("dataset == 'orl' and r != 300"))
-    assert decided(claims.claim6(part)) == "reproduced"
+    statements = [component for component in claims.claim6(part).components if component.kind == "statement"]
+    assert outcome(statements) == "reproduced"
     with pytest.raises(NotRunError):
         claims.claim6(results.replaced(results.all_rows.query("reducer != 'none'")))
 

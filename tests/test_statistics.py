@@ -1,3 +1,4 @@
+import pickle
 from itertools import combinations
 from math import comb
 
@@ -7,16 +8,21 @@ from scipy import stats
 
 from kmdr.analysis.statistics import (
     Component,
+    Margin,
     above,
+    at,
     below,
     best_in_blocks,
     best_of,
+    certain,
     conjunction,
     directional,
     equal,
     holm,
+    not_inferior,
     ratio_above,
     ratio_below,
+    several,
     share,
     slopes,
 )
@@ -175,3 +181,59 @@ def test_slopes_are_numpys_fits(rng):
     x, lines = rng.normal(size=7), rng.normal(size=(4, 7))
     expected = [np.polyfit(x, line, 1)[0] for line in lines]
     np.testing.assert_allclose(slopes(lines, x), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("make", "moved"),
+    [
+        (lambda x, m: above("", x, m), 0.1),
+        (lambda x, m: below("", x, m), 0.9),
+        (lambda x, m: equal("", x - 0.4, m, centre=0.1), 0.3),
+        (lambda x, m: not_inferior("", x - 0.5, m), 0.02),
+        (lambda x, m: ratio_above("", x + 1, m), 1.3),
+        (lambda x, m: ratio_below("", x + 1, m), 1.7),
+        (lambda x, m: certain("", float(x.mean()), m, 5, "share", at_most=True), 0.2),
+        (lambda x, m: several("", {"a": [above("", x, m)], "b": [above("", x + 1, m)]}, 2), 0.1),
+    ],
+)
+def test_a_margin_can_be_moved_and_the_test_is_as_if_it_had_been_so(make, moved, rng):
+    x = rng.random(9)
+    with_margin = make(x, Margin(0.5, "what"))
+    assert with_margin.margin == Margin(0.5, "what")
+    assert pickle.loads(pickle.dumps(with_margin)).margin == with_margin.margin  # it crosses processes
+    fresh, again = make(x, moved), at(with_margin, moved)
+    np.testing.assert_equal(again[1:8], fresh[1:8])
+    assert at(fresh, 0.7) is fresh  # a bound of the paper's does not move
+    assert make(x, 0.5)[1:8] == pytest.approx(with_margin[1:8], nan_ok=True)
+
+
+def test_not_inferior_is_a_t_test_against_minus_the_margin(rng):
+    x = rng.normal(-0.01, 0.05, size=12)
+    assert not_inferior("", x, 0.05).p_for == pytest.approx(stats.ttest_1samp(x, -0.05, alternative="greater").pvalue)
+
+
+def test_several_is_a_partial_conjunction():
+    """All is the conjunction, one is Bonferroni's; of what lies between, the closed form for independent p-values."""
+
+    def groups(*pairs):
+        return {
+            str(i): [Component("", 0.0, 0.0, 0.0, p_for, p_against, 5, "")]
+            for i, (p_for, p_against) in enumerate(pairs)
+        }
+
+    three = groups((0.01, 0.9), (0.03, 0.8), (0.7, 0.002))
+    assert several("", three, 3)[4:6] == conjunction([parts[0] for parts in three.values()])
+    assert several("", three, 1)[4:6] == (pytest.approx(3 * 0.01), pytest.approx(0.9))
+    assert several("", three, 2)[4:6] == (pytest.approx(2 * 0.03), pytest.approx(min(1, 2 * 0.8)))
+    assert several("", three, 2).effect == 2
+    assert several("", three, 9)[4:6] == several("", three, 3)[4:6]
+
+
+def test_several_is_wrong_no_more_often_than_its_level(rng):
+    """With one group of four true, and any test of the others at its edge, three are found in 5 % at most."""
+    wrong = 0
+    for _ in range(2000):
+        p = [0.0, *rng.random(3)]
+        parts = {str(i): [Component("", 0.0, 0.0, 0.0, value, 1 - value, 5, "")] for i, value in enumerate(p)}
+        wrong += several("", parts, 2).p_for <= 0.05
+    assert wrong / 2000 <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5

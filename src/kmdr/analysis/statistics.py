@@ -6,8 +6,9 @@ two one-sided tests against a margin, so that few data never pass for equality.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,39 @@ from scipy.stats import t as student
 from kmdr.analysis.rows import half_width, standard_error
 
 Floats = NDArray[np.float64]
+
+
+Kind = Literal["number", "statement", "time"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Margin(NamedTuple):
+    """A bound that is ours: what a statement is tested against where the paper's words leave it to the reader.
+
+    Attributes
+    ----------
+    value : float
+    what : str
+        What it bounds, in words.
+    marks : mapping of str to float
+        The paper's own scale: values that it gives occasion to, each with its reason.
+    least, most : float
+        How far it is varied; by default to a tenth and to ten times its value.
+    """
+
+    value: float
+    what: str
+    marks: Mapping[str, float] = {}
+    least: float | None = None
+    most: float | None = None
+
+    def __float__(self) -> float:
+        """Return the value."""
+        return float(self.value)
+
+    def __format__(self, form: str) -> str:
+        """Return the value, formatted."""
+        return format(self.value, form)
 
 
 class Component(NamedTuple):
@@ -35,6 +69,12 @@ class Component(NamedTuple):
         Repetitions.
     unit : str
         Of the effect, e.g. ``"F"``, ``"P"``, ``"ratio of times"``.
+    kind : {"number", "statement", "time"}
+        Whether a reported value is judged, what is said of F and P, or what is said of time.
+    margin : Margin or None
+        What it is tested against, where that is ours.
+    against : callable or None
+        The same test against another value of the margin.
     """
 
     label: str
@@ -45,6 +85,14 @@ class Component(NamedTuple):
     p_against: float
     n: int
     unit: str
+    kind: Kind = "statement"
+    margin: Margin | None = None
+    against: "Callable[[float], Component] | None" = None
+
+
+def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
+    """Return a component with its margin and its test, where the bound is a margin."""
+    return component._replace(margin=bound, against=test) if isinstance(bound, Margin) else component
 
 
 def _t(values: Floats, threshold: float) -> tuple[float, float, float, float]:
@@ -66,7 +114,7 @@ def _clean(values: ArrayLike) -> Floats:
     return np.sort(x)  # so that sums do not depend on the order of the rows
 
 
-def above(label: str, values: ArrayLike, threshold: float = 0.0, unit: str = "") -> Component:
+def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
     """Test that a mean is above a threshold, by Student's t.
 
     Assumes independent repetitions whose mean is close to normal. Pairs enter as their differences. Values that are
@@ -77,23 +125,31 @@ def above(label: str, values: ArrayLike, threshold: float = 0.0, unit: str = "")
     label : str
     values : array_like
         One a repetition.
-    threshold : float
+    threshold : float or Margin
     unit : str
     """
     x = _clean(values)
-    low, high, p_for, p_against = _t(x, threshold)
-    return Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    low, high, p_for, p_against = _t(x, float(threshold))
+    component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    return with_margin(component, threshold, partial(above, label, x, unit=unit))
 
 
-def below(label: str, values: ArrayLike, threshold: float = 0.0, unit: str = "") -> Component:
+def below(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
     """Test that a mean is below a threshold; see `above`."""
     x = _clean(values)
-    low, high, p_against, p_for = _t(x, threshold)
-    return Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    low, high, p_against, p_for = _t(x, float(threshold))
+    component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    return with_margin(component, threshold, partial(below, label, x, unit=unit))
 
 
-def equal(label: str, values: ArrayLike, margin: float, unit: str = "") -> Component:
-    """Test that a mean lies within ± margin of zero, by two one-sided t tests (Schuirmann 1987).
+def not_inferior(label: str, values: ArrayLike, margin: float | Margin, unit: str = "") -> Component:
+    """Test that a mean is above −margin; see `above`."""
+    component = above(label, values, -float(margin), unit)
+    return with_margin(component, margin, partial(not_inferior, label, _clean(values), unit=unit))
+
+
+def equal(label: str, values: ArrayLike, margin: float | Margin, unit: str = "", *, centre: float = 0.0) -> Component:
+    """Test that a mean lies within ± margin of a centre, by two one-sided t tests (Schuirmann 1987).
 
     ``p_against`` is the two-sided p-value of the hypothesis that it lies within. Assumptions as for `above`.
 
@@ -102,16 +158,36 @@ def equal(label: str, values: ArrayLike, margin: float, unit: str = "") -> Compo
     label : str
     values : array_like
         Paired differences, one a repetition.
-    margin : float
+    margin : float or Margin
         Differences up to this count as equal.
     unit : str
+    centre : float
     """
     x = _clean(values)
-    low, high, p_not_above, p_above = _t(x, -margin)
-    _, _, p_below, p_not_below = _t(x, margin)
+    low, high, p_not_above, p_above = _t(x, centre - float(margin))
+    _, _, p_below, p_not_below = _t(x, centre + float(margin))
     p_for = max(p_not_above, p_not_below)
     p_against = min(1.0, 2 * min(p_above, p_below))
-    return Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    return with_margin(component, margin, partial(equal, label, x, unit=unit, centre=centre))
+
+
+def certain(label: str, value: float, bound: float | Margin, n: int, unit: str, *, at_most: bool = False) -> Component:
+    """Compare what is computed without a draw with the least (or, with ``at_most``, the greatest) that holds.
+
+    Parameters
+    ----------
+    label : str
+    value : float
+    bound : float or Margin
+    n : int
+        What it is computed from.
+    unit : str
+    at_most : bool
+    """
+    holds = value <= float(bound) if at_most else value >= float(bound)
+    component = Component(label, value, value, value, float(not holds), float(holds), n, unit)
+    return with_margin(component, bound, partial(certain, label, value, n=n, unit=unit, at_most=at_most))
 
 
 def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool = False) -> Component:
@@ -254,13 +330,53 @@ def conjunction(components: Sequence[Component]) -> tuple[float, float]:
     return p_for, p_against
 
 
+def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -> Component:
+    """Test that in at least some of several groups all statements hold, whichever groups these are.
+
+    The p-values are those of a partial conjunction (Benjamini & Heller, Biometrics 64, 2008) of the groups' own: at
+    least u of m hold with m − u + 1 times the u-th smallest; fewer do when m − u + 1 fail, with u times the
+    (m − u + 1)-th smallest. With u = m these are those of `conjunction`. The effect is the number of groups whose
+    statements hold by themselves at 5 %; where statements have margins, theirs is that of the whole.
+
+    Parameters
+    ----------
+    label : str
+    groups : mapping of str to sequence of Component
+        At least one, each of at least one component.
+    least : int
+        All of them where it is more.
+    """
+    u, m = min(least, len(groups)), len(groups)
+    pairs = [conjunction(components) for components in groups.values()]
+    p_for = min(1.0, (m - u + 1) * sorted(p for p, _ in pairs)[u - 1])
+    p_against = min(1.0, u * sorted(p for _, p in pairs)[m - u])
+    every = [component for components in groups.values() for component in components]
+    margins = [component.margin for component in every if component.margin]
+    holding = sum(p <= 0.05 for p, _ in pairs)
+    whole = Component(
+        label, holding, math.nan, math.nan, p_for, p_against, min(c.n for c in every), "groups", every[0].kind
+    )
+    return whole._replace(margin=margins[0], against=partial(_several_at, label, groups, least)) if margins else whole
+
+
+def _several_at(label: str, groups: Mapping[str, Sequence[Component]], least: int, margin: float) -> Component:
+    return several(label, {name: [at(part, margin) for part in parts] for name, parts in groups.items()}, least)
+
+
+def at(component: Component, margin: float) -> Component:
+    """Return a component as tested against another value of its margin; the same where it has none."""
+    return component.against(margin) if component.against else component
+
+
 def _of_logs(component: Component) -> Component:
     """Return a component on logarithms as one on ratios."""
     effect, low, high = (math.exp(value) for value in (component.effect, component.low, component.high))
     return component._replace(effect=effect, low=low, high=high)
 
 
-def ratio_above(label: str, ratios: ArrayLike, threshold: float = 1.0, unit: str = "ratio of times") -> Component:
+def ratio_above(
+    label: str, ratios: ArrayLike, threshold: float | Margin = 1.0, unit: str = "ratio of times"
+) -> Component:
     """Test that a geometric mean of positive ratios is above a threshold: `above` on their logarithms.
 
     Parameters
@@ -268,15 +384,21 @@ def ratio_above(label: str, ratios: ArrayLike, threshold: float = 1.0, unit: str
     label : str
     ratios : array_like
         One a repetition.
-    threshold : float
+    threshold : float or Margin
     unit : str
     """
-    return _of_logs(above(label, np.log(_clean(ratios)), math.log(threshold), unit))
+    x = _clean(ratios)
+    component = _of_logs(above(label, np.log(x), math.log(float(threshold)), unit))
+    return with_margin(component, threshold, partial(ratio_above, label, x, unit=unit))
 
 
-def ratio_below(label: str, ratios: ArrayLike, threshold: float = 1.0, unit: str = "ratio of times") -> Component:
+def ratio_below(
+    label: str, ratios: ArrayLike, threshold: float | Margin = 1.0, unit: str = "ratio of times"
+) -> Component:
     """Test that a geometric mean of positive ratios is below a threshold; see `ratio_above`."""
-    return _of_logs(below(label, np.log(_clean(ratios)), math.log(threshold), unit))
+    x = _clean(ratios)
+    component = _of_logs(below(label, np.log(x), math.log(float(threshold)), unit))
+    return with_margin(component, threshold, partial(ratio_below, label, x, unit=unit))
 
 
 def best_in_blocks(F: ArrayLike, m: int) -> NDArray[np.int64]:

@@ -9,8 +9,9 @@ leverage score of every word, is a fact: a table that the run stores.
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -86,13 +87,14 @@ class Finding:
         The claim holds when all of them do.
     sentence : str
         One sentence that explains the outcome with its numbers.
-    aside : sequence of Component
-        The same statements on data that stand in for the paper's: shown, and of no weight.
+    aside : mapping of str to sequence of Component
+        What is shown and has no weight by itself, by the reason: the same statements on data that stand in for the
+        paper's, in another reading of its words, or one by one where several are to hold.
     """
 
     components: Sequence[Component]
     sentence: str
-    aside: Sequence[Component] = ()
+    aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ class Paper:
         What its flips serve besides open points, since it is known to be otherwise.
     points : tuple of OpenPoint
         What it leaves open.
+    quotes : mapping of str to str
+        The paper's own words that a claim is about, by the claim's id, as far as they are given.
     """
 
     folder: PaperFolder
@@ -243,6 +247,7 @@ class Paper:
     claim_ids: tuple[str, ...]
     diagnoses: tuple[str, ...]
     points: tuple[OpenPoint, ...]
+    quotes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -291,7 +296,7 @@ def _in_order(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
-_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "open")
+_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open")
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
@@ -328,7 +333,28 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(f"{name}-{number}" for number in table.get("claims", ())),
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
+        _quotes(file, name, table),
     )  # fmt: skip
+
+
+def _quotes(file: Path, name: str, table: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the quotes of a ``paper.toml`` by the ids of the claims.
+
+    Raises
+    ------
+    UserError
+        When one is of no claim, or no text.
+    """
+    numbers = [str(number) for number in table.get("claims", ())]
+    quotes = table.get("quotes", {})
+    for number, text in quotes.items():
+        if number not in numbers:
+            raise unknown(f"claim under [quotes] of {file}", number, numbers)
+        if not isinstance(text, str):
+            raise UserError(
+                f"quote {number} of {file} is {text!r}; it needs the paper's words, between quotation marks"
+            )
+    return {f"{name}-{number}": text for number, text in quotes.items()}
 
 
 @cache

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, combine_pvalues, ncf, norm
+from scipy.stats import beta, binomtest, combine_pvalues, hypergeom, ncf, norm
 from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError
@@ -55,7 +55,9 @@ class Draw(NamedTuple):
 
 def _draw(label: str, number: Number, mean: float, ends: tuple[float, float], n: int, p: tuple[float, float]) -> Draw:
     unit = SYMBOLS.get(number.quantity, "score")
-    component = Component(label, number.value - mean, number.value - ends[1], number.value - ends[0], *p, n, unit)
+    component = Component(
+        label, number.value - mean, number.value - ends[1], number.value - ends[0], *p, n, unit, "number"
+    )
     return Draw(component, mean, *ends)
 
 
@@ -171,4 +173,41 @@ def jointly(label: str, draws: Sequence[Draw]) -> Component:
     against = float(combine_pvalues([draw.component.p_against for draw in draws], method="fisher").pvalue)
     p_for = max(draw.component.p_for for draw in draws)
     n = min(draw.component.n for draw in draws)
-    return Component(label, against, math.nan, math.nan, p_for, against, n, "p of all together")
+    return Component(label, against, math.nan, math.nan, p_for, against, n, "p of all together", "number")
+
+
+def of_count(label: str, number: Number, runs: int, successes: int, n: int) -> Draw:
+    """Judge a share of some runs, each of which succeeded or not.
+
+    Against: were theirs runs of our law, as few or as many of them would succeed among theirs, of all that did, with
+    the hypergeometric probability (Fisher's exact test), the reading error added on the side that favours the number.
+    For: exact binomial tests that the probability of success is such that as few, and as many, are had with a
+    probability of 2.5 % at least.
+
+    Parameters
+    ----------
+    label : str
+    number : Number
+        Its value is a share.
+    runs : int
+        Theirs.
+    successes, n : int
+        Ours.
+    """
+    most = min(runs, math.floor(_edges(number)[1] * runs))
+    least = max(0, math.ceil(_edges(number)[0] * runs))
+
+    k = np.arange(runs + 1)
+    # Of k or fewer, and of k or more, of theirs, given how many of all succeed.
+    fewer = hypergeom.cdf(k, n + runs, successes + k, runs)
+    more = hypergeom.sf(k - 1, n + runs, successes + k, runs)
+    p_against = min(1.0, 2 * min(float(fewer[most]), float(more[least])))
+    # The probabilities of success with which `most` or fewer, and `least` or more, have 2.5 %.
+    high = float(beta.isf(LEVEL / 2, most + 1, runs - most)) if most < runs else 1.0
+    low = float(beta.ppf(LEVEL / 2, least, runs - least + 1)) if least > 0 else 0.0
+    p_for = max(
+        float(binomtest(successes, n, high, alternative="less").pvalue) if high < 1 else 0.0,
+        float(binomtest(successes, n, low, alternative="greater").pvalue) if low > 0 else 0.0,
+    )
+    kept = k[np.minimum(fewer, more) > LEVEL / 2]
+    return _draw(label, number, successes / n, (kept[0] / runs, kept[-1] / runs), n, (p_for, p_against))

@@ -5,7 +5,7 @@ A claim is a few statements, each about one of these:
 * a **paired difference**: two methods on trials that started alike (`paired`), a value a repetition (`by_repetition`);
   times are compared by the logarithms of their ratio;
 * a **slope on r**: of a quantity on log r within each repetition (`slopes_on_log_r`);
-* a **share** of runs: `kmdr.analysis.statistics.share`, or near a stated one (`share_near`);
+* a **share** of runs: `kmdr.analysis.statistics.share`;
 * **equivalence**: a difference within a margin, `kmdr.analysis.statistics.equal`;
 * a **tally** of many statements, each tested alone (`tally`).
 
@@ -13,7 +13,7 @@ What is independent is the repetition, so each effect is reduced to one value a 
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
-from kmdr.analysis.statistics import Component, conjunction, share, slopes
+from kmdr.analysis.statistics import Component, conjunction, several, slopes
 
 Floats = NDArray[np.float64]
 Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
@@ -222,22 +222,24 @@ def exponent_cells(times: pd.DataFrame | None, letters: Mapping[str, str]) -> di
     return cells
 
 
-def share_near(label: str, successes: Collection[bool], target: float, margin: float) -> Component:
-    """Test that a probability lies within a margin of a target: two one-sided binomial tests.
+def of_time(components: Sequence[Component]) -> list[Component]:
+    """Return statements as statements about time: of this implementation on the machine that took the times."""
+    return [component._replace(kind="time") for component in components]
+
+
+def at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Floats], Component]) -> Component:
+    """Test at each r by itself, all of which are to hold: the other reading of what holds in the mean over r.
 
     Parameters
     ----------
     label : str
-    successes : collection of bool
-        One a trial.
-    target, margin : float
+    values : Series
+        Index with ``r`` and ``repeat``.
+    test : callable
+        From a label and a value a repetition.
     """
-    count, n = int(sum(successes)), len(successes)
-    over = share(label, count, n, target - margin)
-    under = share(label, count, n, target + margin, at_most=True)
-    return over._replace(
-        p_for=max(over.p_for, under.p_for), p_against=min(1.0, 2 * min(over.p_against, under.p_against))
-    )
+    groups = {f"r = {r}": [test(label, by_repetition(part))] for r, part in values.groupby("r")}
+    return several(f"{label}, at each of the {len(groups)} r", groups, len(groups))._replace(unit="r")
 
 
 def need(parts: Sequence[object] | Mapping[str, object], what: str) -> None:

@@ -1,12 +1,17 @@
 """Verdicts: what the rows say of each claim, corrected for the number of claims of its paper."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
-from kmdr.analysis.statistics import Component, conjunction, directional
+from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, at, conjunction, directional
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
@@ -36,6 +41,48 @@ class Diagnosis:
     sentence: str
 
 
+class Judgement(NamedTuple):
+    """What is said of the components of one kind: outcome, and p-values for and against."""
+
+    outcome: Outcome
+    p_for: float
+    p_against: float
+
+
+class Swing(NamedTuple):
+    """How a verdict hangs on a margin of ours.
+
+    Attributes
+    ----------
+    margin : Margin
+    values : tuple of float
+        Of the margin, ascending.
+    outcomes : tuple of str
+        The claim's outcome with each.
+    below, above : float
+        The nearest values with another outcome; NaN where there is none on that side.
+    """
+
+    margin: Margin
+    values: tuple[float, ...]
+    outcomes: tuple[Outcome, ...]
+    below: float
+    above: float
+
+    @property
+    def nearest(self) -> float:
+        """The value with another outcome that is nearest by its ratio to the margin; NaN where there is none."""
+        there = [value for value in (self.below, self.above) if not math.isnan(value)]
+        return min(there, key=lambda value: abs(math.log(value / self.margin.value)), default=math.nan)
+
+    def otherwise(self, value: float) -> Outcome:
+        """Return the outcome beyond a value of ``below`` or ``above``."""
+        pairs = list(zip(self.values, self.outcomes, strict=True))
+        if value > self.margin.value:
+            return next(outcome for at_value, outcome in pairs if at_value >= value)
+        return next(outcome for at_value, outcome in reversed(pairs) if at_value <= value)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The outcome of one claim.
@@ -44,12 +91,17 @@ class Verdict:
     ----------
     claim : Claim
     outcome : {"reproduced", "not reproduced", "inconclusive", "not run"}
+        Of all its kinds together: reproduced if each is, not reproduced if any is not.
     sentence : str
         The explanation; for "not run" the reason.
-    components, aside : tuple of Component
-        What decides, and what is shown beside it, of data that stand in.
-    p_for, p_against : float
-        Of all components together, corrected within the paper by `directional`; NaN when not run.
+    components : tuple of Component
+        What decides.
+    kinds : mapping of str to Judgement
+        What is said of the components of each kind that it has, corrected within the paper by `directional`.
+    aside : mapping of str to sequence of Component
+        What is shown beside it, by the reason why it does not decide.
+    swings : tuple of Swing
+        How the outcome hangs on each margin of ours.
     rows : mapping of str to int
         How many rows of each study were used.
     rows_digest : str
@@ -67,15 +119,25 @@ class Verdict:
     outcome: Outcome
     sentence: str
     components: tuple[Component, ...] = ()
-    p_for: float = float("nan")
-    p_against: float = float("nan")
+    kinds: Mapping[Kind, Judgement] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     rows_digest: str = ""
     command: str = ""
     gaps: tuple[str, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
     needed: Need = NOTHING
-    aside: tuple[Component, ...] = ()
+    aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)
+    swings: tuple[Swing, ...] = ()
+
+    @property
+    def p_for(self) -> float:
+        """The greatest of its kinds', corrected; NaN when not run."""
+        return max((judged.p_for for judged in self.kinds.values()), default=math.nan)
+
+    @property
+    def p_against(self) -> float:
+        """The least of its kinds', corrected; NaN when not run."""
+        return min((judged.p_against for judged in self.kinds.values()), default=math.nan)
 
     @property
     def weakest(self) -> Component | None:
@@ -87,9 +149,23 @@ class Verdict:
         return max(self.components, key=lambda c: c.p_for)
 
 
-def _found(claim: Claim, results: Results) -> tuple[Finding, tuple[float, float]]:
+def _by_kind(components: Sequence[Component]) -> dict[Kind, tuple[float, float]]:
+    """Return the p-values for and against of the components of each kind that occurs."""
+    of_kind = {kind: [component for component in components if component.kind == kind] for kind in KINDS}
+    return {kind: conjunction(of) for kind, of in of_kind.items() if of}
+
+
+def _outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of a claim from those of its kinds."""
+    if "not reproduced" in outcomes:
+        return "not reproduced"
+    return "reproduced" if all(outcome == "reproduced" for outcome in outcomes) else "inconclusive"
+
+
+def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Kind, Judgement]]:
     finding = claim.test(results)
-    return finding, conjunction(finding.components)
+    pairs = _by_kind(finding.components)
+    return finding, {kind: Judgement(decided(*pair), *pair) for kind, pair in pairs.items()}
 
 
 def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
@@ -106,30 +182,30 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     missing = gaps(results, claim, datasets)
     command = rerun_command(claim)
     try:
-        finding, (p_for, p_against) = attempt(partial(_found, claim), recorder)
+        finding, kinds = attempt(partial(_found, claim), recorder)
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
     used = recorder.rows_read()
     identity = used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]].astype(str)
     return Verdict(
         claim,
-        decided(p_for, p_against),
+        _outcome([judged.outcome for judged in kinds.values()]),
         _minus(finding.sentence),
         tuple(finding.components),
-        p_for,
-        p_against,
+        kinds,
         {str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
         short_hash(identity.to_numpy().tolist()) if len(used) else "",
         command,
         missing,
-        aside=tuple(finding.aside),
+        aside=dict(finding.aside),
     )
 
 
 def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]) -> list[Verdict]:
     """Return the verdicts on all claims, each of which was tested.
 
-    The p-values of a paper's claims are corrected together, by `kmdr.analysis.statistics.directional`.
+    The p-values of a paper's claims, of each kind in each claim, are corrected together, by
+    `kmdr.analysis.statistics.directional`.
 
     Parameters
     ----------
@@ -141,26 +217,104 @@ def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]
     verdicts: list[Verdict] = []
     for paper in dict.fromkeys(verdict.claim.paper for verdict in alone):
         of_paper = [verdict for verdict in alone if verdict.claim.paper == paper]
-        ran = [verdict for verdict in of_paper if verdict.outcome != "not run"]
-        adjusted = directional([(verdict.p_for, verdict.p_against) for verdict in ran])
-        corrected = {verdict.claim.id: pair for verdict, pair in zip(ran, adjusted, strict=True)}
+        pairs = {
+            verdict.claim.id: {kind: (judged.p_for, judged.p_against) for kind, judged in verdict.kinds.items()}
+            for verdict in of_paper
+        }
+        parts = sum(map(len, pairs.values()))
+        corrected = _corrected(pairs)
         for verdict in of_paper:
-            if verdict.claim.id in corrected:
-                p_for, p_against = corrected[verdict.claim.id]
-            else:
-                p_for = p_against = float("nan")
-            final = verdict.outcome if verdict.outcome == "not run" else decided(p_for, p_against)
+            if verdict.outcome == "not run":
+                verdicts.append(replace(verdict, diagnoses=tuple(diagnoses.get(verdict.claim.id, ()))))
+                continue
+            kinds = corrected[verdict.claim.id]
+            final = _outcome([judged.outcome for judged in kinds.values()])
+            swings = tuple(_swings(verdict, pairs, final))
             verdicts.append(
                 replace(
                     verdict,
                     outcome=final,
-                    p_for=p_for,
-                    p_against=p_against,
+                    sentence=_first_line(swings) + verdict.sentence + _last_line(verdict, final, parts),
+                    kinds=kinds,
                     diagnoses=tuple(diagnoses.get(verdict.claim.id, ())),
-                    needed=needed(final, verdict.components, len(ran)),
+                    needed=needed(final, verdict.components, parts),
+                    swings=swings,
                 )
             )
     return verdicts
+
+
+Pairs = Mapping[str, Mapping[Kind, tuple[float, float]]]
+
+
+def _corrected(pairs: Pairs) -> dict[str, dict[Kind, Judgement]]:
+    """Return what is said of each kind in each claim of a paper, corrected together."""
+    adjusted = iter(directional([pair for of_claim in pairs.values() for pair in of_claim.values()]))
+    judged = {id_: {kind: next(adjusted) for kind in of_claim} for id_, of_claim in pairs.items()}
+    return {id_: {kind: Judgement(decided(*p), *p) for kind, p in of.items()} for id_, of in judged.items()}
+
+
+# How finely a margin is varied over the range that is drawn, and how often a change is closed in on.
+_STEPS, _HALVINGS = 40, 10
+
+
+def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
+    """Vary each margin of a claim, all else as it is."""
+    margins = {part.margin.what: part.margin for part in verdict.components if part.margin is not None}
+    for margin in margins.values():
+
+        def outcome_at(value: float, what: str = margin.what) -> Outcome:
+            moved = [
+                at(part, value) if part.margin and part.margin.what == what else part for part in verdict.components
+            ]
+            kinds = _corrected({**pairs, verdict.claim.id: _by_kind(moved)})[verdict.claim.id]
+            return _outcome([judged.outcome for judged in kinds.values()])
+
+        least = margin.value / 10 if margin.least is None else margin.least
+        most = margin.value * 10 if margin.most is None else margin.most
+        values = sorted({*map(float, np.geomspace(least, most, _STEPS)), margin.value})
+        outcomes = [outcome_at(value) for value in values]
+        home = values.index(margin.value)
+        changes = [i for i, (a, b) in enumerate(pairwise(outcomes)) if a != b]
+        down = max((i for i in changes if i < home), default=None)
+        up = min((i for i in changes if i >= home), default=None)
+        yield Swing(
+            margin,
+            tuple(values),
+            tuple(outcomes),
+            math.nan if down is None else _edge(values[down + 1], values[down], outcome_at, final),
+            math.nan if up is None else _edge(values[up], values[up + 1], outcome_at, final),
+        )
+
+
+def _edge(same: float, other: float, outcome_at: Callable[[float], Outcome], final: Outcome) -> float:
+    """Close in on where the outcome changes; return the nearest value known to have another."""
+    for _ in range(_HALVINGS):
+        middle = (same * other) ** 0.5
+        if outcome_at(middle) == final:
+            same = middle
+        else:
+            other = middle
+    return other
+
+
+def _last_line(verdict: Verdict, final: Outcome, parts: int) -> str:
+    """Say what times are of, and what the correction has changed."""
+    text = " Times are of this implementation on the machine that took them." if "time" in verdict.kinds else ""
+    if final != verdict.outcome:
+        p = min(min(judged.p_for, judged.p_against) for judged in verdict.kinds.values() if judged.outcome != final)
+        text += f" By itself it would be {verdict.outcome} (p = {p:.2g}); {parts} tests of the paper share the level."
+    return text
+
+
+def _first_line(swings: Sequence[Swing]) -> str:
+    """Say on which margins of ours a verdict hangs, and where it would be another."""
+    texts = [
+        f"{swing.margin.what} ({swing.margin:g}; at {swing.nearest:.2g} it would be {swing.otherwise(swing.nearest)})"
+        for swing in swings
+        if not math.isnan(swing.nearest)
+    ]
+    return f"This rests on a margin of ours: {'; '.join(texts)}. " if texts else ""
 
 
 def _minus(text: str) -> str:
@@ -171,7 +325,7 @@ def _minus(text: str) -> str:
 def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
     """Return outcome, finding and explanation of one claim on some rows, without correction."""
     try:
-        finding, p_values = attempt(partial(_found, claim), results)
+        finding, kinds = attempt(partial(_found, claim), results)
     except NotRunError as reason:
         return "not run", None, str(reason)
-    return decided(*p_values), finding, _minus(finding.sentence)
+    return _outcome([judged.outcome for judged in kinds.values()]), finding, _minus(finding.sentence)

@@ -16,6 +16,7 @@ from joblib import cpu_count
 
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
+from kmdr.analysis.statistics import KINDS
 from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes, universes_of
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.choices import FILE, Multiverse, multiverses
@@ -29,7 +30,7 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
-from kmdr.report.html import write_report
+from kmdr.report.html import changes_at, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.run.provenance import code_version
@@ -200,12 +201,19 @@ def report_of(
 
 
 def write_verdicts(report: Report) -> list[Path]:
-    """Write ``verdicts.csv``, a line a claim, and ``components.csv``, a line a statement that a claim is made of."""
+    """Write ``verdicts.csv``, a line a claim, ``components.csv``, a line a statement, and ``margins.csv``.
+
+    The last has a line a value of a margin that is ours, with the verdict that it would give.
+    """
+    quotes = {id_: text for paper in report.papers for id_, text in paper.quotes.items()}
     lines = [
         {
             "claim": verdict.claim.id,
             "verdict": verdict.outcome,
+            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in KINDS},
             "sentence": verdict.claim.sentence,
+            "where": verdict.claim.where,
+            "quote": quotes.get(verdict.claim.id, ""),
             "explanation": verdict.sentence,
             "p_for": verdict.p_for,
             "p_against": verdict.p_against,
@@ -216,6 +224,8 @@ def write_verdicts(report: Report) -> list[Path]:
             "unit": verdict.weakest.unit if verdict.weakest else "",
             "repetitions": verdict.needed.component.n if verdict.needed.component else "",
             "repetitions_needed": verdict.needed.repetitions or "",
+            "margins_of_ours": "; ".join(f"{swing.margin.what}: {swing.margin:g}" for swing in verdict.swings),
+            "verdict_changes_at": "; ".join(changes_at(swing) for swing in verdict.swings),
             "rows": " ".join(f"{name}:{count}" for name, count in verdict.rows.items()),
             "rows_digest": verdict.rows_digest,
             "command": verdict.command,
@@ -223,13 +233,33 @@ def write_verdicts(report: Report) -> list[Path]:
         for verdict in report.verdicts
     ]
     components = [
-        {"claim": verdict.claim.id, **component._asdict(), "decides": decides}
+        {
+            "claim": verdict.claim.id,
+            **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
+            "margin_of_ours": float(component.margin) if component.margin else "",
+            "decides": decides,
+        }
         for verdict in report.verdicts
-        for decides, components in (("yes", verdict.components), ("no, stands in", verdict.aside))
+        for decides, components in (
+            ("yes", verdict.components),
+            *((f"no, {why}", aside) for why, aside in verdict.aside.items()),
+        )
         for component in components
     ]
+    margins = [
+        {
+            "claim": verdict.claim.id,
+            "what": swing.margin.what,
+            "ours": float(swing.margin),
+            "margin": value,
+            "verdict": o,
+        }
+        for verdict in report.verdicts
+        for swing in verdict.swings
+        for value, o in zip(swing.values, swing.outcomes, strict=True)
+    ]
     written = []
-    for name, table in (("verdicts", lines), ("components", components)):
+    for name, table in (("verdicts", lines), ("components", components), ("margins", margins)):
         path = report.folder / f"{name}.csv"
         write_atomically(path, spreadsheet_csv(pd.DataFrame(table)))
         written.append(path)

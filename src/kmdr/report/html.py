@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
+from kmdr.analysis.statistics import KINDS, Component
 from kmdr.claims.catalogue import Kind, Paper
-from kmdr.claims.effects import LEVEL, OUTCOMES, decided
+from kmdr.claims.effects import LEVEL, OUTCOMES, Outcome, decided
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import Verdict
+from kmdr.claims.verdicts import Swing, Verdict
 from kmdr.figures.escape import markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, markdown
@@ -304,6 +306,54 @@ def table_grid(table: Table) -> Grid:
     return Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in table.formats))
 
 
+class Segment(NamedTuple):
+    """A stretch of a margin over which the verdict is one: its ends, and its place in percent of the strip."""
+
+    outcome: Outcome
+    low: float
+    high: float
+    x: float
+    width: float
+
+
+def _place(swing: Swing, value: float) -> float:
+    """Return where a value of a margin is, in percent of its range on a logarithmic scale."""
+    first, last = (math.log(end) for end in (swing.values[0], swing.values[-1]))
+    return 100 * min(1.0, max(0.0, (math.log(value) - first) / (last - first)))
+
+
+def segments(swing: Swing) -> list[Segment]:
+    """Return over which stretches of a margin the verdict is which."""
+    steps = list(zip(swing.values, swing.outcomes, strict=True))
+    stretches = []
+    for outcome, of_outcome in groupby(range(len(steps)), key=lambda i: steps[i][1]):
+        inside = list(of_outcome)
+        low, high = steps[inside[0]][0], steps[min(inside[-1] + 1, len(steps) - 1)][0]
+        x = _place(swing, low)
+        stretches.append(Segment(outcome, low, high, x, _place(swing, high) - x))
+    return stretches
+
+
+def ticks(swing: Swing) -> list[tuple[str, float, float]]:
+    """Return the marks of a margin, ours first, each with its value and its place in percent."""
+    marks = {"ours": float(swing.margin), **swing.margin.marks}
+    return [(what, value, _place(swing, value)) for what, value in marks.items()]
+
+
+def changes_at(swing: Swing) -> str:
+    """Say at which values of a margin the verdict would be another."""
+    there = [value for value in (swing.below, swing.above) if not math.isnan(value)]
+    if not there:
+        return "none in the range drawn would change the verdict"
+    return "it would be " + ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in there)
+
+
+def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
+    """Return what a verdict rests on and what is shown beside it, each with the reason why it has no weight."""
+    aside = [(component, why) for why, components in verdict.aside.items() for component in components]
+    return [*((component, "") for component in verdict.components), *aside]
+
+
 def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
     png = next((file for file in reproduction.files if file.suffix == ".png"), None)
     is_figure = reproduction.item.kind == "figure"
@@ -388,8 +438,13 @@ def _environment() -> Environment:
         "markdown": markdown,
         "grid": table_grid,
         "plain": _plain,
+        "segments": segments,
+        "ticks": ticks,
+        "changes_at": changes_at,
+        "evidence": evidence,
     }
     environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
+    environment.globals |= {"KINDS": KINDS}
     environment.globals |= {"POWER": POWER, "LEAST": LEAST}
     return environment
 

@@ -1,12 +1,16 @@
 """What lf20 claims, each statement with its test, and its answers to open points that no study flips."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import (
+    Component,
+    Margin,
     above,
     below,
     best_in_blocks,
@@ -14,11 +18,12 @@ from kmdr.analysis.statistics import (
     equal,
     ratio_above,
     ratio_below,
+    with_margin,
 )
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
-from kmdr.claims.draws import Draw, jointly, of_best, of_run
-from kmdr.claims.effects import LEVEL, counted, estimate, over_r, share_near, together
+from kmdr.claims.draws import Draw, jointly, of_best, of_computation, of_count, of_run
+from kmdr.claims.effects import LEVEL, at_each_r, counted, estimate, of_time, over_r, paired, together
 from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
@@ -35,18 +40,22 @@ from .protocol import (
     ORL,
     ORL_64,
     TABLE2,
+    TABLE2_NIPS_R,
     WORDS_R,
     near_in_words,
     table2_runs,
 )  # fmt: skip
 
-P_MARGIN = 0.02
-HARDLY = {"objective": 0.02, "accuracy": 0.02}  # of F relatively, of P absolutely
-FAST = 1.25
-SHARE_MARGIN = 0.10
-SAME_IN_TABLE2 = 0.03
-SPREAD = 1000.0
-HALF = 0.5
+P_MARGIN = Margin(0.02, "difference of P that is little", {"one of the 400 images": 0.0025})
+HARDLY = {
+    "objective": Margin(0.02, "relative change of F that is hardly one"),
+    "accuracy": Margin(0.02, "change of P that is hardly one", {"one of the 400 images": 0.0025}),
+}
+FAST = Margin(1.25, "ratio of times that are alike", least=1.01, most=12)
+SAME_IN_TABLE2 = Margin(0.03, "difference of P that is almost none", {"A − AV_k in Table 2, ORL": 0.01})
+SPREAD = Margin(1000.0, "ratio of variances that is far more", {"Table 1's own": 3.4e-3 / 2.43e-9}, most=2e6)
+MAIN = Margin(0.5, "share of the time that is its main part", least=0.01, most=0.99)
+GREATER = Margin(0.5, "part of the bad runs that may stay without rescaling", least=0.05, most=0.99)
 UNSCALED = "flip_rescaled_lf20"
 OTHER_CODE = "flip_speed_lf20"
 
@@ -77,7 +86,7 @@ def claim1(results: Results) -> Finding:
             new, old = grid[after].mean(axis=1), grid[before].mean(axis=1)
             relative, margin = quantity == "objective", HARDLY[quantity]
             name = f"t = {_span(after)} against {_span(before)}"
-            label = f"{symbol}, {'relative ' * relative}change, {name}, within ±{margin}"
+            label = f"{symbol}, {'relative ' * relative}change, {name}, within ±{margin:g}"
             components.append(equal(label, new / old - 1 if relative else new - old, margin, symbol))
             words.append(f"{symbol} changes by {estimate(components[-1], '+.1%' if relative else '+.3f')} ({name})")
     return Finding(components, f"With random signs on ORL {'; '.join(words)}.")
@@ -91,7 +100,8 @@ def claim2(results: Results) -> Finding:
     """P of any two of the four matrices, averaged over t, differs by at most 0.02 on ORL 64×64.
 
     Unit: a repetition, in which all matrices start from the same centres; the difference of the means over the t of
-    the grid. Two one-sided t tests a pair of matrices; all six pairs must be equal.
+    the grid. Two one-sided t tests a pair of matrices; all six pairs must be equal. That they are at each t is another
+    reading.
     """
     table = results.wide(ORL_64, "accuracy", reducers=MATRICES)
     there = [name for name in MATRICES if name in table]
@@ -99,7 +109,11 @@ def claim2(results: Results) -> Finding:
         raise NotRunError(f"{ORL_64} has fewer than two of the matrices")
     means = over_r(together(table, *there))
     components = [
-        equal(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN}", means[a] - means[b], P_MARGIN, "P")
+        equal(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", means[a] - means[b], P_MARGIN, "P")
+        for a, b in combinations(there, 2)
+    ]
+    each_r = [
+        at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
         for a, b in combinations(there, 2)
     ]
     widest = max(components, key=lambda c: abs(c.effect))
@@ -108,7 +122,12 @@ def claim2(results: Results) -> Finding:
         components,
         f"Averaged over t, P is {levels}; the pair farthest apart is {widest.label.split(',')[1].strip()}, by "
         f"{estimate(widest, '+.3f')}.",
+        {"another reading": each_r},
     )
+
+
+def _alike(label: str, differences: ArrayLike) -> Component:
+    return equal(label, differences, P_MARGIN, "P")
 
 
 @claim(
@@ -127,13 +146,13 @@ def claim3(results: Results) -> Finding:
         results.wide(ORL, "total_seconds", datasets=["orl"]), "leverage", "leverage_approx", "random_sign"
     )
     logs = over_r(seconds.apply(np.log))
-    same = equal(f"P, approximate − exact, within ±{P_MARGIN}", P["leverage_approx"] - P["leverage"], P_MARGIN, "P")
+    same = equal(f"P, approximate − exact, within ±{P_MARGIN:g}", P["leverage_approx"] - P["leverage"], P_MARGIN, "P")
     to_signs = ratio_below(
-        f"time, approximate ÷ random signs, below {FAST}", np.exp(logs["leverage_approx"] - logs["random_sign"]), FAST
+        f"time, approximate ÷ random signs, below {FAST:g}", np.exp(logs["leverage_approx"] - logs["random_sign"]), FAST
     )
     to_exact = ratio_below("time, approximate ÷ exact, below 1", np.exp(logs["leverage_approx"] - logs["leverage"]))
     return Finding(
-        [same, to_signs, to_exact],
+        [same, *of_time([to_signs, to_exact])],
         f"P changes by {estimate(same, '+.3f')}; the time is that of random signs times {estimate(to_signs, '.2f')} "
         f"and that with exact vectors times {estimate(to_exact, '.2f')}.",
     )
@@ -150,7 +169,9 @@ def claim4(results: Results) -> Finding:
     r against 0. The report's code matched clusters to persons otherwise for each method; what that does is told, and
     shown by the studies that score as it did.
     """
-    P = over_r(together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "random_sign"))
+    both = together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "random_sign")
+    P = over_r(both)
+    each_r = at_each_r("P, leverage − random signs, above 0", paired(both, "leverage", "random_sign"), above)
     ahead = above("P, leverage − random signs, above 0", P["leverage"] - P["random_sign"], 0.0, "P")
     sentence = (
         f"Averaged over r, leverage has P {P['leverage'].mean():.3f} and random signs {P['random_sign'].mean():.3f}, a "
@@ -165,7 +186,7 @@ def claim4(results: Results) -> Finding:
         )
     except NotRunError:
         pass  # not scored so, or this is one of the flips that do
-    return Finding([ahead], f"{sentence}.")
+    return Finding([ahead], f"{sentence}.", {"another reading": [each_r]})
 
 
 @claim(
@@ -173,22 +194,23 @@ def claim4(results: Results) -> Finding:
     studies=[NIPS_RUNS],
 )  # fmt: skip
 def claim5(results: Results) -> Finding:
-    """On NIPS at r = 30 the share of runs with P ≥ 0.5 is 0.30 ± 0.10 squared, 0.50 ± 0.10 unsquared, and grows.
+    """Test whether the shares are plausible draws of 100 runs on NIPS at r = 30, and unsquared norms have the greater.
 
-    Unit: a run. Two one-sided binomial tests a share (the margin is the 95 % range of a share of 100 runs, which is
-    what the report has), and a one-sided t test that the difference, paired by repetition, is above 0. The report
-    does not state r; 30 is that of its Figure 6, and the shares at the other r are told.
+    Unit: a run. Numbers, by `kmdr.claims.draws.of_count`: against each stands Fisher's exact test of their 100 runs
+    and ours, "about" taken as ± 0.05; for it exact binomial tests that our law has as few, and as many, with 2.5 %.
+    Statement: a one-sided t test that the difference of the shares, paired by repetition, is above 0. The report does
+    not state r; 30 is that of its Figure 6, and the shares at the other r are told.
     """
     table = results.wide(NIPS_RUNS, "accuracy", datasets=["nips"])
     pairs = together(table, "leverage", "leverage_sqrt") >= GOOD
     sizes = sorted({int(r) for r in pairs.index.get_level_values("r")})
     r = min(sizes, key=lambda size: abs(size - WORDS_R))
     at = pairs.xs(r, level="r")
-    told = {number.method: number.value for number in numbers("lf20-5")}
+    told = {number.method: number for number in numbers("lf20-5")}
     components = [
-        share_near(
-            f"share of P ≥ {GOOD}, {name}, {told[key]:.2f} ± {SHARE_MARGIN:.2f}", at[key], told[key], SHARE_MARGIN
-        )
+        of_count(
+            f"share of P ≥ {GOOD}, {name}, reported − ours", told[key], BEST_OF, int(at[key].sum()), len(at)
+        ).component
         for key, name in (("leverage", "squared"), ("leverage_sqrt", "unsquared"))
     ]
     gain = at["leverage_sqrt"].astype(float) - at["leverage"].astype(float)
@@ -200,21 +222,48 @@ def claim5(results: Results) -> Finding:
     return Finding(
         components,
         f"The share of runs with P ≥ {GOOD}, squared and unsquared, is {others} ({len(at)} runs each), against about "
-        f"{told['leverage']:.0%} and {told['leverage_sqrt']:.0%} reported; at r = {r} the gain is "
+        f"{told['leverage'].value:.0%} and {told['leverage_sqrt'].value:.0%} reported; at r = {r} the gain is "
         f"{estimate(components[2], '+.2f')}.",
     )
 
 
+def _table2_numbers(results: Results) -> list[Component]:
+    """Judge the cells of Table 2 as draws: of one run on ORL, at t = 130, and of the best of 100 on NIPS, at r = 60."""
+    components = []
+    for number in numbers("lf20_table2"):
+        on_orl = number.dataset == "orl"
+        try:
+            rows = runs(results, ORL if on_orl else NIPS, number.dataset, number.method).drop_duplicates(
+                ["r", "repeat"]
+            )
+        except NotRunError:
+            continue
+        sizes, r = sorted({int(r) for r in rows["r"]}), ENOUGH if on_orl else TABLE2_NIPS_R
+        rows = rows[rows["r"] == min(sizes, key=lambda size: (abs(size - r), size))]
+        label = f"{dataset_label(number.dataset)}: P of {TABLE2[number.method]}, reported − ours"
+        P = rows["accuracy"].to_numpy(dtype=float)
+        if np.ptp(P) == 0:
+            draw = of_computation(label, number, float(P[0]))
+        else:
+            draw = of_run(label, number, P) if on_orl else of_best(label, number, rows["objective"], P, BEST_OF)
+        components.append(draw.component)
+    return components
+
+
 @claim("lf20-6", "P is in the order A ≈ AV_k > ASD > AR.", "§3.4.3, Table 2", studies=[ORL, NIPS])
 def claim6(results: Results) -> Finding:
-    """On ORL and on NIPS, P of AV_k is within ±0.03 of that of A, above that of ASD, and that above AR's.
+    """On ORL and on NIPS, P of AV_k is within ±0.03 of that of A, and those of ASD and AR are below it.
 
-    ORL: the unit is a repetition, averaged over r ≥ 130. NIPS at r = 60: the unit is a block of 100 successive
-    repetitions, of which each method keeps its run of smallest F, as the report did. Equality by two one-sided t
-    tests, order by one-sided t tests against 0; three components a dataset, all of which must hold. The report does
-    not state r.
+    That much the text says of Table 2. ORL: the unit is a repetition, averaged over r ≥ 130. NIPS at r = 60: the unit
+    is a block of 100 successive repetitions, of which each method keeps its run of smallest F, as the report did.
+    Equality by two one-sided t tests, order by one-sided t tests against 0; three components a dataset. That ASD is
+    above AR, which the table shows and the text does not say, is another reading.
+
+    The cells are numbers: each is to be a plausible draw of a run at t = 130 on ORL, whose P is taken to be normal
+    (`kmdr.claims.draws.of_run`), or of the best of 100 by F on NIPS (`of_best`); A on ORL has no draw. All must hold.
+    The report does not state r.
     """
-    components, words = [], []
+    components, between, words = [], [], []
     for dataset, size in (("orl", 1), ("nips", BEST_OF)):
         try:
             by_method = {name: table2_runs(results, dataset, name) for name in TABLE2}
@@ -228,18 +277,26 @@ def claim6(results: Results) -> Finding:
             shared = rows.loc[common]
             P[name] = shared["accuracy"].to_numpy(dtype=float)[best_in_blocks(shared["objective"], size)]
         label = dataset_label(dataset)
+        same = f"{label}: P, AV_k − A, within ±{SAME_IN_TABLE2:g}"
         components += [
-            equal(f"{label}: P, AV_k − A, within ±{SAME_IN_TABLE2}", P["approx_svd"] - P["none"], SAME_IN_TABLE2, "P"),
+            equal(same, P["approx_svd"] - P["none"], SAME_IN_TABLE2, "P"),
             above(f"{label}: P, AV_k − ASD, above 0", P["approx_svd"] - P["leverage_approx"], 0.0, "P"),
-            above(f"{label}: P, ASD − AR, above 0", P["leverage_approx"] - P["random_sign"], 0.0, "P"),
+            above(f"{label}: P, AV_k − AR, above 0", P["approx_svd"] - P["random_sign"], 0.0, "P"),
         ]
+        between.append(above(f"{label}: P, ASD − AR, above 0", P["leverage_approx"] - P["random_sign"], 0.0, "P"))
         levels = ", ".join(f"{TABLE2[name]} {values.mean():.3f}" for name, values in P.items())
         units = counted(len(P["none"]), "repetition" if size == 1 else "block")
         words.append(f"on {label} P is {levels} ({units})")
     if not components:
         raise NotRunError(f"neither {ORL} nor {NIPS} has all four methods of Table 2")
+    cells = _table2_numbers(results)
+    plausible = sum(component.p_against >= LEVEL for component in cells)
     text = "; ".join(words)
-    return Finding(components, f"{text[0].upper()}{text[1:]}.")
+    return Finding(
+        [*cells, *components],
+        f"{text[0].upper()}{text[1:]}; {plausible} of {len(cells)} cells may be draws of our law.",
+        {"another reading": between},
+    )
 
 
 @claim(
@@ -260,7 +317,7 @@ def claim7(results: Results) -> Finding:
     of_A, of_centred = ratios[both["centred"] == 0], ratios[both["centred"] == 1]
     if of_A.empty:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
-    label = f"variance of the selected scores, NIPS ÷ ORL, above {SPREAD:.0f}"
+    label = f"variance of the selected scores, NIPS ÷ ORL, above {SPREAD:g}"
     component = ratio_above(label, of_A, SPREAD, "ratio of variances")
     told = {number.dataset: number.value for number in numbers("lf20_table1", quantity="variance_of_scores")}
     centred = f"; with centred vectors {np.exp(np.log(of_centred).mean()):.2g}" if len(of_centred) else ""
@@ -372,6 +429,12 @@ def claim10(results: Results) -> Finding:
     )
 
 
+def _still_bad(label: str, still: ArrayLike, bad: ArrayLike, part: float | Margin) -> Component:
+    """Test that runs are bad less often than a part of those they are paired with."""
+    component = below(label, np.asarray(still) - float(part) * np.asarray(bad), 0.0, "share")
+    return with_margin(component, part, partial(_still_bad, label, still, bad))
+
+
 @claim(
     "lf20-11", "Runs on NIPS are bad because rescaling blows some features up, so that points become outliers.",
     "§3.4.2, Figure 10", studies=[NIPS_RUNS, UNSCALED],
@@ -395,17 +458,17 @@ def claim11(results: Results) -> Finding:
     bad, still = ((P.loc[common] < GOOD).astype(float) for P in (with_, without))
     sizes = sorted({int(r) for r in common.get_level_values("r")})
     r = min(sizes, key=lambda size: abs(size - WORDS_R))
-    left = (still - HALF * bad).xs(r, level="r")
-    component = below(
-        f"share of P < {GOOD} without rescaling − half of that with it, r = {r}, below 0", left, 0, "share"
-    )
+    component = _still_bad(
+        f"share of P < {GOOD} without rescaling − {GREATER:g} of that with it, r = {r}, below 0",
+        still.xs(r, level="r"), bad.xs(r, level="r"), GREATER,
+    )  # fmt: skip
     others = "; ".join(
         f"{bad.xs(size, level='r').mean():.0%} and {still.xs(size, level='r').mean():.0%} at r = {size}"
         for size in sizes
     )
     return Finding(
         [component],
-        f"The share of runs with P < {GOOD}, with and without rescaling, is {others} ({len(left)} pairs of runs at "
+        f"The share of runs with P < {GOOD}, with and without rescaling, is {others} ({component.n} pairs of runs at "
         f"r = {r}).",
     )
 
@@ -427,7 +490,7 @@ def claim12(results: Results) -> Finding:
     parts = results.wide(ORL_64, "cluster_seconds", reducers=MATRICES)
     share_of_total = parts / results.wide(ORL_64, "total_seconds", reducers=MATRICES)
     components = [
-        above(f"share of k-means in the time, {KNOWN[name].label}, above {HALF}", means, HALF, "share of time")
+        above(f"share of k-means in the time, {KNOWN[name].label}, above {MAIN:g}", means, MAIN, "share of time")
         for name in MATRICES
         if name in share_of_total and (means := over_r(share_of_total)[name].dropna()).size
     ]
@@ -443,7 +506,7 @@ def claim12(results: Results) -> Finding:
         sentence += f"; with scikit-learn's k-means and normal numbers by BLAS, on ORL 112×92: {other.mean():.1%}"
     except NotRunError:
         pass  # the claim is decided without it
-    return Finding(components, f"{sentence}.")
+    return Finding(of_time(components), f"{sentence}.")
 
 
 # -- open points

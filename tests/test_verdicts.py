@@ -1,0 +1,105 @@
+"""Verdicts by kind, and what they owe to margins of ours."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kmdr.analysis.results import Results
+from kmdr.analysis.statistics import Component, Kind, Margin, above, below
+from kmdr.claims.catalogue import Claim, Finding
+from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
+from rows import make_results, make_rows
+
+EMPTY = make_results([make_rows("bmd09_table1", "nips", "none", 5, 2)])
+
+
+def verdict(*components: Component, id_: str = "bmd09-1", results: Results = EMPTY) -> Verdict:
+    claim = Claim(id_, "It is so.", "§1", (), (), (), lambda _: Finding(components, "It is -1."))
+    return verdict_on(claim, results, {})
+
+
+def certainly(holds: bool, kind: Kind) -> Component:
+    return Component(kind, 1.0, 1.0, 1.0, float(not holds), float(holds), 5, "", kind)
+
+
+@pytest.mark.parametrize(
+    ("number", "time", "expected"),
+    [
+        (True, True, "reproduced"),
+        (True, False, "not reproduced"),
+        (None, True, "inconclusive"),
+        (None, False, "not reproduced"),
+    ],
+)
+def test_each_kind_has_a_verdict_and_the_claim_holds_when_all_do(number, time, expected):
+    open_ = Component("", 1.0, 0.0, 2.0, 0.5, 0.5, 5, "", "number")
+    (judged,) = judge(
+        [verdict(certainly(number, "number") if number is not None else open_, certainly(time, "time"))], {}
+    )
+    assert judged.outcome == expected
+    assert judged.kinds["time"].outcome == ("reproduced" if time else "not reproduced")
+    assert judged.kinds["number"].outcome == ("reproduced" if number else "inconclusive")
+    assert "statement" not in judged.kinds
+    assert judged.sentence.startswith("It is −1. Times are of this implementation")
+    assert uncorrected(judged.claim, EMPTY)[0] == expected
+
+
+def test_kinds_share_the_level_of_their_paper():
+    part = Component("", 1.0, 0.5, 1.5, 0.02, 0.98, 5, "")
+    alone = [verdict(part, part._replace(kind="time")), verdict(certainly(False, "number"), id_="bmd09-2")]
+    first, second = judge(alone, {})
+    assert {kind: judged.p_for for kind, judged in first.kinds.items()} == pytest.approx(
+        {"statement": 0.04, "time": 0.04}
+    )
+    assert second.p_against == 0
+    (more, *_) = judge([*alone, verdict(part, id_="bmd09-3")], {})
+    assert more.outcome == "inconclusive"
+    assert more.sentence.endswith("By itself it would be reproduced (p = 0.02); 4 tests of the paper share the level.")
+
+
+def test_where_a_margin_turns_the_verdict_is_where_its_test_reaches_the_level(rng):
+    x = rng.normal(0.03, 0.01, size=10)
+    half = stats.t.isf(0.05, 9) * x.std(ddof=1) / math.sqrt(10)
+    (judged,) = judge([verdict(below("F", x, Margin(0.05, "excess that is none"), "F"))], {})
+    assert judged.outcome == "reproduced"
+    (swing,) = judged.swings
+    assert swing.below == pytest.approx(x.mean() + half, rel=1e-3)
+    assert math.isnan(swing.above)
+    assert swing.nearest == swing.below
+    assert swing.otherwise(swing.below) == "inconclusive"
+    assert swing.outcomes[0] == "not reproduced"
+    assert swing.outcomes[-1] == "reproduced"
+    assert (swing.values[0], swing.values[-1]) == pytest.approx((0.005, 0.5))
+    assert judged.sentence.startswith(
+        f"This rests on a margin of ours: excess that is none (0.05; at {swing.below:.2g} it would be inconclusive). It"
+    )
+
+
+def test_a_margin_that_turns_nothing_is_not_in_the_first_line(rng):
+    x = rng.normal(0.03, 0.0001, size=10)
+    free = verdict(above("F", x, Margin(0.5, "least", least=0.4, most=0.6)))
+    (judged,) = judge([free], {})
+    assert judged.outcome == "not reproduced"
+    assert math.isnan(judged.swings[0].nearest)
+    assert judged.sentence == "It is −1."
+
+
+def test_margins_are_moved_one_at_a_time(rng):
+    x = rng.normal(0.03, 0.001, size=10)
+    margin, other = Margin(0.05, "of F"), Margin(0.01, "of P")
+    (judged,) = judge([verdict(below("F", x, margin), below("P", x, other), below("F again", x + 0.01, margin))], {})
+    assert judged.outcome == "not reproduced"  # P is above its margin, whatever that of F
+    of_F, of_P = judged.swings
+    assert set(of_F.outcomes) == {"not reproduced"}
+    assert of_P.outcomes[-1] == "reproduced"
+
+
+def test_one_kind_that_was_not_run_is_no_verdict():
+    claim = Claim("bmd09-1", "", "", (), (), (), lambda results: Finding([], "", {"": [results.rows("none")]}))  # type: ignore[list-item]
+    alone = verdict_on(claim, EMPTY, {})
+    assert alone.outcome == "not run"
+    assert np.isnan(alone.p_for)
+    assert judge([alone], {}) == [replace(alone)]
