@@ -115,6 +115,7 @@ def test_shares_of_a_paper(paper, monkeypatch):
     monkeypatch.setattr(granularity, "reported", lambda name: numbers)
     (line,) = shares(paper()).frame.to_dict("records")
     assert (line["points"], line["numbers"], line["shares of them"]) == (32, 2, "all, rounded")
+    assert line["implies"].startswith("nothing: random numbers") == (line["by chance"] > 0.05)
     others = [n for n in range(22, 43) if n != 32]
     for ways, column in (((ROUND_HALF_UP, ROUND_HALF_DOWN), "other points, rounded"), ((ROUND_DOWN,), "cut")):
         set_as = {n: {digits(j, n, 2, way) for j in range(n + 1) for way in ways} for n in others}
@@ -124,6 +125,22 @@ def test_shares_of_a_paper(paper, monkeypatch):
         ]
         assert [n for part in told for n in part] == met
     assert shares(paper(HEAD)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((0.2725, 0.48, 0.765), "each is the P of one partition of 400 points"),
+        ((0.2725, 0.6255), "0.6255: of no single partition of 400 points, however printed; a misprint"),
+        ((0.6255, 0.2725, 0.5003), "0.6255 and 0.5003: of no single partition"),
+    ],
+)
+def test_what_the_numbers_imply(values, said, paper, monkeypatch):
+    lines = [("toy_table1", "data", "accuracy", value, 0.00005) for value in values]
+    columns = ["id", "dataset", "quantity", "value", "reading_error"]
+    monkeypatch.setattr(granularity, "reported", lambda name: pd.DataFrame(lines, columns=columns))
+    (line,) = shares(paper(HEAD + "points,data,400,40 * 10,§1,P is j/400\n")).frame.to_dict("records")
+    assert line["implies"].startswith(said)
 
 
 def test_every_reported_p_of_counted_points_is_judged():

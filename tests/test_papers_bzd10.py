@@ -50,6 +50,21 @@ def rising(t):
     return 0.65 - 0.3 * math.exp(-t / 12)
 
 
+def test_figure_1_has_what_the_text_gives_of_its_curves():
+    drawing = items.figure1(make_results(figure(settling, rising)))
+    for ax, drawn, quantity in zip(drawing.figure.axes, drawing.panels, items.QUANTITIES, strict=True):
+        told = drawn[drawn["drawn_as"] == "reported"]
+        points = dict(told.dropna(subset=["mean"])[["r", "mean"]].to_numpy())
+        assert points == (
+            {275: 1.0} if quantity == "cluster_seconds"
+            else {n.r: n.value for n in numbers("bzd10_table2", method="random_sign") if n.quantity == quantity}
+        )  # fmt: skip
+        ends = told.dropna(subset=["low"])[["low", "high"]].to_numpy().tolist()
+        assert ends == [{"objective": [0.02, 0.036], "accuracy": [0.35, 0.7], "cluster_seconds": [0, 1]}[quantity]]
+        low, high = ax.get_ylim()
+        assert all(low < value < high for value in points.values())
+
+
 def test_claims_of_figure_1_hold_where_curves_settle_and_fail_where_they_go_on():
     good = figure(settling, rising)
     for claim in ("bzd10-1", "bzd10-2", "bzd10-4"):

@@ -472,6 +472,46 @@ def test_figure_7_is_the_law_of_the_best_of_100() -> None:
     assert np.isnan(made.loc[("F", "60"), "ours"])
 
 
+def test_two_replications_stand_beside_the_original() -> None:
+    """Ours of each protocol is the law of the best of as many runs as it keeps, by a sort of all runs."""
+    rng, parts = np.random.default_rng(5), []
+    for study, leverage, none in (("bmd09_table1", (15, 30, 60), 6314), ("lf20_nips_runs", (15, 30, 60), 0)):
+        for name, r in [("leverage", r) for r in leverage] + [("none", none)] * bool(none):
+            F, P = rng.random(150), rng.random(150)
+            parts.append(make_rows(study, "nips", name, r, 150).assign(objective=F, accuracy=P))
+    results = make_results(parts)
+    made = items.replications(results)
+    told = {
+        id_: {(n.quantity, n.r): n.value for n in numbers(id_, dataset="nips")} for id_ in ("bmd09_table1", "lf20_fig7")
+    }
+    assert len(made.frame) == 8
+    for line in made.frame.to_dict("records"):
+        key = {"P": "accuracy", "F": "objective"}[line["quantity"]], float("nan" if line["r"] == "all" else line["r"])
+        for paper, id_ in (("bmd09", "bmd09_table1"), ("lf20", "lf20_fig7")):
+            match = [
+                v
+                for (name, r), v in told[id_].items()
+                if name == key[0] and (r == key[1] or np.isnan([r, key[1]]).all())
+            ]
+            assert match == [line[paper]]
+        if line["r"] == "all":  # a single run of bmd09's; the report's were not made
+            rows = results.rows("bmd09_table1", reducers=["none"])
+            assert line["ours of 30"] == pytest.approx(rows[key[0]].mean())
+            assert np.isnan(line["ours of 100"])
+            continue
+        for m, study in ((30, "bmd09_table1"), (100, "lf20_nips_runs")):
+            rows = results.rows(study, reducers=["leverage"]).query(f"r == {line['r']}").sort_values("objective")
+            n = len(rows)
+            weights = np.array(
+                [math.comb(n - 1 - i, m - 1) / math.comb(n, m) if n - 1 - i >= m - 1 else 0.0 for i in range(n)]
+            )
+            assert line[f"ours of {m}"] == pytest.approx(weights @ rows[key[0]].to_numpy())
+            assert line[f"low of {m}"] <= line[f"ours of {m}"] <= line[f"high of {m}"]
+    assert "Not run: " in made.note
+    with pytest.raises(NotRunError):
+        items.replications(make_results([make_rows("x", "nips", "none")]))
+
+
 def test_figure_8_draws_reported_and_both_scorings() -> None:
     results = reported_curve(0.03)
     drawing = items.figure8(results)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from kmdr.claims.effects import LEVEL
 from kmdr.claims.reported import reported
 from kmdr.errors import UserError
 from kmdr.figures.panels import dataset_label
@@ -106,6 +107,22 @@ def _way(numbers: Sequence[Printed], n: int) -> str:
     return "; ".join(f"{name} not {', '.join(values)}" for name, values in failing.items())
 
 
+def _implied(numbers: Sequence[Printed], n: int) -> str:
+    """Say what follows for the numbers of a table."""
+    p = chance(numbers, n)
+    if p > LEVEL:
+        return f"nothing: random numbers would be shares as well, with probability {p:.2g}"
+    if any(possible(numbers, n, cut=cut) for cut in (False, True)):
+        return f"each is the P of one partition of {n} points"
+    failing = [_shown(number.value) for number in numbers if not number.wholes(n) and not number.wholes(n, cut=True)]
+    if not failing:
+        return f"not all are P of single partitions of {n} points, printed in one way"
+    return (
+        f"{' and '.join(failing)}: of no single partition of {n} points, however printed; a misprint, a mean of "
+        "several, or of other points"
+    )
+
+
 def shares(paper: PaperFolder) -> Table | None:
     """Judge the P that a paper prints, a line a table or figure, dataset and number of points that the paper states.
 
@@ -135,6 +152,7 @@ def shares(paper: PaperFolder) -> Table | None:
                     "cut": _listed([other for other in others if possible(numbers, other, cut=True)]),
                     "expected by chance": by_chance,
                     "runs averaged": runs_averaged(numbers, n),
+                    "implies": _implied(numbers, n),
                 }
             )
     if not lines:

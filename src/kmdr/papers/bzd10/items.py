@@ -44,10 +44,15 @@ def figure1(results: Results) -> Drawing:
         stated = [*of_figure, *numbers("bzd10_table2", method="random_sign")]
         points = [number for number in stated if number.quantity == quantity]
         low, high = (span[f"{quantity}_axis_{end}"] for end in ("low", "high"))
-        right = ax.get_xlim()[1]
-        ax.plot([right, right], [low, high], color="#999999", linewidth=3, alpha=0.8, clip_on=False, zorder=1)
         x, y = [number.r for number in points], [number.value for number in points]
         ax.plot(x, y, "s", color="#777777", markerfacecolor="white", markersize=4, zorder=4)
+        least, most = ax.get_ylim()
+        logarithmic = ax.get_yscale() == "log"  # where 0 is nowhere
+        least = least if logarithmic else min(least, low - 0.05 * (high - low))
+        most = max(most, high * 1.5 if logarithmic else high + 0.05 * (high - low))
+        ax.set_xlim(right=325)
+        ax.set_ylim(least, most)
+        ax.plot([318, 318], [max(low, least), high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt")
         told = pd.DataFrame({"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, "mean": y})
         spans = pd.DataFrame([{"quantity": quantity, "dataset": ORL, "low": low, "high": high}])
         panels.append(
