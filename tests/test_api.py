@@ -126,3 +126,20 @@ def test_the_reference_made_by_make_docs_describes_every_function_and_reducer(tm
     for heading in ("Parameters", "Returns", "Raises", "Examples"):
         assert re.search(rf"<h\d[^>]*>{heading}", compare)
     assert "Parameters\n" not in compare
+
+
+def test_matlabs_online_phase_and_empty_action_can_be_asked_for(clusters):
+    A, truth = clusters
+    rng = np.random.default_rng(3)
+    noise = rng.random((60, 4))
+    plain, online = (
+        kmdr.compare(noise, ["none"], k=6, r_grid=[4], repeats=3, n_init=1, online=online)["objective"]
+        for online in (False, True)
+    )
+    assert (online <= plain * (1 + 1e-12)).all()
+    assert (online < plain * (1 - 1e-6)).any()
+    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, empty_action="drop")
+    assert rows["status"].tolist() == ["ok"]
+    for reducer, engine in (("svd", "sklearn"), ("sparsified", "kmdr")):
+        with pytest.raises(UserError, match=r"kmeans\.online and kmeans\.empty_action"):
+            kmdr.compare(A, [reducer], labels=truth, r_grid=[3], online=True, engine=engine)

@@ -7,9 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kmdr import metrics, reducers
 from kmdr.claims.catalogue import claims
 from kmdr.claims.reported import numbers
 from kmdr.claims.verdicts import uncorrected
+from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
+from kmdr.datasets import availability, load
 from kmdr.linalg import draw_signs
 from kmdr.linalg.signs import sign_matrix_reference
 from kmdr.papers.bzd10 import facts, items, protocol
@@ -198,3 +201,20 @@ def test_every_reported_p_is_told_as_it_is_printed():
 @pytest.mark.parametrize("claim", sorted(CLAIMS))
 def test_claims_say_what_is_missing(claim):
     assert verdict(claim, [make_rows("other", "other", "none")])[0] == "not run"
+
+
+def test_u_and_the_online_phase_give_the_printed_svd_line_digit_by_digit():
+    """What MATLAB gave for SVD, and its F on all features, of which P is printed as .6255: no share of 400 images."""
+    if availability(protocol.ORL).state not in ("prepared", "local", "cached"):
+        pytest.skip("the files of ORL are not here")
+    data = load(protocol.ORL)
+    told = {(number.method, number.r, number.quantity): number.value for number in numbers("bzd10_table2")}
+    kmeans = Protocol(1, 30, "first_of_class", online=True)
+    (start,) = starting_rows(kmeans, 400, 40, data.labels, np.random.default_rng(0))
+    for name, r in (*(("svd", t) for t in protocol.DIMENSIONS), ("none", 10)):
+        reducer = reducers.make("left_singular_vectors" if name == "svd" else "none")
+        C = reducer.reduce(data.A, r, None, reducer.prepare(data.A, 40, None))
+        labels = lloyd(C, [start], kmeans.max_iter, online=True).labels
+        scores = metrics.score(data.A, labels, data.labels)
+        assert f"{scores['objective']:.4f}" == f"{told[name, r, 'objective']:.4f}"
+        assert f"{scores['accuracy']:.4f}" == (f"{told[name, r, 'accuracy']:.4f}" if name == "svd" else "0.6225")
