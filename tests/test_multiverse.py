@@ -338,7 +338,7 @@ def test_every_option_of_a_paper_is_one_that_can_be_run(own, studies):
         for option in options:
             settings = own.settings((*base[:column], option, *base[column + 1 :]))
             for study in own.studies:
-                pairs = cli._pairs(settled(studies[study], settings))
+                pairs = cli._pairs(settled(own.narrowed(studies[study]), settings))
                 assert cli.Job.from_configs(pairs).experiments
     assert {n.id for n in found.numbers_of(own)} == set(own.numbers)
 

@@ -71,9 +71,7 @@ class _Design:
 
     def _settled(self, name: str, universe: Sequence[str]) -> list[tuple[Config, list[str]]]:
         """Return the configurations of a study in a universe, each with study, dataset and reducer as it names them."""
-        study = {**self._studies[name], "study": dict(self._studies[name]["study"])}
-        for group, wanted in (("datasets", self.spec.datasets), ("reducers", self.spec.methods)):
-            study["study"][group] = [item for item in study["study"][group] if named(item)[0] in wanted]
+        study = self.spec.narrowed(self._studies[name])
         labels = [
             [name, named(dataset)[0], named(reducer)[0]]
             for dataset in study["study"]["datasets"]
@@ -83,8 +81,6 @@ class _Design:
         methods, _ = self.spec.reading(universe)
         tree["study"]["name"] = f"{STUDY}{name}"
         tree |= {"timing_repeats": 0, "out": str(self._out)}
-        if self.spec.r_grid:
-            tree["r_grid"] = list(self.spec.r_grid)
         return [
             ({**config, "repeats": methods[label[2]]["runs"]}, label)
             for config, label in zip(self._pairs(tree), labels, strict=True)

@@ -112,6 +112,13 @@ class Multiverse:
             together = _laid_over(together, options[option])
         return together
 
+    def narrowed(self, study: Settings) -> dict[str, Any]:
+        """Return the composed configuration of a study for its own datasets, methods and r alone."""
+        tree = dict(study["study"])
+        for group, wanted in (("datasets", self.datasets), ("reducers", self.methods)):
+            tree[group] = [item for item in tree[group] if named(item)[0] in wanted]
+        return {**study, "study": tree} | ({"r_grid": list(self.r_grid)} if self.r_grid else {})
+
     def reading(self, universe: Sequence[str]) -> tuple[Mapping[str, Settings], Mapping[str, Settings]]:
         """Return the methods and numbers as a universe reads them."""
         settings = self.settings(universe)
