@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.claims.choices import Multiverse, named, settled
-from kmdr.claims.multiverse import STUDY, UNIVERSES
+from kmdr.claims.multiverse import STUDY
 from kmdr.errors import UserError
 from kmdr.jobs import Job, Prepared, run_jobs
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
-from kmdr.run.store import Store, missing
+from kmdr.run.store import UNIVERSES, Store, missing
 from kmdr.run.task import Task
 from kmdr.text import tell
 

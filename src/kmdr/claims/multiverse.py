@@ -33,8 +33,6 @@ from kmdr.claims.verdicts import uncorrected
 
 # Of the rows of a paper's multiverse, the beginning of their study's name; the rest is the study they settle.
 STUDY = "multiverse_"
-# The file of a folder that says which universes were run, and which configurations each has.
-UNIVERSES = "universes.json"
 _TABLES, _BOOTSTRAPS, _SPLITS = 400, 200, 400
 _SEED = 0
 

@@ -21,7 +21,7 @@ from kmdr.analysis.untrusted import check_places, contents, environments_of, pla
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.choices import FILE, Multiverse, multiverses
 from kmdr.claims.facts import write_facts
-from kmdr.claims.multiverse import STUDY, UNIVERSES
+from kmdr.claims.multiverse import STUDY
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge, verdict_on
 from kmdr.errors import UserError
@@ -34,7 +34,7 @@ from kmdr.report.html import changes_at, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.run.provenance import code_version
-from kmdr.run.store import ASKED, rows_file
+from kmdr.run.store import ASKED, UNIVERSES, rows_file
 from kmdr.run.workers import Lost, Workers
 from kmdr.text import tell as say
 

@@ -19,6 +19,7 @@ from kmdr.run.provenance import environment
 from kmdr.run.store import (
     ASKED,
     CONFIGS,
+    UNIVERSES,
     Store,
     configs_of,
     described,
@@ -100,7 +101,7 @@ def _described(folder: Path) -> Iterator[Fault]:
 
 
 def _notes(folder: Path) -> Iterator[Fault]:
-    for path in (folder / name for name in (ASKED, "plan.json", "missing.json")):
+    for path in (folder / name for name in (ASKED, UNIVERSES, "plan.json", "missing.json")):
         yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
 
     def read(path: Path) -> None:

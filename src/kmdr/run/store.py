@@ -58,6 +58,8 @@ _TASKS = 4
 CONFIGS = "configs.jsonl"
 # The configurations that each study was last run with.
 ASKED = "asked.json"
+# The universes of papers that were run, with the configurations of each.
+UNIVERSES = "universes.json"
 # Damaged files that are told of one by one.
 _TOLD = 10
 _PACKED = "rows.csv.xz"
