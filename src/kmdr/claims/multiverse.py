@@ -29,7 +29,7 @@ from kmdr.claims.choices import Multiverse
 from kmdr.claims.effects import LEVEL, Outcome
 from kmdr.claims.laws import Law, law_of_best, law_of_share
 from kmdr.claims.reported import Number, numbers
-from kmdr.claims.verdicts import uncorrected
+from kmdr.claims.verdicts import verdict_on
 
 # Of the rows of a paper's multiverse, the beginning of their study's name; the rest is the study they settle.
 STUDY = "multiverse_"
@@ -78,7 +78,7 @@ class Findings:
     check : Check or None
         None with fewer than two cells.
     outcomes : mapping of str to list of Outcome
-        Of each claim in each universe.
+        Of each claim in each universe, uncorrected; where it is of several kinds, also of each of these.
     """
 
     spec: Multiverse
@@ -283,18 +283,23 @@ def cross_validated(logs: Floats, own: Sequence[list[int]]) -> Check | None:
 
 
 def _outcomes(results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]) -> dict[str, list[Outcome]]:
-    """Return the outcomes of the claims in each universe; universes that share all rows are tested once."""
+    """Return the outcomes of the claims in each universe; where universes share all rows they are tested once."""
     known: dict[tuple[str, ...], dict[str, Outcome]] = {}
-    asked = [claim for claim in claims() if claim.id in spec.claims]
-    told: dict[str, list[Outcome]] = {claim.id: [] for claim in asked}
-    for rows in tables:
-        key = tuple(sorted(rows["config_hash"].unique()))
+    keys = [tuple(sorted(rows["config_hash"].unique())) for rows in tables]
+    for key, rows in zip(keys, tables, strict=True):
         if key not in known:
             universe = results.replaced(rows, spec.studies)
-            known[key] = {claim.id: uncorrected(claim, universe)[0] for claim in asked}
-        for id_, outcome in known[key].items():
-            told[id_].append(outcome)
-    return told
+            known[key] = {}
+            for claim in claims():
+                if claim.id in spec.claims:
+                    verdict = verdict_on(claim, universe, {})
+                    several = verdict.kinds if len(verdict.kinds) > 1 else {}
+                    kinds: dict[str, Outcome] = {
+                        f"{claim.id}, {kind}": judged.outcome for kind, judged in several.items()
+                    }
+                    known[key] |= {claim.id: verdict.outcome} | kinds
+    names = dict.fromkeys(name for outcomes in known.values() for name in outcomes)
+    return {name: [known[key].get(name, "not run") for key in keys] for name in names}
 
 
 def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Findings:

@@ -233,9 +233,12 @@ def _common(findings: Findings, some: Sequence[int]) -> str:
 
 
 def _holds(findings: Findings) -> dict[str, str]:
-    told = {}
+    """Return in words in how many universes each claim holds, and each kind of what it says."""
+    told: dict[str, str] = {}
     words: dict[Outcome, str] = {"not reproduced": "fails", "inconclusive": "stays open", "not run": "is not run"}
-    for claim, outcomes in findings.outcomes.items():
+    for name, outcomes in findings.outcomes.items():
+        claim, _, kind = name.partition(", ")
         rest = [f", {word} in {n}" for outcome, word in words.items() if (n := outcomes.count(outcome))]
-        told[claim] = f"holds in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
+        sentence = f"holds in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
+        told[claim] = f"{told[claim]}; its {kind} {sentence}" if kind else sentence
     return told
