@@ -28,7 +28,7 @@ from kmdr import config_source, datasets, metrics, new, reducers
 from kmdr.clustering import engines
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status, say_version
-from kmdr.errors import UserError, section, shown, unknown
+from kmdr.errors import UserError, section, shown, unknown, whole_number
 from kmdr.guests import origin_of
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF, RESULTS
@@ -188,8 +188,34 @@ def _pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
     choices = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
     named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in choices.items()}
     shared = {**config, "study": {**study, **named}}
-    pairs = product(choices["dataset"], choices["reducer"])
-    return [{**shared, "dataset": dataset, "reducer": reducer} for dataset, reducer in pairs]
+    most = _most_repeats(study, named["reducers"])
+    repeats = whole_number("repeats", config["repeats"], 1)
+    return [
+        {
+            **shared,
+            "dataset": dataset,
+            "reducer": reducer,
+            "repeats": min(repeats, most.get(reducer["name"], repeats)),
+        }
+        for dataset, reducer in product(choices["dataset"], choices["reducer"])
+    ]
+
+
+def _most_repeats(study: Config, names: Sequence[str]) -> dict[str, int]:
+    """Return how many repetitions some reducers of a study have at most, where others need more.
+
+    Raises
+    ------
+    UserError
+        When it is no mapping of the study's reducers to whole numbers.
+    """
+    most = study.get("most_repeats") or {}
+    if not isinstance(most, Mapping):
+        raise UserError(f"study.most_repeats = {shown(most)} is no mapping; write e.g. '{{none: 1000}}'")
+    for name in most:
+        if name not in names:
+            raise unknown("reducer under study.most_repeats", str(name), names)
+    return {name: whole_number(f"study.most_repeats.{name}", count, 1) for name, count in most.items()}
 
 
 def compose(*overrides: str) -> Job:
