@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce multiverse verify quick data figures report reference docs test fuzz lint bench lock audit clean
+.PHONY: help setup reproduce multiverse verify quick data figures report reference docs test fuzz lint check bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
@@ -64,6 +64,11 @@ lint: setup ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Of the tests those that make no run and compile nothing.
+QUICK := catalogue draws html layout opening repetitions seeding statistics tables verdicts
+check: lint ## Check style and types, and run the tests that take no longer than that: for while something is changed
+	$(BIN)/python -m pytest --quiet $(QUICK:%=tests/test_%.py)
 
 bench: setup ## Measure the kernels against other libraries and the limit, side by side, in about half an hour (results/bench)
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation \

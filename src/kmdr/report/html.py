@@ -35,6 +35,7 @@ from kmdr.figures.tables import Table, cells, markdown
 from kmdr.files import write_atomically
 from kmdr.report.model import Report, Reproduction
 from kmdr.report.multiverse import MultiverseSection, Piece
+from kmdr.report.opening import opening
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -481,6 +482,7 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "policy": _policy(style, script),
         "report": report,
         "paper_sections": paper_sections(report),
+        "opening": opening(report.verdicts),
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
