@@ -46,9 +46,19 @@ def test_a_design_is_the_factorial_in_balanced_blocks(levels, seed):
             assert np.bincount(column, minlength=count).tolist() == [size // count] * count
 
 
+@pytest.mark.parametrize(("levels", "size"), [((2,) * 6, 16), ((2, 3, 2, 3, 2, 2, 2), 48), ((2, 2, 2, 2), 8)])
+def test_in_a_part_of_a_design_no_choice_passes_for_another(levels, size):
+    points = design(levels, 0)[:size]
+    for (i, a), (j, b) in product(enumerate(points.T), repeat=2):
+        if i < j:
+            counts = np.bincount(a * levels[j] + b, minlength=levels[i] * levels[j])
+            assert np.ptp(counts) <= 2
+            assert abs(np.corrcoef(a, b)[0, 1]) <= 0.13
+
+
 def test_a_design_is_drawn_by_its_seed():
     assert (design((2, 3, 2), 5) == design((2, 3, 2), 5)).all()
-    assert (design((2, 3, 2, 2), 5) != design((2, 3, 2, 2), 6)).any()
+    assert (design((2, 4, 3, 2), 5) != design((2, 4, 3, 2), 6)).any()
 
 
 def test_in_each_block_of_two_options_a_choice_no_interaction_passes_for_an_effect():

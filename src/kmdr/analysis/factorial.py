@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 # What rounding leaves of a sum of squares, relatively.
 _ROUNDING = 1e-12
+# Orders of blocks that are drawn, and blocks that they have together at the most.
+_ORDERS, _MOST_BLOCKS = 50, 5000
 
 
 def block_size(levels: Sequence[int]) -> int:
@@ -21,8 +24,9 @@ def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
 
     The blocks, of `block_size` combinations, are the orbits of the step that moves every choice to its next option at
     once: in each an option occurs as often as any other of its choice, and with two options a choice a combination lies
-    beside its contrary, so that no interaction of two choices passes for the effect of one. Which option follows which,
-    and the order of the blocks, are drawn. A longer beginning only adds to a shorter one.
+    beside its contrary, so that no interaction of two choices passes for the effect of one. Each block is the one that
+    leaves the options of any two choices most evenly together, so that none passes for another; which option follows
+    which, and the block of equals, are drawn. A longer beginning only adds to a shorter one.
 
     Parameters
     ----------
@@ -40,9 +44,35 @@ def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
     shifted = np.stack([(points + step) % np.array(levels) for step in range(block_size(levels))])
     codes = np.ravel_multi_index(tuple(np.moveaxis(shifted, -1, 0)), tuple(levels))
     first = np.flatnonzero(codes[0] == codes.min(axis=0))  # of each orbit; that of zeros comes first
-    order = np.r_[first[:1], rng.permutation(first[1:])]
-    blocks = np.moveaxis(shifted[:, order], 0, 1).reshape(-1, len(levels))
+    blocks = np.moveaxis(shifted[:, first], 0, 1)
+    blocks = blocks[_evenly(blocks, levels, rng)].reshape(-1, len(levels))
     return np.stack([label[column] for label, column in zip(labels, blocks.T, strict=True)], axis=1)
+
+
+def _evenly(blocks: NDArray[np.int64], levels: Sequence[int], rng: np.random.Generator) -> list[int]:
+    """Return an order of blocks in which each leaves the options of any two choices most evenly together.
+
+    Of several such, between which equals are drawn, it is the one that is most even over all its beginnings.
+    """
+    pairs = [np.zeros((len(blocks), 1))]
+    for i, j in combinations(range(len(levels)), 2):
+        together = blocks[..., i] * levels[j] + blocks[..., j]
+        counts = (together[..., None] == np.arange(levels[i] * levels[j])).sum(axis=1)
+        pairs.append(counts - blocks.shape[1] / (levels[i] * levels[j]))
+    uneven = np.hstack(pairs)
+    own = (uneven**2).sum(axis=1)
+
+    def drawn() -> tuple[float, list[int]]:
+        order, so_far, left, worse = [0], uneven[0], 1 + rng.permutation(len(blocks) - 1), 0.0
+        while left.size:
+            at = int((own[left] + 2 * uneven[left] @ so_far).round(6).argmin())
+            order.append(int(left[at]))
+            so_far = so_far + uneven[left[at]]
+            worse += float(so_far @ so_far) / len(order)
+            left = np.delete(left, at)
+        return worse, order
+
+    return min(drawn() for _ in range(max(1, min(_ORDERS, _MOST_BLOCKS // len(blocks)))))[1]
 
 
 def shapley_shares(points: ArrayLike, values: ArrayLike) -> Floats:

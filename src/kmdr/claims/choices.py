@@ -38,7 +38,7 @@ from kmdr.studies import study_names
 
 FILE = "multiverse.yaml"
 # Of combinations, and of choices: the shares of variance take a fit for each set of these.
-_MOST_UNIVERSES, _MOST_CHOICES = 100_000, 12
+_MOST_UNIVERSES, _MOST_CHOICES = 10_000, 12
 _SEED = 0
 _NEEDS = ("studies", "datasets", "methods", "universes", "choices")
 _MAY = ("r_grid", "numbers", "claims")
