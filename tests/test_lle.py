@@ -7,6 +7,8 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.manifold import LocallyLinearEmbedding
 
 from kmdr import reducers
+from kmdr.errors import UserError
+from kmdr.linalg import nearest_neighbours
 from kmdr.reducers import lle
 from kmdr.reducers.lle import bottom_eigenvectors, cost_matrix, reconstruction_weights
 
@@ -87,3 +89,31 @@ def test_a_dense_decomposition_that_does_not_fit_is_refused(monkeypatch, rng):
     reducer = reducers.make("lle")
     with pytest.raises(reducers.base.UserError, match=r"lle needs .* GiB for a dense decomposition of 400 points"):
         reducer.reduce(A, 100, rng, reducer.prepare(A, 2, rng))
+
+
+def test_without_a_ridge_the_weights_are_those_of_exact_least_squares(rng):
+    """Against the constrained least squares of each point, through its Lagrange system."""
+    A = rng.standard_normal((30, 12))
+    neighbours, _ = nearest_neighbours(A, 5)
+    for i, weights in enumerate(reconstruction_weights(A, A, neighbours, 0.0)):
+        Z = A[neighbours[i]] - A[i]
+        system = np.block([[2 * Z @ Z.T, np.ones((5, 1))], [np.ones((1, 5)), np.zeros((1, 1))]])
+        np.testing.assert_allclose(weights, np.linalg.solve(system, np.r_[np.zeros(5), 1])[:5], rtol=1e-8)
+    line = np.arange(20.0)[:, None] @ np.ones((1, 8))
+    neighbours, _ = nearest_neighbours(line, 5)
+    with pytest.raises(UserError, match=r"the 5 neighbours of a point lie in fewer dimensions.*use ridge = 0\.001"):
+        reconstruction_weights(line, line, neighbours, 0.0)
+    with pytest.raises(UserError, match=r"n_neighbors = 5 is more than the 4 features.*use ridge = 0\.001"):
+        reducers.make("lle", {"n_neighbors": 5, "ridge": 0}).check(30, 4, 2, 3)
+
+
+def test_the_constant_vector_takes_the_place_of_the_last(rng):
+    A = roll(rng, 120)
+    plain, constant = (
+        reducers.make("lle", {"n_neighbors": 8, "constant": constant}).set_params(n_components=r).fit_transform(A)
+        for constant, r in ((False, 4), (True, 5))
+    )
+    np.testing.assert_array_equal(constant[:, 0], 1)
+    np.testing.assert_allclose(constant[:, 1:], plain, atol=1e-6)
+    alone = reducers.make("lle", {"constant": True}).set_params(n_components=1).fit_transform(A)
+    np.testing.assert_array_equal(alone, np.ones((120, 1)))

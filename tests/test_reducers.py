@@ -31,6 +31,9 @@ VARIANTS = [(name, {}) for name in reducers.names()] + [
     ("approx_svd", {"centred": True}),
     ("laplacian_score", {"n_neighbors": 3}),
     ("laplacian_score", {"width_sample": None}),
+    ("laplacian_score", {"metric": "cosine", "loops": True}),
+    ("laplacian_score", {"weights": "binary"}),
+    ("lle", {"n_neighbors": 5, "ridge": 0, "constant": True}),
     ("leverage", {"centred": True}),
     ("leverage", {"merged": True}),
     ("leverage", {"rescaled": False}),
@@ -266,6 +269,11 @@ def test_parameters_out_of_range_are_refused(name, params):
         ("leverage_approx", {"merged": "drawn"}),
         ("osnap", {"s": 1.5}),
         ("fjlt", {"c": "2"}),
+        ("laplacian_score", {"metric": "manhattan"}),
+        ("laplacian_score", {"weights": "heat"}),
+        ("laplacian_score", {"loops": 1}),
+        *[("lle", {"ridge": value}) for value in (-1e-3, 1, "0", True, float("nan"))],
+        ("lle", {"constant": 0}),
     ],
     ids=str,
 )
@@ -645,6 +653,32 @@ def brute_graph(A, n_neighbors):
         for j in others[:n_neighbors]:
             W[i, j] = W[j, i] = np.exp(-(distance[i, j] ** 2) / (2 * t**2)) if t else 1.0
     return W
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize(("metric", "weights"), [("cosine", "kernel"), ("cosine", "binary"), ("euclidean", "binary")])
+def test_scores_of_other_graphs_are_those_of_a_loop_over_the_points(metric, weights, loops, layout, rng):
+    dense = data(rng) - 0.3
+    if (metric, weights) != ("cosine", "binary"):
+        dense[7] = 0  # without a direction, and by angle as near to any as to any other
+    A = in_layout(dense, layout)
+    dense = dense_of(A).astype(np.float64)
+    n, norms = len(dense), np.linalg.norm(dense, axis=1)
+    cosines = np.array([[x @ y / (s * t) if s * t else 0.0 for y, t in zip(dense, norms, strict=True)]
+                        for x, s in zip(dense, norms, strict=True)])  # fmt: skip
+    far = distances(dense) if metric == "euclidean" else 1 - cosines
+    if metric == "cosine" and weights == "kernel":
+        far[7] = far[:, 7] = 0.5  # of a zero from the sphere: ½·1²
+    W = np.zeros((n, n))
+    for i in range(n):
+        for j in [j for j in np.argsort(far[i], kind="stable") if j != i][:5]:
+            W[i, j] = W[j, i] = 1.0 if weights == "binary" else max(cosines[i, j], 0.0)
+    expected = brute_scores(dense, W + np.eye(n) * loops)
+    params = {"metric": metric, "weights": weights, "loops": loops}
+    order = reducers.make("laplacian_score", params).prepare(A, K, rng)
+    limit = 1e-9 if A.dtype == np.float64 else 1e-4
+    assert (np.diff(expected[order]) > -limit).all()
 
 
 def brute_scores(A, W):

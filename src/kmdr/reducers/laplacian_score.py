@@ -1,13 +1,17 @@
 """Feature selection by Laplacian scores."""
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import numba
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from kmdr.errors import ArgumentError, whole_number
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours, take_columns
 from kmdr.linalg.matrix import canonical_csr, check_structure, normalised
-from kmdr.reducers.base import fewer_than_points, register
+from kmdr.reducers.base import fewer_than_points, one_of, register, true_or_false
 from kmdr.reducers.selection import BestFeatures
 from kmdr.threads import over_rows
 
@@ -48,6 +52,34 @@ def heat_kernel_graph(
     # Coinciding points (distance 0) and a data set of one repeated point (t = 0) both have weight exp(0) = 1.
     weights = np.exp(-np.square(distances / t) / 2) if t > 0 else np.ones_like(distances)
     W = sp.csr_array((weights.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
+    return sp.csr_array(W.maximum(W.T))
+
+
+def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> sp.csr_array:
+    """Return the symmetric kNN graph of earlier versions of ``constructW``, which need no kernel width.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    n_neighbors : int
+    metric : {"euclidean", "cosine"}
+        By which points are near.
+    weights : {"kernel", "binary"}
+        Cosines, of which those below 0 count as 0 (with metric "cosine" alone), or 1.
+
+    Returns
+    -------
+    (n, n) csr_array
+    """
+    n = A.shape[0]
+    A = normalised(A)[0]
+    # Of points on the sphere, ‖x − y‖² = 2 − 2 cos.
+    indices, distances = nearest_neighbours(normalize(A) if metric == "cosine" else A, n_neighbors)
+    values = np.ones_like(distances)
+    if weights == "kernel":
+        some = np.asarray(abs(A).sum(axis=1)).ravel() > 0  # points with a direction
+        values = np.maximum(1 - np.square(distances) / 2, 0) * some[:, None] * some[indices]
+    W = sp.csr_array((values.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
     return sp.csr_array(W.maximum(W.T))
 
 
@@ -231,7 +263,15 @@ class LaplacianScore(BestFeatures):
     width_sample : int, optional
         Points that the kernel width is estimated on, at least 2; 3000 is the default of the papers' code, None takes
         all.
+    metric : {"euclidean", "cosine"}
+        By which points are near. Cosine was the default of earlier versions of the papers' code.
+    weights : {"kernel", "binary"}
+        Of the edges: the heat kernel, or the cosine where that is the metric; or 1, the default of earlier versions.
+    loops : bool
+        Whether each point is joined with itself, with weight 1, as in earlier versions.
     """
+
+    later: ClassVar[Mapping[str, Any]] = {"metric": "euclidean", "weights": "kernel", "loops": False}
 
     def __init__(
         self,
@@ -241,16 +281,25 @@ class LaplacianScore(BestFeatures):
         eps: float = 1 / 3,
         n_neighbors: int = 5,
         width_sample: int | None = _WIDTH_SAMPLE,
+        metric: str = "euclidean",
+        weights: str = "kernel",
+        loops: bool = False,
         random_state: object = None,
     ) -> None:
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.n_neighbors = n_neighbors
         self.width_sample = width_sample
+        self.metric = metric
+        self.weights = weights
+        self.loops = loops
 
     def validate(self) -> None:  # noqa: D102
         whole_number("n_neighbors", self.n_neighbors, 1)
         if self.width_sample is not None:
             whole_number("width_sample", self.width_sample, 2)
+        one_of(self.metric, ("euclidean", "cosine"), "metric")
+        one_of(self.weights, ("kernel", "binary"), "weights")
+        true_or_false(self.loops, "loops")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         super().check(n, d, k, r)
@@ -258,5 +307,9 @@ class LaplacianScore(BestFeatures):
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
         del k
-        scores = laplacian_scores(A, heat_kernel_graph(A, self.n_neighbors, rng, self.width_sample))
-        return np.argsort(scores, kind="stable")
+        if (self.metric, self.weights) == ("euclidean", "kernel"):
+            W = heat_kernel_graph(A, self.n_neighbors, rng, self.width_sample)
+        else:
+            W = neighbour_graph(A, self.n_neighbors, self.metric, self.weights)
+        W = sp.csr_array(W + sp.eye_array(A.shape[0])) if self.loops else W
+        return np.argsort(laplacian_scores(A, W), kind="stable")

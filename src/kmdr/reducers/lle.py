@@ -1,19 +1,21 @@
 """Locally linear embedding."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from kmdr.errors import whole_number
+from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
 from kmdr.linalg.matrix import normalised, times_power
-from kmdr.reducers.base import Reducer, affordable, at_most, fewer_than_points, register
+from kmdr.reducers.base import Reducer, affordable, at_most, fewer_than_points, register, true_or_false
 
-# Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code.
+# Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code where
+# there are more neighbours than features.
 _RIDGE = 1e-3
 # Numbers of differences to neighbours held at a time.
 _BLOCK = 2**19
@@ -22,10 +24,10 @@ _BLOCK = 2**19
 _DENSE_POINTS, _DENSE_SHARE = 500, 0.1
 
 
-def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense) -> Dense:
+def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense, ridge: float = _RIDGE) -> Dense:
     """Return the weights that best write each point as a mixture of its neighbours, each row summing to 1.
 
-    They solve (G + εI)w ∝ 1 with G the Gram matrix of the differences to the neighbours and ε = 1e-3·tr G (Saul,
+    They solve (G + εI)w ∝ 1 with G the Gram matrix of the differences to the neighbours and ε = ridge·tr G (Saul,
     Roweis 2003, §2 and its appendix).
 
     Parameters
@@ -35,10 +37,17 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense) -> Dens
     points : (m, d) array or CSR
     neighbours : (m, q) int array
         Rows of A.
+    ridge : float
+        At least 0.
 
     Returns
     -------
     (m, q) ndarray of float64
+
+    Raises
+    ------
+    UserError
+        When there is no ridge and the differences to the neighbours of a point depend on each other.
     """
     m, q = neighbours.shape
     weights = np.empty((m, q))
@@ -53,17 +62,23 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense) -> Dens
             G = (differences @ differences.T).toarray()[None]
         trace = np.trace(G, axis1=1, axis2=2)[:, None]
         # Where all neighbours coincide with the point, any weights will do.
-        G[:, np.arange(q), np.arange(q)] += np.where(trace > 0, _RIDGE * trace, 1.0)
-        weights[rows] = np.linalg.solve(G, np.ones((len(G), q, 1)))[:, :, 0]
+        G[:, np.arange(q), np.arange(q)] += np.where(trace > 0, ridge * trace, 1.0)
+        try:
+            weights[rows] = np.linalg.solve(G, np.ones((len(G), q, 1)))[:, :, 0]
+        except np.linalg.LinAlgError as error:
+            raise UserError(
+                f"the {q} neighbours of a point lie in fewer dimensions, so that without a ridge no weights are best; "
+                f"use ridge = {_RIDGE}"
+            ) from error
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def cost_matrix(A: Matrix, n_neighbors: int) -> sp.csr_array:
+def cost_matrix(A: Matrix, n_neighbors: int, ridge: float = _RIDGE) -> sp.csr_array:
     """Return M = (I − W)ᵀ(I − W), whose quadratic form is the error of reconstructing an embedding by the weights W."""
     n = A.shape[0]
     A = normalised(A)[0]
     neighbours, _ = nearest_neighbours(A, n_neighbors)
-    weights = reconstruction_weights(A, A, neighbours)
+    weights = reconstruction_weights(A, A, neighbours, ridge)
     W = sp.csr_array((weights.ravel(), neighbours.ravel(), np.arange(0, n * n_neighbors + 1, n_neighbors)), (n, n))
     residual = sp.csr_array(sp.eye_array(n) - W)
     return sp.csr_array(residual.T @ residual)
@@ -127,9 +142,17 @@ class LLE(Reducer):
     ----------
     n_neighbors : int
         12 is the default of the original code.
+    ridge : float
+        Share of the trace that is added to local Gram matrices, at least 0. The original code has 0, but 1e-3 where
+        there are more neighbours than features.
+    constant : bool
+        Whether the constant eigenvector is the first of the r, and not left out. The original code drops the one that
+        MATLAB's ``eigs`` returns first, which is the constant one or, where the smallest come last, that after the
+        r-th.
     """
 
     deterministic = True
+    later: ClassVar[Mapping[str, Any]] = {"ridge": _RIDGE, "constant": False}
 
     def __init__(
         self,
@@ -138,29 +161,44 @@ class LLE(Reducer):
         n_clusters: int = 8,
         eps: float = 1 / 3,
         n_neighbors: int = 12,
+        ridge: float = _RIDGE,
+        constant: bool = False,
         random_state: object = None,
     ) -> None:
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.n_neighbors = n_neighbors
+        self.ridge = ridge
+        self.constant = constant
 
     def validate(self) -> None:  # noqa: D102
         whole_number("n_neighbors", self.n_neighbors, 1)
+        if isinstance(self.ridge, bool) or not isinstance(self.ridge, int | float) or not 0 <= self.ridge < 1:
+            raise UserError(f"ridge = {self.ridge!r} is outside 0 ≤ ridge < 1; the original code has 0 or {_RIDGE}")
+        true_or_false(self.constant, "constant")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        del d, k
+        del k
         fewer_than_points(self.n_neighbors, n)
+        if self.ridge == 0 and self.n_neighbors > d:
+            raise UserError(
+                f"n_neighbors = {self.n_neighbors} is more than the {d} features, so that without a ridge no weights "
+                f"are best; use ridge = {_RIDGE}"
+            )
         at_most(r, n - 1, self.name, "coordinates of so many points")
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> sp.csr_array:  # noqa: D102
         del k, rng
-        return cost_matrix(A, self.n_neighbors)
+        return cost_matrix(A, self.n_neighbors, self.ridge)
 
     def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Embedding:  # noqa: D102
         del rng
         n = A.shape[0]
         if r > _DENSE_SHARE * n:
             affordable(n * n, self.name, f"a dense decomposition of {n} points")
-        return Embedding(A, np.sqrt(n) * bottom_eigenvectors(state, r))
+        if not self.constant:
+            return Embedding(A, np.sqrt(n) * bottom_eigenvectors(state, r))
+        others = bottom_eigenvectors(state, r - 1) if r > 1 else np.empty((n, 0))
+        return Embedding(A, np.column_stack([np.ones(n), np.sqrt(n) * others]))
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Dense:  # noqa: D102
         return np.asarray(self.draw(A, r, rng, state).C, dtype=A.dtype)
@@ -172,7 +210,7 @@ class LLE(Reducer):
         A = times_power(A, -e)
         search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(fitted)
         neighbours = search.kneighbors(A, return_distance=False)
-        weights = reconstruction_weights(fitted, A, neighbours)
+        weights = reconstruction_weights(fitted, A, neighbours, self.ridge)
         # A point of the fit, whose nearest is itself, is where it was put.
         known = np.asarray(abs(A - fitted[neighbours[:, 0]]).max(axis=1) == 0).ravel()
         weights[known] = np.eye(1, self.n_neighbors)
