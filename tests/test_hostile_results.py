@@ -144,7 +144,7 @@ def test_nothing_is_written_through_a_link_or_over_another_kind_of_file(folder, 
 
 # --- kinds and contents of files ---
 
-JSON_PLACES = ("missing.json", "plan.json", "asked.json", f"environments/{HASH}.json")
+JSON_PLACES = ("missing.json", "plan.json", "asked.json", "universes.json", f"environments/{HASH}.json")
 
 
 def listen(path):
@@ -202,6 +202,9 @@ def test_a_json_file_that_kmdr_did_not_write_is_named_in_one_sentence(folder, pl
         ("missing.json", {"synth": None}),
         ("asked.json", {"bzmd15_fig1": 3}),
         ("asked.json", {"bzmd15_fig1": [["x"]]}),
+        ("universes.json", {"bmd09": [{"options": ["a"]}]}),
+        ("universes.json", {"bmd09": [{"options": ["a"], "configs": {"0": ["nips"]}}]}),
+        ("universes.json", {"bmd09": {}}),
         ("plan.json", {"full": False, "studies": []}),
         ("plan.json", {"full": False, "studies": {"a": 1}}),
         ("plan.json", {"full": False, "studies": {"a": {"repeats_planned": 1}}}),

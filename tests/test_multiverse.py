@@ -16,7 +16,7 @@ from kmdr import cli
 from kmdr.analysis.factorial import design, shapley_shares
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.untrusted import Settled, universes_of
-from kmdr.claims import multiverse as found
+from kmdr.claims import multiverse as claims_multiverse
 from kmdr.claims.catalogue import papers
 from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
 from kmdr.claims.laws import law_of_best, law_of_share
@@ -193,7 +193,7 @@ def test_the_likelihood_finds_the_universe_that_made_the_table(rng):
 
 
 def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypatch):
-    monkeypatch.setattr(found, "_TABLES", 100)
+    monkeypatch.setattr(claims_multiverse, "_TABLES", 100)
     laws, own = laws_of(rng, 0.0), np.random.default_rng(1)
     p = [
         plausibility(laws, CELLS, log_likelihoods([laws], table_of(laws_of(rng, 0.0), rng)).sum(), own)
@@ -205,7 +205,7 @@ def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypa
 
 
 def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_the_other_cells(rng):
-    cells = found.cells(CELLS)
+    cells = claims_multiverse.cells(CELLS)
     assert cells == [[i, i + 1] for i in range(0, len(CELLS), 2)]
     in_sample, out = [], []
     for _ in range(40):
@@ -222,7 +222,9 @@ def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_th
 
 def test_where_one_universe_is_right_it_is_picked_again(rng):
     universes = [laws_of(rng, shift) for shift in (0.0, 0.05, 0.1)]
-    check = cross_validated(log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), found.cells(CELLS))
+    check = cross_validated(
+        log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), claims_multiverse.cells(CELLS)
+    )
     assert check.again == 1
     assert check.picked > check.any > check.own
     assert cross_validated(np.zeros((3, 1)), [[0]]) is None
@@ -350,7 +352,7 @@ def test_every_option_of_a_paper_is_one_that_can_be_run(own, studies):
             for study in own.studies:
                 pairs = cli._pairs(settled(own.narrowed(studies[study]), settings))
                 assert cli.Job.from_configs(pairs).experiments
-    assert {n.id for n in found.numbers_of(own)} == set(own.numbers)
+    assert {n.id for n in claims_multiverse.numbers_of(own)} == set(own.numbers)
 
 
 WHOLE = {

@@ -575,13 +575,16 @@ def _verify(arguments: Sequence[str]) -> int:
     folders, settings = _words_and_settings("verify", arguments, ("ROWS", "SEED"))
     if len(folders) > 1:
         raise UserError(f"'kmdr verify' takes one folder of results, not {len(folders)}; verify one after the other")
+    from kmdr.claims.multiverse import STUDY
+
     numbers = {"ROWS": "40", "SEED": str(random.randrange(2**32)), **settings}
     for name, text in numbers.items():
         if not re.fullmatch(r"\d{1,18}", text) or (name, int(text)) == ("ROWS", 0):
             raise UserError(f"{name} = {shown(text)} is not a whole number of at least {int(name == 'ROWS')}; give one")
     folder = Path(folders[0] if folders else "results/reference").expanduser()
 
-    def experiments(study: str) -> Sequence[Experiment]:
+    def experiments(name: str) -> Sequence[Experiment]:
+        study = name.removeprefix(STUDY)
         return compose(f"study={study}").experiments if study in study_names() else ()
 
     return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]), experiments)

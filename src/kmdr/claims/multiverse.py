@@ -18,6 +18,7 @@ from math import comb
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from kmdr.analysis.factorial import Floats, shapley_shares
@@ -30,6 +31,7 @@ from kmdr.claims.effects import LEVEL, Outcome
 from kmdr.claims.laws import Law, law_of_best, law_of_share
 from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import verdict_on
+from kmdr.metrics import BUILT_IN
 
 # Of the rows of a paper's multiverse, the beginning of their study's name; the rest is the study they settle.
 STUDY = "multiverse_"
@@ -157,7 +159,6 @@ class _Reader:
 
     def __init__(self, spec: Multiverse) -> None:
         self._spec = spec
-        self._draws = np.random.default_rng(_SEED).random((_BOOTSTRAPS, 2**12))
         self._known: dict[object, tuple[Law, Floats]] = {}
 
     def laws(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, tuple[Law, Floats]]:
@@ -177,12 +178,9 @@ class _Reader:
             read[position] = self._known[key]
         return read
 
-    def _again(self, n: int) -> np.ndarray:
-        return (self._draws[:, :n] * n).astype(int)
-
     def _of_best(self, runs: pd.DataFrame, number: Number, m: int) -> tuple[Law, Floats]:
         F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
-        again = self._again(len(F))
+        again = _drawn_again(len(F))
         order = np.take_along_axis(again, np.argsort(F[again], axis=1, kind="stable"), axis=1)
         return law_of_best(number, F, x, m), np.asarray(x[order] @ best_of(F, m).weights)
 
@@ -190,17 +188,23 @@ class _Reader:
         hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
         return (
             law_of_share(int(hits.sum()), len(hits), int(share["runs"])),
-            np.asarray(hits[self._again(len(hits))].mean(axis=1)),
+            np.asarray(hits[_drawn_again(len(hits))].mean(axis=1)),
         )
 
 
+def _drawn_again(n: int) -> NDArray[np.int64]:
+    """Return which of n repetitions each bootstrap draws: the same in all universes that have as many."""
+    return np.random.default_rng(_SEED).integers(n, size=(_BOOTSTRAPS, n))
+
+
 def numbers_of(spec: Multiverse) -> list[Number]:
-    """Return the reported numbers that a multiverse is about, of its datasets and methods."""
+    """Return the reported numbers that a multiverse is about: of its datasets and methods, and in [0, 1]."""
     return [
         number
         for id_ in spec.numbers
         for number in numbers(id_)
         if number.dataset in spec.datasets and number.method in spec.methods and number.reading_error > 0
+        if number.quantity in BUILT_IN or "share" in spec.numbers[id_]
     ]
 
 

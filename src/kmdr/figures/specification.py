@@ -75,9 +75,9 @@ def specification_curves(
             top, bottom = axes[:, column]
             _draw_curve(top, curve, order, (int(place[0]), int(place[nearest])))
             _draw_options(bottom, [universes[i] for i in order], options, labels=column == 0)
-            chosen = pd.DataFrame([universes[i] for i in order], columns=list(options))
+            options_of = pd.DataFrame([universes[i] for i in order], columns=list(options))
             panels.append(
-                pd.concat([curve.numbers.iloc[order].reset_index(drop=True), chosen], axis=1).assign(
+                pd.concat([curve.numbers.iloc[order].reset_index(drop=True), options_of], axis=1).assign(
                     number=curve.title, reported=curve.reported, rank=np.arange(1, len(order) + 1)
                 )
             )
