@@ -140,10 +140,12 @@ def test_no_number_is_impossible_and_none_is_less_likely_than_the_runs_can_show(
         assert np.exp(law.log_likelihood(0.9, 0.0005)) == pytest.approx(0.001 / (n + 1), rel=1e-6)
 
 
-def test_a_number_without_a_draw_is_judged_by_the_margins_of_the_register():
+@pytest.mark.parametrize(("value", "same"), [(0.7, 1), (0.71, 0)])
+def test_a_number_without_a_draw_is_the_same_or_within_the_margins_of_the_register(value, same):
     law = law_of_best(P, [0.5] * 5, [0.7] * 5, 1)
-    expected = np.log(5 / 6 * np.diff(norm(0.7, 0.02).cdf([0.6995, 0.7005]))[0] + 0.001 / 6)
-    assert law.log_likelihood(0.7, 0.0005) == pytest.approx(expected, abs=1e-6)
+    near = np.diff(norm(0.7, 0.02).cdf([value - 0.0005, value + 0.0005]))[0]
+    expected = np.log(5 / 6 * (same / 2 + near / 2) + 0.001 / 6)
+    assert law.log_likelihood(value, 0.0005) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_share_of_runs_is_that_of_many_if_much_is_known():

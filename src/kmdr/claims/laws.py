@@ -4,8 +4,8 @@ The likelihood of a reported number is the probability of what it may have been 
 figure. Runs are a sample of the law: each stands for a normal kernel about it, of Silverman's width, and weighs as its
 probability to be the best of m by F. What n runs cannot tell, their tails above all, is left to a uniform law on [0, 1]
 that weighs as much as one run more, 1/(n + 1); with weights, n is (Σw)²/Σw². So no number is impossible, and no
-universe is refuted by a tail that its runs cannot show. A number that is computed without a draw has the width up to
-which the register takes two for the same.
+universe is refuted by a tail that its runs cannot show. A number that is computed without a draw is ours to the last
+digit, or as near to it as the register takes two for the same (the width of its kernel), with equal probability.
 """
 
 import math
@@ -30,14 +30,17 @@ class Law(NamedTuple):
     ----------
     values, weights : (n,) ndarray
         In the order of F, so that laws of several quantities of a run have it in one place; the weights sum to one.
+    exact : float
+        Probability that it is one of the values, and not only near one of them.
     width : float
-        Standard deviation of the normal kernel about each value; 0 where the values are all that there can be.
+        Standard deviation of the normal kernel about each value.
     size : float
         How many independent draws of it the values are worth; infinite where the weights allow for what is not known.
     """
 
     values: Floats
     weights: Floats
+    exact: float
     width: float
     size: float
 
@@ -64,11 +67,9 @@ class Law(NamedTuple):
             Positive.
         """
         ends = np.asarray(values, dtype=float)[..., None] + error * (1 + 1e-9) * np.array([-1.0, 1.0])
-        if self.width > 0:
-            reached = ndtr((ends[..., None] - self.values) / self.width) @ self.weights
-            inside = reached[..., 1] - reached[..., 0]
-        else:
-            inside = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
+        same = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
+        reached = ndtr((ends[..., None] - self.values) / self.width) @ self.weights
+        inside = self.exact * same + (1 - self.exact) * (reached[..., 1] - reached[..., 0])
         unknown = 1 / (self.size + 1)
         return np.asarray(np.log((1 - unknown) * inside + unknown * 2 * error + 1e-300))
 
@@ -89,10 +90,8 @@ def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
     size = 1 / float(w @ w)
     spread = math.sqrt(max(0.0, float(w @ (x - w @ x) ** 2)))
     if spread > 1e-9:
-        width = 1.06 * spread * size**-0.2
-    else:
-        width = F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN
-    return Law(x, w, width, size)
+        return Law(x, w, 0.0, 1.06 * spread * size**-0.2, size)
+    return Law(x, w, 0.5, F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN, size)
 
 
 def law_of_share(hits: int, runs: int, of: int) -> Law:
@@ -104,4 +103,4 @@ def law_of_share(hits: int, runs: int, of: int) -> Law:
     """
     counts = np.arange(of + 1)
     weights = betabinom.pmf(counts, of, hits + 0.5, runs - hits + 0.5)
-    return Law(counts / of, weights / weights.sum(), 0.0, math.inf)
+    return Law(counts / of, weights / weights.sum(), 1.0, 1.0, math.inf)

@@ -224,7 +224,8 @@ def _tables(laws: Sequence[Law], own: Sequence[list[int]], rng: np.random.Genera
         for position in cell:
             law = laws[position]
             at = np.searchsorted(np.cumsum(law.weights), place).clip(max=len(law.values) - 1)
-            inside = law.values[at] + law.width * rng.standard_normal(_TABLES)
+            near = law.width * rng.standard_normal(_TABLES)
+            inside = law.values[at] + np.where(rng.random(_TABLES) < law.exact, 0.0, near)
             drawn[:, position] = np.where(anywhere < 1 / (law.size + 1), rng.random(_TABLES), inside)
     return drawn
 
