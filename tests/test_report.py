@@ -15,10 +15,13 @@ from scipy import stats
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note
 from kmdr.analysis.untrusted import rows_of
+from kmdr.cli import compose
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
+from kmdr.jobs import run_jobs
+from kmdr.run.store import configs_of
 from kmdr.run.task import COLUMNS
 from rows import make_results
 
@@ -629,13 +632,15 @@ def test_pyplot_is_not_used():
 def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in_silence():
     plain = pd.DataFrame([row(repeat=i) for i in range(4)])
     assert not any(
-        word in footnote(paper_grid(plain, ["usps"]).figure) for word in ("Pools", "versions", "environments")
+        word in footnote(paper_grid(plain, ["usps"]).figure) for word in ("seeds", "versions", "environments")
     )
     mixed = plain.assign(
         config_hash=["c", "c", "d", "d"], code_version=["1", "1", "1", "2"], env_hash=["e", "f", "f", "f"]
     )
-    text = footnote(paper_grid(mixed, ["usps"]).figure)
-    assert "Pools rows of several configurations" in text
+    with pytest.raises(UserError, match="random_sign on dataset 'usps' has rows of 2 settings"):
+        paper_grid(mixed, ["usps"])
+    text = footnote(paper_grid(mixed.assign(seed=[0, 0, 1, 1]), ["usps"]).figure)  # a seed is of the configuration
+    assert "Repetitions of 2 seeds" in text
     assert "2 versions of the code" in text
     assert "2 environments" in text
 
@@ -656,3 +661,41 @@ def test_the_palette_of_a_png_keeps_the_colours_of_all_methods(tmp_path):
         difference = np.abs(np.asarray(full.convert("RGB"), int) - np.asarray(small.convert("RGB"), int))
     assert difference.max() <= 26
     assert png.stat().st_size < (tmp_path / "full.png").stat().st_size / 2
+
+
+def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
+    """Two settings of k-means are two experiments: neither their times nor their F are one mean."""
+    own = {"runner": "sequential", "repeats": 2, "r_grid": "[2,5]", "out": tmp_path / "out", "reducer": "random_sign"}
+    data = [f"dataset.{name}" for name in ("n=60", "d=12", "k=3")]
+    settings = [f"{name}={value}" for name, value in own.items()]
+    for n_init in (1, 20):
+        assert run_jobs([compose("dataset=synth", *data, *settings, f"kmeans.n_init={n_init}")]) == 0
+    folder = tmp_path / "out"
+    numbers = pd.read_csv(next(path for path in figures_for_folder(folder) if path.suffix == ".csv"))
+    assert set(numbers["dataset"]) == {"synth (n_init=0001)", "synth (n_init=0020)"}
+    rows = rows_of(folder)
+    assert len(rows) == 8
+    for name, config in configs_of(folder)[0].items():
+        drawn = numbers[numbers["dataset"] == f"synth (n_init={config['kmeans']['n_init']:04d})"]
+        for quantity in ("objective", "accuracy", "total_seconds"):
+            own_rows = rows[(rows["config_hash"] == name) & (rows["r"] == 5)]
+            shown = drawn[(drawn["quantity"] == quantity) & (drawn["r"] == 5)]
+            assert shown["mean"].tolist() == [pytest.approx(own_rows[quantity].mean())]
+            assert shown["count"].tolist() == [2]
+    with pytest.raises(UserError, match="random_sign on dataset 'synth' has rows of 2 settings of k-means, matching"):
+        paper_grid(rows, ["synth"])
+
+
+def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(2):
+        np.save(tmp_path / f"own{i}.npy", rng.normal(size=(40, 6)))
+        settings = ("dataset.k=3", "reducer=random_sign", "r_grid=[2]", "repeats=2", "runner=sequential")
+        path = f"dataset.path={tmp_path}/own{i}.npy"
+        assert run_jobs([compose("dataset=file", path, *settings, f"out={tmp_path}/out")]) == 0
+    numbers = pd.read_csv(
+        next(p for p in figures_for_folder(tmp_path / "out", quantities=["objective"]) if p.suffix == ".csv")
+    )
+    shown = {name: set(of_name["count"]) for name, of_name in numbers.groupby("dataset")}
+    assert len(shown) == 2
+    assert all(name.startswith("file (data=") and counts == {2} for name, counts in shown.items())

@@ -15,7 +15,7 @@ from kmdr.metrics import metrics
 from kmdr.run.store import mixed_code
 from kmdr.run.task import COLUMNS as ROW_COLUMNS
 
-_TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed"]
+_TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
 
 # Quantities that are sums of columns: what does not depend on r counts as part of the reduction at each r.
@@ -186,13 +186,19 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
     Raises
     ------
     UserError
-        If a dataset has rows for several k: their mean would mean nothing.
+        If a dataset has rows for several k, or a method on it of several settings: their mean would mean nothing.
     """
     for dataset, group in rows.groupby("dataset"):
         if group["k"].nunique() > 1:
             ks = ", ".join(str(int(k)) for k in sorted(group["k"].dropna().unique()))
             raise UserError(
                 f"dataset {dataset!r} has rows for k = {ks}; expected one k; select the rows of one of them"
+            )
+    for (name, on, *_), hashes in rows.groupby(["reducer", "dataset", "params", "seed"])["config_hash"]:
+        if hashes.nunique() > 1:
+            raise UserError(
+                f"{name} on dataset {on!r} has rows of {hashes.nunique()} settings of k-means, matching or data "
+                f"(config_hash {', '.join(sorted(hashes.unique()))}); expected one; select the rows of one of them"
             )
     groups = quantity_rows(rows, quantity).groupby(COLUMNS[:4], sort=True)["value"]
     table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]

@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from kmdr.datasets import registry
 from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
+from kmdr.run.store import configs_of
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
 QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
@@ -266,16 +268,16 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_k = _one_k_a_name(rows_of(folder), labels)
+    rows, by_setting = _one_setting_a_name(rows_of(folder), configs_of(folder)[0], labels)
     written: list[Path] = []
     for study, of_study in rows.groupby("study", sort=True):
         asked = list((datasets or {}).get(str(study), ()))
-        split = {by_k[name][0] for name in set(of_study["dataset"]) if name in by_k}
+        split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         columns = [name for name in asked if name not in split]
         columns += sorted(set(of_study["dataset"]) - set(columns), key=_dataset_order)
         stem = folder / "figures" / re.sub(r"[^\w.+-]", "_", str(study))
         pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
-        names = {**(labels or {}), **{name: label for name, (_, label) in by_k.items()}}
+        names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
         for number, page in enumerate(pages, 1):
             drawing = paper_grid(of_study, page, quantities, names, reasons)
             add_notes(drawing.figure, code_notes(of_study[of_study["dataset"].isin(page)]))
@@ -288,22 +290,53 @@ def _dataset_order(name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known)), name
 
 
-def _one_k_a_name(
-    rows: pd.DataFrame, labels: Mapping[str, str] | None
+def _one_setting_a_name(
+    rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str] | None
 ) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
-    """Rename datasets that a study ran with several k, so that each k gets its own panels.
+    """Rename datasets that a study ran under several settings, so that each gets its own panels.
 
-    Returns the rows and, for each new name, the old name and the display name.
+    Settings are k, those of k-means, the matching, and which data have the name.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    configs : mapping
+        What a row's ``config_hash`` stands for.
+    labels : mapping, optional
+        Display names of datasets that differ from the usual ones.
+
+    Returns
+    -------
+    rows : DataFrame
+    names : mapping of str to (str, str)
+        For each new name, the old name and the display name.
     """
-    several = rows.groupby(["study", "dataset"])["k"].transform("nunique") > 1
-    by_k: dict[str, tuple[str, str]] = {}
-    renamed = rows["dataset"].copy()
-    for keys, group in rows[several].groupby(["dataset", "k"]):
-        dataset, k = str(keys[0]), int(str(keys[1]).removesuffix(".0"))
-        name = f"{dataset} (k={k:04d})"  # zeros, so that names sort by k
-        by_k[name] = dataset, f"{dataset_label(dataset, labels)}, k = {k}"
-        renamed[group.index] = name
-    return rows.assign(dataset=renamed), by_k
+    trials = list(zip(*(rows[name] for name in ("study", "dataset", "k", "data_sha256", "config_hash")), strict=True))
+    of_dataset: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+    for kind in dict.fromkeys(trials):
+        of_dataset.setdefault(kind[:2], []).append(kind)
+    renamed: dict[tuple[Any, ...], str] = {}
+    names: dict[str, tuple[str, str]] = {}
+    for (_, dataset), kinds in of_dataset.items():
+        settings = [_settings_of(k, str(data), configs.get(key, {})) for *_, k, data, key in kinds]
+        keys = dict.fromkeys(key for each in settings for key in each)
+        differing = [key for key in keys if len({str(each.get(key)) for each in settings}) > 1]
+        for kind, each in zip(kinds, settings, strict=True):
+            if differing:
+                parts = [(key, each.get(key, "–")) for key in differing]
+                # Zeros, so that names sort by their numbers.
+                ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in parts)
+                name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in parts)
+                names[name] = dataset, f"{dataset_label(dataset, labels)}, {told}"
+                renamed[kind] = name
+    return rows.assign(dataset=[renamed.get(trial, trial[1]) for trial in trials]), names
+
+
+def _settings_of(k: float, data_sha256: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of some rows that are neither their dataset's name nor their method."""
+    own = {} if math.isnan(k) else {"k": int(k)}
+    matching = {"matching": config["matching"]} if "matching" in config else {}
+    return {**own, **config.get("kmeans", {}), **matching, "data": data_sha256[:8]}
 
 
 def _stand_ins(rows: pd.DataFrame) -> list[str]:
@@ -547,11 +580,9 @@ def _notes(
     def of(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
 
-    pooled = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["config_hash"].nunique()
-    if (pooled > 1).any():
-        notes.append(
-            "Pools rows of several configurations (seeds or k-means settings); the config_hash tells them apart."
-        )
+    seeds = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["seed"].nunique()
+    if (seeds > 1).any():
+        notes.append(f"Repetitions of {seeds.max()} seeds.")
     for column, what in (("code_version", "versions of the code"), ("env_hash", "environments")):
         if rows[column].nunique() > 1:
             notes.append(f"Rows of {rows[column].nunique()} {what}.")
