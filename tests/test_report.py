@@ -688,14 +688,15 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
 
 def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path):
     rng = np.random.default_rng(0)
-    for i in range(2):
-        np.save(tmp_path / f"own{i}.npy", rng.normal(size=(40, 6)))
+    for folder in (tmp_path / "mine", tmp_path / "yours"):
+        folder.mkdir()
+        np.save(folder / "own.npy", rng.normal(size=(40, 6)))
         settings = ("dataset.k=3", "reducer=random_sign", "r_grid=[2]", "repeats=2", "runner=sequential")
-        path = f"dataset.path={tmp_path}/own{i}.npy"
+        path = f"dataset.path={folder}/own.npy"
         assert run_jobs([compose("dataset=file", path, *settings, f"out={tmp_path}/out")]) == 0
     numbers = pd.read_csv(
         next(p for p in figures_for_folder(tmp_path / "out", quantities=["objective"]) if p.suffix == ".csv")
     )
     shown = {name: set(of_name["count"]) for name, of_name in numbers.groupby("dataset")}
     assert len(shown) == 2
-    assert all(name.startswith("file (data=") and counts == {2} for name, counts in shown.items())
+    assert all(name.startswith("own (data=") and counts == {2} for name, counts in shown.items())
