@@ -304,6 +304,12 @@ def test_from_rows_to_findings(rng):
     assert options.loc[["sampled", "best of one"], "universes"].tolist() == [2, 2]
 
 
+def test_a_number_that_is_printed_at_each_r_counts_once(rng):
+    _, results, _ = universes_and_rows(rng)
+    every = [P._replace(method="none", r=float(r)) for r in (10, 20)] + [P._replace(r=15.0), P._replace(r=30.0)]
+    assert claims_multiverse._once(every, results.all_rows) == [0, 2, 3]
+
+
 def test_universes_that_lack_rows_are_left_out(rng):
     own, results, settled_ = universes_and_rows(rng)
     rows = results.all_rows

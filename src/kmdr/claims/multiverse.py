@@ -208,6 +208,16 @@ def numbers_of(spec: Multiverse) -> list[Number]:
     ]
 
 
+def _once(several: Sequence[Number], rows: pd.DataFrame) -> list[int]:
+    """Return the positions of numbers without those of a method with one r that are printed again at another r."""
+    sizes = rows.groupby(["dataset", "reducer"])["r"].nunique()
+    keys = [
+        number._replace(r=np.nan) if sizes.get((number.dataset, number.method)) == 1 else number for number in several
+    ]
+    texts = [repr(key) for key in keys]
+    return [position for position, text in enumerate(texts) if text not in texts[:position]]
+
+
 def cells(several: Sequence[Number]) -> list[list[int]]:
     """Return the positions of numbers, those that are of one run together."""
     by_cell: dict[tuple[str, str, str], list[int]] = {}
@@ -335,7 +345,7 @@ def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Find
     if len(universes) < 2:
         raise NotRunError(f"fewer than two universes of {spec.paper} have rows")
     every, counts = numbers_of(spec), Counter(position for each in read for position in each)
-    there = [position for position in range(len(every)) if counts[position] == len(universes)]
+    there = [position for position in _once(every, tables[0]) if counts[position] == len(universes)]
     several = [every[position] for position in there]
     laws = [[each[position][0] for position in there] for each in read]
     logs = np.array(

@@ -188,11 +188,11 @@ def _options(findings: Findings) -> Table:
     frame = findings.options()
     for claim in findings.outcomes:
         frame[claim] = [f"{held} of {of}" for held, of in zip(frame[claim], frame["universes"], strict=True)]
-    return Table(
-        frame, {"likelihood": ".3f"} if "likelihood" in frame else {},
-        "Likelihood: the mean likelihood of the universes with an option, as a share of that of all options of its "
-        "choice; of each claim, in how many of them it holds, uncorrected.",
-    )  # fmt: skip
+    note = "Of each claim: in how many of the universes with an option it holds, uncorrected."
+    if "likelihood" not in frame:
+        return Table(frame, {}, note)
+    likelihood = "the mean likelihood of the universes with an option, as a share of that of all options of its choice"
+    return Table(frame, {"likelihood": ".3f"}, f"Likelihood: {likelihood}. {note}")
 
 
 def _in_words(findings: Findings, universe: int) -> str:
