@@ -158,14 +158,14 @@ class _Reader:
     """Reads the numbers of universes from their rows, what many of them share once."""
 
     def __init__(self, spec: Multiverse) -> None:
-        self._spec = spec
+        self._spec, self._numbers = spec, numbers_of(spec)
         self._known: dict[object, tuple[Law, Floats]] = {}
 
     def laws(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, tuple[Law, Floats]]:
         """Return, by the number's position, its law, and the mean of that in each draw of repetitions."""
         methods, reading = self._spec.reading(universe)
         read = {}
-        for position, reported in enumerate(numbers_of(self._spec)):
+        for position, reported in enumerate(self._numbers):
             r = reading[reported.id].get("r", reported.r) if np.isnan(reported.r) else reported.r
             number = reported._replace(r=r)
             runs = _runs(rows, number)
