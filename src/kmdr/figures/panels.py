@@ -268,20 +268,45 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_setting = _one_setting_a_name(rows_of(folder), configs_of(folder)[0], labels)
+    rows, by_setting = named_by_setting(rows_of(folder), configs_of(folder)[0], labels)
+    names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
     written: list[Path] = []
     for study, of_study in rows.groupby("study", sort=True):
-        asked = list((datasets or {}).get(str(study), ()))
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
-        columns = [name for name in asked if name not in split]
-        columns += sorted(set(of_study["dataset"]) - set(columns), key=_dataset_order)
+        asked = [name for name in (datasets or {}).get(str(study), ()) if name not in split]
         stem = folder / "figures" / re.sub(r"[^\w.+-]", "_", str(study))
-        pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
-        names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
-        for number, page in enumerate(pages, 1):
-            drawing = paper_grid(of_study, page, quantities, names, reasons)
-            add_notes(drawing.figure, code_notes(of_study[of_study["dataset"].isin(page)]))
-            written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
+        written += figures_of(of_study, stem, names, asked, quantities, reasons, per_figure)
+    return written
+
+
+def figures_of(
+    rows: pd.DataFrame,
+    stem: Path,
+    labels: Mapping[str, str] | None = None,
+    asked: Sequence[str] = (),
+    quantities: Sequence[str] = USUAL_QUANTITIES,
+    reasons: Mapping[str, str] | None = None,
+    per_figure: int = 4,
+) -> list[Path]:
+    """Draw one study into ``<stem>.{pdf,png,csv}``, or ``<stem>_1`` and so on; see `figures_for_folder`.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One setting a name of a dataset, as `named_by_setting` gives them.
+    stem : Path
+    labels, quantities, reasons, per_figure
+        As for `figures_for_folder`.
+    asked : sequence of str
+        Datasets that come first, with or without rows.
+    """
+    columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
+    pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
+    written: list[Path] = []
+    for number, page in enumerate(pages, 1):
+        drawing = paper_grid(rows, page, quantities, labels, reasons)
+        add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
+        written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
     return written
 
 
@@ -290,8 +315,8 @@ def _dataset_order(name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known)), name
 
 
-def _one_setting_a_name(
-    rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str] | None
+def named_by_setting(
+    rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
     """Rename datasets that a study ran under several settings, so that each gets its own panels.
 

@@ -33,6 +33,7 @@ from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.report.html import changes_at, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
+from kmdr.report.own import own_runs
 from kmdr.run.provenance import code_version
 from kmdr.run.store import ASKED, UNIVERSES, rows_file
 from kmdr.run.workers import Lost, Workers
@@ -183,6 +184,8 @@ def report_of(
         changes.setdefault(flipped.flip.entry, []).append(flipped)
         for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
+    readers: list[Item | Claim] = [*items(), *claims()]
+    read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
@@ -197,6 +200,7 @@ def report_of(
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
+        own_runs(folder, lambda study: study in read or study.startswith(STUDY)),
     )
 
 

@@ -483,6 +483,10 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "report": report,
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),
+        "own": [
+            (runs, [embedded(report.folder / file) for file in runs.pictures], table_grid(runs.table))
+            for runs in report.own
+        ],
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],

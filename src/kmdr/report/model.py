@@ -12,6 +12,7 @@ from kmdr.claims.register import Change
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.tables import Table
 from kmdr.report.multiverse import MultiverseSection
+from kmdr.report.own import OwnRuns
 
 State = Literal["rerun", "in part", "not run"]
 
@@ -74,6 +75,8 @@ class Report:
         What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
     multiverses : mapping of str to MultiverseSection
         By paper, of those that have rows.
+    own : sequence of OwnRuns
+        What no paper knows.
     """
 
     folder: Path
@@ -88,3 +91,4 @@ class Report:
     missing: Mapping[str, str]
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
+    own: Sequence[OwnRuns] = ()

@@ -1,0 +1,72 @@
+"""What a report shows of rows that no paper knows."""
+
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kmdr.analysis.untrusted import rows_of
+from kmdr.cli import compose
+from kmdr.jobs import run_jobs
+from kmdr.report.build import build
+from kmdr.studies import studies
+
+DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")
+SETTINGS = ("repeats=4", "r_grid=[2,5]", "runner=sequential", "kmeans.n_init=2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("own")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KMDR_CACHE", str(root / "cache"))
+        for reducer in ("random_sign", "none"):
+            assert run_jobs([compose(*DATA, *SETTINGS, f"reducer={reducer}", f"out={root}/out")]) == 0
+        build(root / "out", studies())
+    return root / "out"
+
+
+def test_a_report_of_own_rows_begins_with_them(folder):
+    page = (folder / "report" / "index.html").read_text()
+    headings = re.findall(r'<h2 id="([^"]+)"', page)
+    assert headings[0] == "own-runs"
+    assert "Runs outside any study" in page
+    assert (folder / "figures" / "own_custom.png").is_file()
+    assert "## Your runs: custom" in (folder / "report" / "report.md").read_text()
+
+
+def test_its_table_is_the_means_of_the_rows(folder):
+    table, rows = pd.read_csv(folder / "tables" / "own_custom.csv"), rows_of(folder)
+    assert len(table) == 3  # two r of one method, and all features
+    best = rows["objective"].min()
+    for _, line in table.iterrows():
+        reducer = {"RP": "random_sign", "kMeans": "none"}[line["method"]]
+        of_line = rows[(rows["reducer"] == reducer) & (rows["r"] == line["r"])]
+        assert line["F/F_best"] == pytest.approx((of_line["objective"] / best).mean())
+        assert line["P"] == pytest.approx(of_line["accuracy"].mean())
+        assert line["n"] == len(of_line) == 4
+        if reducer == "none":
+            assert (
+                np.isnan(line["against kMeans"])
+                if isinstance(line["against kMeans"], float)
+                else not line["against kMeans"]
+            )
+        else:
+            assert line["against kMeans"] in ("F higher", "F lower", "no difference shown")
+
+
+def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("KMDR_CACHE", str(folder.parent / "cache"))
+    page = (folder / "report" / "report.md").read_text()
+    commands = re.findall(r"Rerun: `(kmdr dataset=[^`]+)`", page)
+    assert len(commands) == 2
+    for text in commands:
+        program, *settings = shlex.split(text)
+        assert program == "kmdr"
+        assert run_jobs([compose(*settings, *DATA[1:], "runner=sequential", f"out={tmp_path}/again")]) == 0
+    old, new = rows_of(folder), rows_of(tmp_path / "again")
+    pd.testing.assert_frame_equal(
+        old[["reducer", "r", "repeat", "objective"]], new[["reducer", "r", "repeat", "objective"]]
+    )
