@@ -65,7 +65,8 @@ def own_runs(folder: Path, known: Callable[[str], bool]) -> list[OwnRuns]:
     if own.empty:
         return []
     configs = configs_of(folder)[0]
-    renamed, names = named_by_setting(own, configs)
+    # F_best is that of the data, whatever the settings.
+    renamed, names = named_by_setting(own.assign(ratio=ratio_to_best(own)), configs)
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
@@ -81,7 +82,6 @@ def own_runs(folder: Path, known: Callable[[str], bool]) -> list[OwnRuns]:
 
 def _table(rows: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     """Return means with intervals, and whether F differs from that of k-means on all features."""
-    rows = rows.assign(ratio=ratio_to_best(rows))
     lines: dict[tuple[str, str, str, int], dict[str, Any]] = {}
     for quantity, title in QUANTITIES.items():
         values = quantity_rows(rows, quantity)
