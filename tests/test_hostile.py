@@ -306,7 +306,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):
 
 
 def test_an_error_in_a_run_leaves_its_log_with_the_results(monkeypatch, tmp_path, capsys):
-    def broken(*arguments):
+    def broken(*arguments, **settings):
         raise ZeroDivisionError
 
     monkeypatch.setattr("kmdr.jobs._run_together", broken)

@@ -15,7 +15,7 @@ from kmdr.jobs import run_jobs
 from kmdr.run import check, rescore
 from kmdr.run.labels import packed, read_labels
 from kmdr.run.store import labels_file, task_files
-from kmdr.run.task import TIME_COLUMNS, guests_of
+from kmdr.run.task import TIME_COLUMNS
 
 SETTINGS = (
     "dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=3", "reducer=random_sign", "r_grid=[2,5]", "repeats=2",
@@ -85,7 +85,6 @@ def test_a_new_metric_is_computed_without_a_trial(kept, tmp_path, monkeypatch):
         patched.setattr("kmdr.run.task._trials", None)  # whoever calls it fails
         assert rescore.fill(folder) == (4, 0)
         assert rescore.fill(folder) == (0, 0)
-    guests_of.cache_clear()  # of a process that began without the guest
     with (folder / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert plain(rows) == plain(run(tmp_path / "anew")), "as if the metric had been there from the first"

@@ -16,7 +16,7 @@ from kmdr import datasets, metrics, reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, starter
 from kmdr.datasets import Dataset, changed, registry
-from kmdr.guests import origin_of
+from kmdr.guests import Root, guests, origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
 from kmdr.run.once import Done, Key, is_kept, once, under, untouched
@@ -154,15 +154,15 @@ def code_of(reducer: str, dataset: str) -> str:
 
 
 @cache
-def _methods_from(reducer: str, engine: str) -> tuple[str, ...]:
+def _methods_from(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[str, ...]:
     """Return name, version and hash of what brings a reducer and an engine, where it is not kmdr's own."""
+    del places  # asked again when a guest came or went
     return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
 
 
-@cache
 def guests_of(reducer: str, engine: str, dataset: str) -> str:
     """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other."""
-    brought = list(_methods_from(reducer, engine))
+    brought = list(_methods_from(reducer, engine, guests()))
     if dataset in datasets.names():
         brought.append(registry.entry(dataset).guest)
     brought += [origin_of(measure.function.__module__) for measure in metrics.metrics().values()]
@@ -300,7 +300,7 @@ def _times(**seconds: float | None) -> Row:
     They are told to a tenth of a microsecond, about what reading the clock takes.
     """
     times = {f"{name}_seconds": round(taken, 7) for name, taken in seconds.items() if taken is not None}
-    whole = [taken for name in ("prepare", "reduce", "cluster") if (taken := seconds.get(name)) is not None]
+    whole = [taken for name in ("prepare", "reduce", "cluster") if (taken := times.get(f"{name}_seconds")) is not None]
     return times | ({"total_seconds": round(sum(whole), 7)} if len(whole) == 3 else {})
 
 
@@ -355,7 +355,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         return failed(task, stamp, why)
     alone = task.serial or stamp.concurrency == 1
     key: Key | None = None
-    if not (alone or _methods_from(task.reducer, task.protocol.engine)):
+    if not (alone or _methods_from(task.reducer, task.protocol.engine, guests())):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name, not alone)
     rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
