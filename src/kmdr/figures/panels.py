@@ -346,14 +346,15 @@ def named_by_setting(
         settings = [_settings_of(k, str(data), configs.get(key, {})) for *_, k, data, key in kinds]
         keys = dict.fromkeys(key for each in settings for key in each)
         differing = [key for key in keys if len({str(each.get(key)) for each in settings}) > 1]
+        if not differing:
+            continue
         for kind, each in zip(kinds, settings, strict=True):
-            if differing:
-                parts = [(key, each.get(key, "–")) for key in differing]
-                # Zeros, so that names sort by their numbers.
-                ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in parts)
-                name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in parts)
-                names[name] = dataset, f"{dataset_label(dataset, labels)}, {told}"
-                renamed[kind] = name
+            parts = [(key, each.get(key, "–")) for key in differing]
+            # Zeros, so that names sort by their numbers.
+            ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in parts)
+            name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in parts)
+            names[name] = dataset, f"{dataset_label(dataset, labels)}, {told}"
+            renamed[kind] = name
     return rows.assign(dataset=[renamed.get(trial, trial[1]) for trial in trials]), names
 
 

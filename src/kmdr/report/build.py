@@ -30,7 +30,7 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
-from kmdr.report.html import changes_at, write_report
+from kmdr.report.html import changes_at, evidence, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.report.own import own_runs
@@ -186,6 +186,7 @@ def report_of(
             diagnoses.setdefault(claim, []).append(diagnosis)
     readers: list[Item | Claim] = [*items(), *claims()]
     read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
+    own = {study for study in results.all_rows["study"].unique() if study not in read and not study.startswith(STUDY)}
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
@@ -200,7 +201,7 @@ def report_of(
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
-        own_runs(folder, lambda study: study in read or study.startswith(STUDY)),
+        own_runs(folder, own),
     )
 
 
@@ -241,14 +242,10 @@ def write_verdicts(report: Report) -> list[Path]:
             "claim": verdict.claim.id,
             **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
             "margin_of_ours": float(component.margin) if component.margin else "",
-            "decides": decides,
+            "decides": f"no, {why}" if why else "yes",
         }
         for verdict in report.verdicts
-        for decides, components in (
-            ("yes", verdict.components),
-            *((f"no, {why}", aside) for why, aside in verdict.aside.items()),
-        )
-        for component in components
+        for component, why in evidence(verdict)
     ]
     margins = [
         {

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best
-from kmdr.analysis.statistics import Component, above
+from kmdr.analysis.statistics import above
 from kmdr.analysis.untrusted import rows_of
-from kmdr.claims.effects import LEVEL, by_repetition, paired
+from kmdr.claims.effects import LEVEL, paired
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
@@ -51,19 +51,19 @@ class OwnRuns:
         return [file for file in self.files if file.suffix == ".png"]
 
 
-def own_runs(folder: Path, known: Callable[[str], bool]) -> list[OwnRuns]:
-    """Draw and tabulate the studies of a folder that are not known, in all settings that they were run with.
+def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
+    """Draw and tabulate some studies of a folder, in all settings that they were run with.
 
     Parameters
     ----------
     folder : Path
-    known : callable
-        Whether items, claims or open points read a study.
+    studies : collection of str
+        Those that no item, claim or open point reads.
     """
-    rows = rows_of(folder)
-    own = rows[~rows["study"].map(known).astype(bool)]
-    if own.empty:
+    if not studies:
         return []
+    rows = rows_of(folder)
+    own = rows[rows["study"].isin(list(studies))]
     configs = configs_of(folder)[0]
     # F_best is that of the data, whatever the settings.
     renamed, names = named_by_setting(own.assign(ratio=ratio_to_best(own)), configs)
@@ -116,7 +116,7 @@ def _against_all_features(rows: pd.DataFrame, dataset: str, reducer: str, params
     both = pd.concat({"own": own, "whole": whole}, axis=1).dropna()
     if reducer == "none" or len(both) < 2:
         return ""
-    gaps: Component = above("", by_repetition(paired(both, "own", "whole")))
+    gaps = above("", paired(both, "own", "whole"))
     if min(gaps.p_for, gaps.p_against) > LEVEL / 2:
         return "no difference shown"
     return "F higher" if gaps.effect > 0 else "F lower"
