@@ -36,6 +36,7 @@ import tqdm
 import kmdr.paths
 from kmdr import cli
 from kmdr.__main__ import main
+from kmdr.compose import from_command_line
 from kmdr.datasets import loaders
 from kmdr.datasets.acquire import sha256_of
 from kmdr.report import build
@@ -208,14 +209,14 @@ def is_worker(pid: int) -> bool:
 
 def run_instead(jobs: Any) -> None:
     """Let commands run these jobs, whatever the command line says."""
-    cli._from_command_line = lambda: jobs
+    vars(cli)["from_command_line"] = lambda: jobs
 
 
 @cache
 def jobs_of(argv: tuple[str, ...]) -> Any:
     """Return the jobs of a command, composed once."""
     sys.argv = ["kmdr", *argv]
-    return cli._from_command_line()
+    return from_command_line()
 
 
 def _finish() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kmdr import datasets
 from kmdr.claims.catalogue import claims, items
-from kmdr.cli import compose_studies
+from kmdr.compose import compose_studies
 from kmdr.run.store import read_rows
 
 folder = Path(sys.argv[1])

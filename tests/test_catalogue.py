@@ -12,7 +12,7 @@ from kmdr.claims.catalogue import claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, verdict_on
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.errors import UserError
 from kmdr.metrics import agreement, matchings
 from kmdr.studies import config_files, studies, study_names

@@ -12,8 +12,9 @@ import pytest
 
 from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
-from kmdr.cli import COMMANDS, compose, compose_studies, main
+from kmdr.cli import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
+from kmdr.compose import compose, compose_studies
 from kmdr.errors import UserError
 from kmdr.run import store, task
 from kmdr.run.runner import BACKENDS

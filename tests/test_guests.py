@@ -8,11 +8,12 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from kmdr import cli, datasets, guests, metrics, reducers
+from kmdr import datasets, guests, metrics, reducers
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import summarise
 from kmdr.analysis.untrusted import rows_of
 from kmdr.clustering import engines
+from kmdr.compose import compose
 from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
 
@@ -99,7 +100,7 @@ def guest(tmp_path, monkeypatch):
 
 
 def run(out, *overrides):
-    job = cli.compose(
+    job = compose(
         "dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2,4]", "repeats=2", "runner=sequential",
         "kmeans.n_init=2", f"out={out}", *overrides,
     )  # fmt: skip

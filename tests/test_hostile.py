@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from kmdr import cli
+from kmdr.compose import _check_sweep, _variants
 from kmdr.datasets import Dataset
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, whole_number
@@ -127,7 +128,7 @@ def test_a_setting_that_was_taken_out_is_refused_by_name(key):
 @pytest.mark.parametrize("group", ["dataset", "reducer"])
 def test_the_lists_of_a_study_are_checked(group, items):
     with pytest.raises(UserError, match=r"study|no (dataset|reducer) is named"):
-        cli._variants(group, items)
+        _variants(group, items)
 
 
 @pytest.mark.parametrize("sweep", [
@@ -136,11 +137,11 @@ def test_the_lists_of_a_study_are_checked(group, items):
 ], ids=" ".join)  # fmt: skip
 def test_a_sweep_over_nothing_or_over_everything_is_refused_before_it_is_composed(sweep):
     with pytest.raises(UserError, match=r"matches nothing|has \d+ jobs, more than"):
-        cli._check_sweep(["-m", *sweep])
+        _check_sweep(["-m", *sweep])
 
 
 def test_a_sweep_over_something_is_not_refused():
-    cli._check_sweep(["-m", "reducer=glob(*)", "seed=range(0,10)", "dataset=synth,usps", "r_grid=[1,2],[3]"])
+    _check_sweep(["-m", "reducer=glob(*)", "seed=range(0,10)", "dataset=synth,usps", "r_grid=[1,2],[3]"])
 
 
 def line_of(capsys, monkeypatch, *arguments):

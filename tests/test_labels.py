@@ -6,8 +6,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from kmdr import cli, metrics
+from kmdr import metrics
 from kmdr.analysis.results import Results
+from kmdr.compose import compose
 from kmdr.datasets import load
 from kmdr.errors import UserError
 from kmdr.files import DamagedError
@@ -32,7 +33,7 @@ METRIC = """
 
 
 def run(out, *overrides):
-    assert run_jobs([cli.compose(*SETTINGS, f"out={out}", *overrides)]) == 0
+    assert run_jobs([compose(*SETTINGS, f"out={out}", *overrides)]) == 0
     with (out / "rows.csv").open() as file:
         return list(csv.DictReader(file))
 

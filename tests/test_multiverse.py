@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import product
 from math import lcm
 
+import hydra
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
-from kmdr import cli
+from kmdr import cli, config_source
 from kmdr.analysis.factorial import design, shapley_shares
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.untrusted import Settled, universes_of
@@ -22,7 +23,9 @@ from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
 from kmdr.claims.laws import law_of_best, law_of_share
 from kmdr.claims.multiverse import cross_validated, find, plausibility
 from kmdr.claims.reported import Number
+from kmdr.compose import _plain
 from kmdr.errors import UserError
+from kmdr.jobs import Job
 from kmdr.paths import CONF
 from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
@@ -347,7 +350,7 @@ def test_settings_are_laid_over_a_study():
 
 @pytest.fixture(scope="module")
 def studies():
-    return cli._composed_studies("results/none")
+    return cli.composed_studies("results/none")
 
 
 @pytest.mark.parametrize("own", multiverses(), ids=lambda own: own.paper)
@@ -358,8 +361,8 @@ def test_every_option_of_a_paper_is_one_that_can_be_run(own, studies):
         for option in options:
             settings = own.settings((*base[:column], option, *base[column + 1 :]))
             for study in own.studies:
-                pairs = cli._pairs(settled(own.narrowed(studies[study]), settings))
-                assert cli.Job.from_configs(pairs).experiments
+                pairs = cli.pairs(settled(own.narrowed(studies[study]), settings))
+                assert Job.from_configs(pairs).experiments
     assert {n.id for n in claims_multiverse.numbers_of(own)} == set(own.numbers)
 
 
@@ -481,12 +484,12 @@ def guest(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def sequential(out):
-        cli.config_source.register()
-        with cli.hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            config = cli.hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])
-        return {"own30_table1": cli._plain(config)}
+        config_source.register()
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            config = hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])
+        return {"own30_table1": _plain(config)}
 
-    monkeypatch.setattr(cli, "_composed_studies", sequential)
+    monkeypatch.setattr(cli, "composed_studies", sequential)
     return tmp_path
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.untrusted import rows_of
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.jobs import run_jobs
 from kmdr.report.build import build
 from kmdr.studies import studies

@@ -13,8 +13,8 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.best_of import drawn_again, kept_run
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
-from kmdr.cli import compose
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
+from kmdr.compose import compose
 from kmdr.datasets import Dataset
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items

@@ -14,7 +14,7 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.claims.reported import numbers
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.datasets import Dataset
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing

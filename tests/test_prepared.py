@@ -12,7 +12,7 @@ import scipy.io
 import scipy.sparse
 
 from kmdr import datasets, paths
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.datasets import DamagedError, acquire, prepared, status
 from kmdr.errors import UserError
 from kmdr.run.task import Stamp, run

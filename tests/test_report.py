@@ -15,7 +15,7 @@ from scipy import stats
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note
 from kmdr.analysis.untrusted import rows_of
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel

@@ -11,6 +11,7 @@ import pytest
 
 from commands import Command
 from kmdr import cli, jobs
+from kmdr.compose import compose
 from kmdr.report import build
 from kmdr.run import plan as run_plan
 from kmdr.run.store import missing, read_rows, rows_file
@@ -21,7 +22,7 @@ def _tiny_studies():
     """Let commands run two studies on a tiny generated dataset; nothing is known of how long anything takes."""
 
     def tiny(name, repeats, out):
-        return cli.compose(
+        return compose(
             f"study={name}", "study.datasets=[{synth: {n: 100, d: 60}}]",
             "study.reducers=[leverage, random_sign, none]", "r_grid=[2,3,5,8,13,21]", f"repeats={repeats}",
             "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2", f"out={out}",
@@ -189,7 +190,7 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 
 
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
-    from kmdr.cli import compose
+    from kmdr.compose import compose
     from kmdr.datasets import open_prepared, prepare
     from kmdr.run.progress import Progress
     from kmdr.run.runner import Runner, run_tasks

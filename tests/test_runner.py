@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.datasets import open_prepared, prepare
 from kmdr.run import runner as module
 from kmdr.run.progress import Progress

@@ -15,7 +15,7 @@ import scipy.sparse
 from sklearn.datasets import dump_svmlight_file
 
 from kmdr import datasets, paths
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.datasets import UnavailableError, UnverifiedError, formats
 from kmdr.datasets.acquire import sha256_of
 from kmdr.errors import UserError

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from kmdr import datasets, paths
-from kmdr.cli import compose
+from kmdr.compose import compose
 from kmdr.jobs import run_jobs
 from kmdr.run.provenance import environment
 from kmdr.run.store import described, read_rows

@@ -13,6 +13,7 @@ from kmdr.analysis.rows import numeric
 from kmdr.analysis.untrusted import rows_of
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
+from kmdr.compose import compose
 from kmdr.datasets import Dataset, from_arrays
 from kmdr.errors import ArgumentError, UserError
 from kmdr.figures.panels import paper_grid
@@ -164,7 +165,7 @@ def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     *overrides : str
         Settings of the command line, e.g. ``"repeats=3"``.
     """
-    run_jobs([cli.compose(f"study={study}", f"out={out}", *overrides)])
+    run_jobs([compose(f"study={study}", f"out={out}", *overrides)])
     return rows_of(Path(out))
 
 
