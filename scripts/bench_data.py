@@ -20,7 +20,8 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from kmdr.datasets import formats, load, registry
+from kmdr.datasets import load, registry
+from kmdr.datasets.svmlight import svmlight, whole_lines
 from kmdr.datasets.text_like import text_like
 
 TRAINING = 15_564
@@ -55,7 +56,7 @@ def write(folder: Path, n: int) -> list[Path]:
 
 def parse(paths: list[str]) -> Any:
     """Parse only."""
-    return formats.svmlight(*map(Path, paths), d=47236)[0]
+    return svmlight(*map(Path, paths), d=47236)[0]
 
 
 def prepare(paths: list[str]) -> Any:
@@ -105,7 +106,7 @@ def main(n: int = 534_135) -> None:
         print(f"wrote {n} documents, {size / 2**20:.0f} MiB, in {time.perf_counter() - start:.1f} s", flush=True)
         cache = Path(folder) / "cache"
         start = time.perf_counter()
-        text = sum(len(block) for path in paths for block in formats.whole_lines(path))
+        text = sum(len(block) for path in paths for block in whole_lines(path))
         seconds = time.perf_counter() - start
         print(f"{'decompress':<18} {seconds:9.3f} s   of {text / 2**20:.0f} MiB of text", flush=True)
         for title, what in (("parse", "parse"), ("prepare", "prepare"), ("open again", "prepare")):

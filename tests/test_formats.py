@@ -15,7 +15,7 @@ import scipy.io
 import scipy.sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file, load_svmlight_files
 
-from kmdr.datasets import formats, text_like
+from kmdr.datasets import formats, svmlight, tables, text_like, valid
 from kmdr.errors import UserError
 
 DENSE = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.25, 0.0], [7.0, 0.0, 0.0]])
@@ -51,7 +51,7 @@ def test_svmlight_is_what_sklearn_reads_bit_by_bit(tmp_path, rng, zero_based, su
     with opener(tmp_path / f"a.svm{suffix}", "wb") as file:
         dump_svmlight_file(A, y, file, zero_based=zero_based, comment="written by a test")
     theirs, classes = load_svmlight_file(str(tmp_path / "a.svm"), zero_based="auto") if not suffix else (None, None)
-    monkeypatch.setattr(formats, "_READ_BYTES", 1000)  # lines across blocks
+    monkeypatch.setattr(svmlight, "READ_BYTES", 1000)  # lines across blocks
     B, labels, _ = formats.read(tmp_path / f"a.svm{suffix}")
     if theirs is None:
         with opener(tmp_path / f"a.svm{suffix}", "rb") as file:
@@ -88,9 +88,9 @@ def test_parts_follow_each_other_and_share_the_base_of_their_indices(tmp_path):
     theirs = load_svmlight_files([str(first), str(second)])
     assert np.array_equal(A.toarray(), np.vstack([theirs[0].toarray(), theirs[2].toarray()]))
     assert labels.tolist() == [0, 1]
-    assert formats.svmlight(first, d=9)[0].shape == (1, 9)
+    assert svmlight.svmlight(first, d=9)[0].shape == (1, 9)
     with pytest.raises(UserError, match=r"a.bz2 has feature 4, but there are only 3"):
-        formats.svmlight(first, second, d=3)
+        svmlight.svmlight(first, second, d=3)
     scipy.io.savemat(tmp_path / "b.mat", {"X": DENSE})
     with pytest.raises(UserError, match="only svmlight files may be several"):
         formats.read([tmp_path / "b.mat", tmp_path / "b.mat"])
@@ -132,8 +132,8 @@ def test_damaged_and_endless_text_is_refused(tmp_path, monkeypatch):
     (tmp_path / "a.gz").write_bytes(whole)
     with pytest.raises(UserError, match="damaged or cut off"):
         formats.read(tmp_path / "a.gz")
-    monkeypatch.setattr(formats, "_READ_BYTES", 100)
-    monkeypatch.setattr(formats, "_LINE_BYTES", 1000)
+    monkeypatch.setattr(svmlight, "READ_BYTES", 100)
+    monkeypatch.setattr(svmlight, "_LINE_BYTES", 1000)
     with pytest.raises(UserError, match="a line is over 1000 bytes"):
         formats.read(svm(tmp_path / "b.bz2", "1" * 10**6, bz2.open))
     with pytest.raises(UserError, match="there is no file"):
@@ -210,7 +210,6 @@ def test_tables(tmp_path):
 
 def test_parquet_without_pyarrow_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'kmdr\[parquet\]'"):
         formats.read(tmp_path / "a.parquet")
 
@@ -234,7 +233,6 @@ class Claims:
 
 def test_parquet_is_read_as_a_table(tmp_path, monkeypatch):
     frame = pd.DataFrame(DENSE.astype(np.float32), columns=["one", "two", "three"]).assign(label=CLASSES)
-    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", SimpleNamespace(ParquetFile=Claims(4, 3)))
     read = []
 
@@ -242,7 +240,7 @@ def test_parquet_is_read_as_a_table(tmp_path, monkeypatch):
         read.append((engine, read_dictionary))
         return frame.copy()
 
-    monkeypatch.setattr(formats.pd, "read_parquet", read_parquet)
+    monkeypatch.setattr(tables.pd, "read_parquet", read_parquet)
     result = formats.read(tmp_path / "a.pq")
     same(result)
     assert result[0].dtype == np.float32
@@ -256,9 +254,8 @@ def test_parquet_is_read_as_a_table(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("rows", "width"), [(10**9, 0), (4, 2**33)])
 def test_parquet_that_claims_too_much_is_refused_unread(tmp_path, monkeypatch, rows, width):
-    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", SimpleNamespace(ParquetFile=Claims(rows, 3, width)))
-    monkeypatch.setattr(formats.pd, "read_parquet", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(tables.pd, "read_parquet", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(UserError, match=rf"a\.pq claims {rows} rows of 4 columns: 3\S+ GB, where 0\.5 GB are allowed"):
         formats.read(tmp_path / "a.pq")
 
@@ -276,9 +273,13 @@ def test_parquet_of_zeros_is_refused_by_what_it_unpacks_to(tmp_path):
 def test_labels_take_memory_by_their_own_lengths(tmp_path):
     # The longest of them times all points, as an array of numpy's text takes, would be 400 GB.
     labels = np.array(["b" * 10**6, *["a", "c"] * 50_000], dtype=object)
-    assert formats.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
+    assert valid.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
     (tmp_path / "labels.txt").write_text("\n".join(labels))
-    assert formats.codes(formats._label_file(tmp_path / "labels.txt"), "labels.txt")[:3].tolist() == [1, 0, 2]
+    assert valid.codes(tables.label_file(tmp_path / "labels.txt", len(labels))[0], "labels.txt")[:3].tolist() == [
+        1,
+        0,
+        2,
+    ]
 
 
 class Bomb:
@@ -323,24 +324,25 @@ def test_names_that_say_nothing(tmp_path):
     with pytest.raises(UserError, match="did you mean 'svmlight'"):
         formats.read(tmp_path / "a.dat", format="svmlite")
     same(formats.read(svm(tmp_path / "a.dat", "3 2:1.5\n1 1:2 3:-3\n3 2:0.25\n2 1:7\n"), format="svmlight"))
-    with pytest.raises(UserError, match="no table with columns"):
+    with pytest.raises(UserError, match=r"no array of labels in a\.npz is named 'kind'; valid: points"):
         formats.read(tmp_path / "a.npz", label="kind")
+    same(formats.read(tmp_path / "a.npz", matrix="points"), labels=None)
 
 
 # --- labels
 
 
 def test_labels_of_any_kind_become_codes():
-    assert formats.codes(["b", "a", "b"], "x").tolist() == [1, 0, 1]
-    assert formats.codes(np.array([[-1.5], [2.0], [-1.5]]), "x").tolist() == [0, 1, 0]
-    assert formats.codes(np.array([True, False]), "x").tolist() == [1, 0]
-    assert formats.codes(np.array(["b", "a"], object), "x").tolist() == [1, 0]
+    assert valid.codes(["b", "a", "b"], "x").tolist() == [1, 0, 1]
+    assert valid.codes(np.array([[-1.5], [2.0], [-1.5]]), "x").tolist() == [0, 1, 0]
+    assert valid.codes(np.array([True, False]), "x").tolist() == [1, 0]
+    assert valid.codes(np.array(["b", "a"], object), "x").tolist() == [1, 0]
     with pytest.raises(UserError, match="no value at row 1"):
-        formats.codes(np.array([1.0, np.nan]), "x")
+        valid.codes(np.array([1.0, np.nan]), "x")
     with pytest.raises(UserError, match="no value at row 0"):
-        formats.codes(np.array([None, "a"], object), "x")
+        valid.codes(np.array([None, "a"], object), "x")
     with pytest.raises(UserError, match=r"shape \(2, 2\)"):
-        formats.codes(np.eye(2), "x")
+        valid.codes(np.eye(2), "x")
 
 
 # --- what every matrix must be
@@ -354,28 +356,28 @@ def with_value(value):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_entries_are_checked_wherever_they_are(monkeypatch, sparse):
-    monkeypatch.setattr(formats, "_BLOCK_BYTES", 70)
+    monkeypatch.setattr(valid, "_BLOCK_BYTES", 70)
     make = scipy.sparse.csr_array if sparse else np.array
     for value in (np.nan, np.inf, -np.inf):
         with pytest.raises(UserError, match="NaN or an infinite value at row 3, column 2"):
-            formats.check(make(with_value(value)), None)
-    formats.check(make(with_value(-1.0)), None)
+            valid.check(make(with_value(value)), None)
+    valid.check(make(with_value(-1.0)), None)
     with pytest.raises(UserError, match="negative value at row 3, column 2"):
-        formats.check(make(with_value(-1.0)), None, nonnegative=True)
+        valid.check(make(with_value(-1.0)), None, nonnegative=True)
 
 
 def test_rows_without_an_entry_are_refused_in_sparse_data_and_counts(monkeypatch):
-    monkeypatch.setattr(formats, "_BLOCK_BYTES", 70)
+    monkeypatch.setattr(valid, "_BLOCK_BYTES", 70)
     A = np.ones((5, 4))
     A[[2, 4]] = 0
-    formats.check(A, None)  # the origin is a point like any other
+    valid.check(A, None)  # the origin is a point like any other
     with pytest.raises(UserError, match=r"row 2, counted from 0, has no entry .* 1 more"):
-        formats.check(scipy.sparse.csr_array(A), None)
+        valid.check(scipy.sparse.csr_array(A), None)
     with pytest.raises(UserError, match="row 2, counted from 0"):
-        formats.check(A, None, nonnegative=True)
+        valid.check(A, None, nonnegative=True)
     stored = scipy.sparse.csr_array((np.array([1.0, 0.0]), ([0, 1], [0, 0])))
     with pytest.raises(UserError, match="row 1"):
-        formats.check(formats.canonical(stored), None)
+        valid.check(valid.canonical(stored), None)
 
 
 @pytest.mark.parametrize(
@@ -392,25 +394,25 @@ def test_rows_without_an_entry_are_refused_in_sparse_data_and_counts(monkeypatch
 )
 def test_what_is_no_dataset(A, labels, reason):
     with pytest.raises(UserError, match=reason):
-        formats.check(A, labels)
+        valid.check(A, labels)
 
 
 @pytest.mark.parametrize("A", [np.ones((3, 2), complex), np.array([["a"], ["b"]]), np.array([[None], [1]], object)])
 def test_what_is_no_real_number(A):
     with pytest.raises(UserError, match="matrix of real numbers"):
-        formats.kept_type(A)
+        valid.kept_type(A)
 
 
 def test_canonical_is_one_form_and_refuses_parts_that_do_not_fit():
     messy = scipy.sparse.csr_array((np.array([3, 1, 2, 0]), np.array([2, 0, 0, 1]), np.array([0, 3, 4])), shape=(2, 3))
-    neat = formats.canonical(messy)
+    neat = valid.canonical(messy)
     assert (neat.data.tolist(), neat.indices.tolist(), neat.indptr.tolist()) == ([3.0, 3.0], [0, 2], [0, 2, 2])
     for layout in (scipy.sparse.csr_array, scipy.sparse.csc_array):
         for indices, indptr in (([5], [0, 1, 1, 1]), ([0], [0, 1, 1, 9]), ([-1], [0, 1, 1, 1])):
             bad = layout((3, 3))
             bad.data, bad.indices, bad.indptr = np.ones(1), np.array(indices), np.array(indptr)
             with pytest.raises(UserError, match="do not fit each other"):
-                formats.canonical(bad)
+                valid.canonical(bad)
 
 
 # --- generated text
@@ -423,7 +425,7 @@ def test_text_like_is_what_it_says():
     assert A.has_canonical_format
     assert (A.data > 0).all()
     np.testing.assert_allclose(A.multiply(A).sum(axis=1), 1)
-    formats.check(A, labels, nonnegative=True)
+    valid.check(A, labels, nonnegative=True)
     sizes = np.bincount(labels)
     # Shares 1 / (c H_7), H_7 = 2.593: the first class has 38.6 %, the last 5.5 %.
     assert len(sizes) == 7

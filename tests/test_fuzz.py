@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import lloyd, lloyd_reference
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
-from kmdr.datasets import formats
+from kmdr.datasets import svmlight
 from kmdr.errors import UserError
 from kmdr.linalg import (
     count_sketch,
@@ -228,7 +228,7 @@ def test_svmlight(text):
         path = Path(folder) / "x.svm"
         path.write_text(text)
         try:
-            A = formats.svmlight(path)[0]
+            A = svmlight.svmlight(path)[0]
         except UserError:
             return
         assert sp.issparse(A)

@@ -16,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from kmdr import datasets, paths
 from kmdr.compose import compose
-from kmdr.datasets import UnavailableError, UnverifiedError, formats
+from kmdr.datasets import UnavailableError, UnverifiedError, formats, valid
 from kmdr.datasets.acquire import sha256_of
 from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
@@ -123,15 +123,14 @@ def test_changed_file_is_noticed(tmp_path, monkeypatch):
 
 def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path = npz(tmp_path / "a.npz", X=A, y=Y)
-    read = formats.read
+    look = formats.look
 
     def slowly(**options):
-        data = read(**options)
+        data = look(**options)
         npz(path, X=A + 1, y=Y)
         return data
 
-    monkeypatch.setattr(formats, "read", slowly)
-    monkeypatch.setattr(datasets, "all_loaders", lambda: {"file": slowly})
+    monkeypatch.setattr(formats, "look", slowly)
     with pytest.raises(UserError, match="changed while it was read"):
         load(path)
     assert not kept(tmp_path)
@@ -201,7 +200,7 @@ def test_npy_is_used_where_it_lies(tmp_path):
     "stored", [A.astype(np.int16), np.asfortranarray(A), A.astype(">f8"), A.astype(np.float16), A > 3, A.astype("f4")]
 )
 def test_npy_of_another_layout_is_converted_block_by_block(tmp_path, monkeypatch, stored):
-    monkeypatch.setattr(formats, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(valid, "_BLOCK_BYTES", 50)
     np.save(tmp_path / "a.npy", stored)
     data = load(tmp_path / "a.npy", k=2)
     assert data.A.dtype == (np.float32 if stored.dtype == np.float32 else np.float64)
@@ -222,12 +221,12 @@ def test_large_npy_is_never_in_memory_whole(tmp_path):
         file.truncate(file.tell() + size)  # zeros, a hole in the file
     code = f"""
 import re
-from kmdr.datasets import formats
+from kmdr.datasets import formats, valid
 def private():
     return sum(map(int, re.findall(r"RssAnon:\\s*(\\d+)", open("/proc/self/status").read())))
 A = formats.read({str(tmp_path / "a.npy")!r})[0]
 before, most = private(), 0
-for _, block in formats.blocks(A, formats.kept_type(A)):
+for _, block in valid.blocks(A, valid.kept_type(A)):
     most = max(most, private())
 print(most - before)
 """

@@ -7,6 +7,7 @@ says without any network access where a dataset would come from.
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import formats, prepared
+from kmdr.datasets import formats, images, prepared, reading, treatment, valid
 from kmdr.datasets.acquire import (
     UnavailableError,
     UnwritableError,
@@ -34,6 +36,8 @@ from kmdr.datasets.acquire import (
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import all_loaders
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
+from kmdr.datasets.profile import Profile, identifier_warning, in_short, profile, warnings_of
+from kmdr.datasets.reading import Content
 from kmdr.datasets.registry import COMMON, Entry, entry, names
 from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.linalg import Matrix
@@ -54,6 +58,7 @@ __all__ = [
     "from_arrays",
     "generated_by",
     "load",
+    "look_at",
     "names",
     "open_prepared",
     "prepare",
@@ -67,6 +72,7 @@ _FETCHED_AT_ONCE = 4
 _HASHED_BYTES = 2**26
 # Options of a user's file that its reader does not take.
 _OURS = ("k", "title", "copy")
+_REMEDY = "put a number there, or say dataset.missing=mean or dataset.missing=drop"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +160,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     Raises
     ------
     UserError
-        Unknown dataset or option; an option out of range; a matrix or labels that are no dataset (`formats.check`).
+        Unknown dataset or option; an option out of range; a matrix or labels that are no dataset (`valid.check`).
     UnavailableError
         A file cannot be had: what was tried, and which file to put where.
     UnverifiedError
@@ -167,6 +173,8 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     folder, fingerprint = _prepared(e, settings)
     try:
         if prepared.is_current(folder, fingerprint, verify):
+            for line in prepared.read_meta(folder).get("warnings", ()):
+                tell(f"kmdr: {_of(e, settings)}: {line}")
             return folder
     except DamagedError as error:
         try:
@@ -182,9 +190,11 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
 
 def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fingerprint: str) -> None:
     files = obtain(e)
-    A, labels, feature_names = _loaded(e, [f.source.format for f in files], [f.path for f in files], settings)
+    (A, labels, feature_names), said, cautions = _loaded(
+        e, [f.source.format for f in files], [f.path for f in files], settings
+    )
     k = _clusters(e, settings, A, labels)
-    digest = content_sha256(A, labels, formats.kept_type(A))
+    digest = content_sha256(A, labels, valid.kept_type(A))
     if e.by_path or settings == dict(e.options):
         _check(e, A, labels, digest)
     if _prepared(e, settings)[1] != fingerprint:
@@ -208,10 +218,14 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         meta["mapped"] = {"path": str(path), "stamp": looks, "bytes": looks[0], "blocks": prepared.digests(path)}
     if feature_names is not None:
         meta["feature_names"] = "features.json"
+    if cautions:
+        meta["warnings"] = cautions
     try:
         prepared.write(folder, fingerprint, dict(_arrays(A, labels, in_place)), meta, feature_names)
     except OSError as error:
         raise UnwritableError(folder, error) from error
+    for line in (*said, *cautions):
+        tell(f"kmdr: {_of(e, settings)}: {line}")
 
 
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
@@ -253,7 +267,7 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     else:
         parts = tuple(arrays[f"{part}.npy"] for part in _CSR)
         A = scipy.sparse.csr_array(parts, shape=(meta["n"], meta["d"]), copy=False)
-        if verify == "never" and not formats.is_canonical(A):
+        if verify == "never" and not valid.is_canonical(A):
             raise DamagedError(folder)
         # It was brought to this form when it was written; left to find out, scipy would read it all.
         A.has_canonical_format = True
@@ -393,15 +407,23 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     UserError
         When it is no dataset, or neither k nor labels are given.
     """
-    A = formats.canonical(A) if _is_sparse(A) else _dense(np.asarray(A))
-    classes = None if labels is None else formats.codes(labels, name)
-    formats.check(A, classes)
+    features = None
+    if isinstance(A, pd.DataFrame):
+        A, features = treatment.numbers(
+            name, A.set_axis(A.columns.map(str), axis=1), remedy="leave it out, or encode it"
+        )
+    A = valid.canonical(A) if _is_sparse(A) else _dense(np.asarray(A))
+    classes = None if labels is None else valid.codes(labels, name)
+    valid.check(A, classes)
+    seen = profile(Content(A, classes, features))
+    if warning := identifier_warning(seen, "give A without it"):
+        warnings.warn(f"{name}: {warning}", stacklevel=3)
     if k is None and classes is None:
         raise UserError("neither k nor labels were given; give the number of clusters, or the classes")
     k = len(np.unique(classes)) if k is None else whole_number("k", k, 1)  # type: ignore[arg-type]
     if k > A.shape[0]:
         raise UserError(f"k = {k} clusters cannot be made of {A.shape[0]} points; lower k")
-    return Dataset(plain_name("name", name), A, classes, k, content_sha256(A, classes), "", "memory")
+    return Dataset(plain_name("name", name), A, classes, k, content_sha256(A, classes), "", "memory", features)
 
 
 def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | None = None) -> str:
@@ -426,7 +448,7 @@ def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | N
     def add(name: str, array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> None:
         little = (dtype or array.dtype).newbyteorder("<")
         digest.update(f"{name} {little.str} {array.shape}\n".encode())
-        for _, block in formats.blocks(array, little):
+        for _, block in valid.blocks(array, little):
             digest.update(block.data.cast("B"))
 
     if _is_sparse(A):
@@ -446,23 +468,41 @@ def _is_sparse(A: Any) -> bool:
 
 def _is_mapped(A: Any) -> bool:
     """Whether A is a file that can be used where it lies."""
-    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == formats.kept_type(A)
+    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == valid.kept_type(A)
     return usable and A.filename is not None
+
+
+_Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 
 
 def _loaded(
     e: Entry, kinds: list[str], paths: list[Path], settings: Mapping[str, Any]
-) -> tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]:
-    """Load a dataset and refuse what is none; the matrix in its kept form."""
+) -> tuple[_Loaded, list[str], list[str]]:
+    """Load a dataset and refuse what is none; the matrix in its kept form, what was understood, and warnings."""
     load_files = all_loaders()[_format(e, kinds)]
-    ours = (*COMMON, *(_OURS if load_files is formats.read else ()))
-    arguments = {name: value for name, value in settings.items() if name not in ours}
-    A, labels, *named = load_files(*paths, **{**e.fixed, **arguments})
+    if load_files is not formats.read or "drop" not in e.offered:
+        own = _OURS if load_files is formats.read else ()
+        return _valid(e, settings, load_files(*paths, **_arguments(e, settings, own))), [], []
+    arguments = _arguments(e, settings, _OURS)
+    content = formats.look(**arguments)
+    seen = profile(content)
+    loaded = _valid(e, settings, formats.made(content=content, **arguments))
+    return loaded, in_short(content, seen, settings), warnings_of(seen)
+
+
+def _arguments(e: Entry, settings: Mapping[str, Any], ours: Iterable[str]) -> dict[str, Any]:
+    """Return what a loader is called with."""
+    return {**e.fixed, **{name: value for name, value in settings.items() if name not in (*COMMON, *ours)}}
+
+
+def _valid(e: Entry, settings: Mapping[str, Any], loaded: Any) -> _Loaded:
+    """Refuse what is no dataset; the matrix in its kept form."""
+    A, labels, *named = loaded
     features = tuple(map(str, named[0])) if named and named[0] is not None else None
     try:
-        A = formats.canonical(A) if _is_sparse(A) else _dense(A)
-        formats.check(A, labels, e.nonnegative)
-        A = formats.of_unit_length(A) if settings.get("rows") == "unit" else A
+        A = valid.canonical(A) if _is_sparse(A) else _dense(A)
+        valid.check(A, labels, e.nonnegative, _REMEDY if "missing" in e.offered else "", features)
+        A = valid.of_unit_length(A) if settings.get("rows") == "unit" else A
     except UserError as error:
         raise UserError(f"{_of(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:
@@ -470,9 +510,43 @@ def _loaded(
     return A, labels, features
 
 
+def look_at(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
+    """Look at a file of the user's without preparing it.
+
+    Parameters
+    ----------
+    options : mapping
+        Of the dataset ``file``.
+
+    Returns
+    -------
+    content : Content
+    seen : Profile
+    refusal : str
+        Why it cannot be used with these options, or nothing.
+
+    Raises
+    ------
+    UserError
+        It cannot be read, or an option is not valid.
+    """
+    e = entry("file")
+    settings = _options(e, options)
+    _refuse_absent(e, settings)
+    arguments = _arguments(e, settings, _OURS)
+    content = formats.look(**arguments)
+    seen = profile(content)
+    try:
+        A, labels, _ = _valid(e, settings, formats.made(content=content, **arguments))
+        _clusters(e, settings, A, labels)
+    except UserError as error:
+        return content, seen, str(error)
+    return content, seen, ""
+
+
 def _dense(A: Any) -> Any:
     """As float64 or float32 in C order; a mapped file is left as it is, to be read in blocks."""
-    return A if isinstance(A, np.memmap) else np.ascontiguousarray(A, formats.kept_type(A))
+    return A if isinstance(A, np.memmap) else np.ascontiguousarray(A, valid.kept_type(A))
 
 
 def _of(e: Entry, settings: Mapping[str, Any]) -> str:
@@ -482,7 +556,8 @@ def _of(e: Entry, settings: Mapping[str, Any]) -> str:
 def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any] | None) -> int:
     k = int(settings.get("k") or e.k)
     if not k and labels is None:
-        raise UserError(f"{_of(e, settings)} has no labels, so give the number of clusters: dataset.k=…")
+        where = ", or say where they are: dataset.label=… or dataset.labels=FILE" if "label" in e.offered else ""
+        raise UserError(f"{_of(e, settings)} has no labels, so give the number of clusters: dataset.k=…{where}")
     k = k or len(np.unique(labels))  # type: ignore[arg-type]
     if not 1 <= k <= A.shape[0]:
         raise UserError(f"k = {k} clusters were asked for {_of(e, settings)}, which has {A.shape[0]} points")
@@ -501,15 +576,19 @@ def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in e.offered:
             raise unknown(f"option of dataset {e.name!r}", name, e.offered)
+        value = formats.plain(name, value) if e.format == "file" else value  # noqa: PLW2901  equal values, equal folders
         settings[name] = _like(e.offered[name], value, f"option {name} of dataset {e.name!r}")
         if name not in e.options and settings[name] == e.offered[name]:
             del settings[name]
+    if settings.get("scale") == "unit":  # short for what every dataset has
+        del settings["scale"]
+        settings["rows"] = "unit"
     if (rows := settings.get("rows", "raw")) not in ("raw", "unit"):
         raise UserError(f"option rows is {rows!r}, not one of raw, unit; choose one of them")
     if "path" in settings:
-        paths = [_located(e, path) for path in _paths(settings)]
+        paths = [_located(e, path, "size" in e.offered) for path in _paths(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
-        if settings.get("labels", "") not in ("", formats.WITHOUT):
+        if settings.get("labels", "") not in ("", valid.WITHOUT):
             settings["labels"] = _located(e, settings["labels"])
     return settings
 
@@ -519,14 +598,16 @@ def _paths(settings: Mapping[str, Any]) -> list[str]:
     return [path] if isinstance(path, str) and path else list(path)
 
 
-def _located(e: Entry, path: str) -> str:
-    """Path of a file: as named, or of that name in the cache or in a folder of ``KMDR_DATA``."""
+def _located(e: Entry, path: str, folder: bool = False) -> str:
+    """Path of a file or of images in a folder: as named, or of that name in the cache or a folder of ``KMDR_DATA``."""
     try:
         here = Path(path).expanduser()
         if not here.exists() and here.name == path:
             here = next(local_files(e.name, {path}), here)
         here = here.resolve()
-        formats.refuse_irregular(here)
+        reading.refuse_irregular(here, folder)
+        if here.is_dir():
+            images.in_folder(here)
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a byte 0, a name that is too long
         raise UserError(f"{path!r} cannot be the path of a file ({error}); name another with dataset.path=…") from error
     return str(here)
@@ -535,12 +616,12 @@ def _located(e: Entry, path: str) -> str:
 def _files(settings: Mapping[str, Any]) -> list[str]:
     """All files of the user's that a dataset is read from."""
     labels = settings.get("labels", "")
-    return [*_paths(settings), *([labels] if labels not in ("", formats.WITHOUT) else [])] if "path" in settings else []
+    return [*_paths(settings), *([labels] if labels not in ("", valid.WITHOUT) else [])] if "path" in settings else []
 
 
 def _absent(e: Entry, settings: Mapping[str, Any]) -> list[str]:
     """Files that are not there; those that the registry names, by their name alone."""
-    absent = [Path(path) for path in _files(settings) if not Path(path).is_file()]
+    absent = [Path(path) for path in _files(settings) if not Path(path).exists()]
     return [path.name if path.name in e.options["path"] else str(path) for path in absent]
 
 
@@ -580,6 +661,11 @@ def _like(default: Any, value: Any, what: str) -> Any:
             good = isinstance(value, Integral) and not isinstance(value, bool)
         case float():
             good = isinstance(value, Real) and not isinstance(value, bool)
+        case [int(), *_]:
+            good = isinstance(value, list) and len(value) == len(default)
+            good = good and all(
+                isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0 for entry in value
+            )
         case list():
             value = [value] if isinstance(value, str) and value else value
             good = isinstance(value, list) and all(isinstance(text, str) and text for text in value)
@@ -632,6 +718,8 @@ def fingerprint(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _identity(path: Path) -> Any:
+    if path.is_dir():
+        return [[str(image.relative_to(path)), _identity(image)] for image in images.in_folder(path)]
     looks = stamp(path)
     try:
         return sha256_of(path) if looks and looks[0] <= _HASHED_BYTES else looks

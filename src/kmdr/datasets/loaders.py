@@ -22,6 +22,7 @@ from PIL import Image
 from kmdr.datasets import formats
 from kmdr.datasets.acquire import UnavailableError
 from kmdr.datasets.archives import UnverifiedError, read_members
+from kmdr.datasets.svmlight import svmlight
 from kmdr.datasets.synth import synth
 from kmdr.datasets.text_like import text_like
 from kmdr.guests import Registry
@@ -33,7 +34,7 @@ _registry: Registry[Callable[..., Loaded]] = Registry("datasets")
 for _name, _function in (
     ("synth", synth),
     ("text_like", text_like),
-    ("svmlight", formats.svmlight),
+    ("svmlight", svmlight),
     ("file", formats.read),
 ):
     _registry.add(_name, __name__, _function)

@@ -23,7 +23,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.datasets import formats
+from kmdr.datasets import valid
 from kmdr.datasets.acquire import TEMPORARY, temporary
 from kmdr.errors import UserError
 from kmdr.files import sweep_abandoned, write_atomically
@@ -192,7 +192,7 @@ def write(
     with temporary(folder.parent) as aside:
         for name, array in parts.items():
             with (aside / name).open("wb") as file:
-                _save(file, array, formats.kept_type(array) if name == "A.npy" else array.dtype)
+                _save(file, array, valid.kept_type(array) if name == "A.npy" else array.dtype)
                 _flush(file)
         if feature_names is not None:
             with (aside / meta["feature_names"]).open("wb") as file:
@@ -300,7 +300,7 @@ def _save(file: IO[bytes], array: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Write a ``.npy`` file block by block."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for _, block in formats.blocks(array, dtype):
+    for _, block in valid.blocks(array, dtype):
         file.write(block.data.cast("B"))
 
 

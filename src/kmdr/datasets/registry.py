@@ -18,7 +18,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 # Options of every dataset. Where an entry does not name one itself, its prepared folder is as if there were none.
 COMMON = MappingProxyType({"rows": "raw"})
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
-_ENTRY_MAY = {"label", "options", "fixed", "stand_in", "home", "nonnegative"}
+_ENTRY_MAY = {"label", "options", "further", "fixed", "stand_in", "home", "nonnegative"}
 _SOURCE_NEEDS = {
     "local": {"filename", "sha256"},
     "url": {"url", "filename", "sha256"},
@@ -84,6 +84,7 @@ class Entry:
     content_sha256: str
     sources: tuple[Source, ...]
     options: Mapping[str, Any]
+    further: Mapping[str, Any]
     fixed: Mapping[str, Any]
     label: str = ""
     stand_in: str = ""
@@ -99,7 +100,7 @@ class Entry:
     @property
     def offered(self) -> Mapping[str, Any]:
         """What the user may set, with the defaults: its own options, and those of every dataset."""
-        return {**COMMON, **self.options}
+        return {**COMMON, **self.options, **self.further}
 
     @property
     def by_path(self) -> bool:
@@ -170,12 +171,15 @@ def _entry(name: str, table: Mapping[str, Any]) -> Entry:
     if not re.fullmatch(r"\w[\w+.-]*", name):  # it becomes the name of a folder
         raise UserError(f"the dataset registry names a dataset {name!r}; use letters, digits, _ + . -")
     sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
-    plain = {key: value for key, value in table.items() if key not in {"papers", "sources", "options", "fixed"}}
+    plain = {
+        key: value for key, value in table.items() if key not in {"papers", "sources", "options", "further", "fixed"}
+    }
     return Entry(
         name=name,
         papers=tuple(table["papers"]),
         sources=sources,
         options=MappingProxyType(dict(table.get("options", {}))),
+        further=MappingProxyType(dict(table.get("further", {}))),
         fixed=MappingProxyType(dict(table.get("fixed", {}))),
         **plain,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from kmdr import datasets
+from kmdr.datasets import own
 from kmdr.datasets.acquire import file_names, find, last_errors, raw_folder, sweep, user_folders
 from kmdr.datasets.check import check_cache
 from kmdr.datasets.registry import Entry, entry
@@ -22,7 +23,8 @@ _HERE = ("prepared", "cached", "local", "generated")
 def run(arguments: Sequence[str]) -> int:
     """``kmdr data [status|get|where|check] [NAME …]``: what data are here, getting them, where they belong, and checks.
 
-    All datasets by default. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less.
+    All datasets by default. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less; of
+    files instead of names it says what is understood of them.
 
     Returns
     -------
@@ -40,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
         raise unknown("command of 'kmdr data'", command, _COMMANDS)
     flags = [name for name in names if name.startswith("-")]
     names = [name for name in names if name not in flags]
+    if command == "check" and any("=" in name or own.is_file(name) for name in names):
+        return _check_files(names, flags)
     if flags and command != "check":
         raise UserError(f"'kmdr data {command}' takes names of datasets only; {flags[0]!r} was given, so leave it out")
     for name in names:
@@ -116,6 +120,19 @@ def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
     if counts["damaged"] and not repair:
         tell("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged")
     return int(counts["damaged"] > 0)
+
+
+def _check_files(words: Sequence[str], flags: Sequence[str]) -> int:
+    """Look at files of the user's; a word of the name of a dataset is that dataset, ``./NAME`` is a file."""
+    files = [word for word in words if "=" not in word or Path(word).exists()]
+    names = [word for word in files if not own.is_file(word)]
+    if names or flags or not files:
+        odd = [*names, *flags]
+        raise UserError(
+            f"'kmdr data check' takes files of yours with settings of theirs, or names of datasets, but was given "
+            f"{odd[0] if odd else 'settings alone'!r} among them; check one after the other"
+        )
+    return own.check(files, [word for word in words if word not in files])
 
 
 def _named_by_path(e: Entry) -> str:

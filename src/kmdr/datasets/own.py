@@ -1,0 +1,78 @@
+"""Files of the user's, looked at before they are used: ``kmdr data check FILE``."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kmdr import datasets
+from kmdr.datasets.profile import lines, scale_hint, warnings_of
+from kmdr.datasets.registry import entry
+from kmdr.errors import UserError, unknown
+from kmdr.text import aligned, one_line, tell
+
+# Their values are signs, some of which YAML takes for its own.
+_SIGNS = ("separator", "decimal")
+
+
+def is_file(word: str) -> bool:
+    """Whether a word means a file: the name of a dataset never does, anything else that is there does."""
+    return word not in datasets.names() and ("/" in word or "." in word or Path(word).exists())
+
+
+def check(files: Sequence[str], settings: Sequence[str]) -> int:
+    """Print what is understood of files; return 1 where one cannot be used as it is.
+
+    Parameters
+    ----------
+    files : sequence of str
+    settings : sequence of str
+        Options of the dataset ``file`` as on the command line, with or without ``dataset.`` before them.
+
+    Raises
+    ------
+    UserError
+        There is no such option; every file is looked at before one that cannot be read is told of.
+    """
+    options = dict(map(_option, settings))
+    refused = 0
+    for i, file in enumerate(files):
+        try:
+            about = list(_said(file, options, settings))
+        except UserError as error:
+            tell(f"kmdr: {one_line(str(error))}")
+            refused += 1
+            continue
+        print(*[""] * bool(i), *about, sep="\n")
+        refused += any(line.startswith("  refused") for line in about)
+    return int(refused > 0)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, _, value = text.removeprefix("dataset.").partition("=")
+    if name not in entry("file").offered:
+        raise unknown("option of dataset 'file'", name, entry("file").offered)
+    try:
+        return name, value if name in _SIGNS else yaml.safe_load(value)
+    except yaml.YAMLError:
+        return name, value
+
+
+def _said(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
+    content, seen, refusal = datasets.look_at({**options, "path": file})
+    yield f"{file}: {content.form}"
+    rows = [(about, f"{content.labelled}: {what}" if about == "labels" else what) for about, what in lines(seen)]
+    if options.get("scale", "none") == "none" and (hint := scale_hint(seen)):
+        rows = [(about, hint if about == "scale" else what) for about, what in rows]
+    rows += [("warning", warning) for warning in warnings_of(seen)]
+    if refusal:
+        rows.append(("refused", refusal))
+    else:
+        given = [f"dataset.{setting.removeprefix('dataset.')}" for setting in settings]
+        r = min(2, seen.d)
+        command = ["kmdr", "dataset=file", f"dataset.path={file}", *given, "reducer=svd", f"r_grid=[{r}]"]
+        rows.append(("run", shlex.join(command)))
+    for line in aligned(rows):
+        yield f"  {line}"

@@ -1,0 +1,310 @@
+"""What was understood of a matrix: its columns, classes and scale, and what of it should not be clustered on unseen."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from numpy.typing import NDArray
+
+from kmdr.datasets.reading import Content
+from kmdr.datasets.treatment import is_numeric, names_of, setting, some
+from kmdr.datasets.valid import blocks
+
+# Names of columns that say which point a row is, not how it is.
+_IDENTIFIER = re.compile(
+    r"|unnamed: ?\d+|id|idx|index|row|row[ _.-]?(id|no|nr|num|number|index|names?)|uuid|guid|.*[ _.-]id",
+    re.IGNORECASE,
+)
+_CAMEL_IDENTIFIER = re.compile(r".*[a-z]I[Dd]")
+# Names of columns that are likely the classes.
+_CLASSES = re.compile(
+    r"labels?|class(es|id|_?label)?|targets?|y|species|categor(y|ies)|ground[ _]?truth|gnd", re.IGNORECASE
+)
+# Of so few whole numbers that happen to rise, one in 20,000 columns is an index by chance.
+_FEWEST_RISING, _FEWEST_COUNTING = 8, 4
+# From this ratio of standard deviations on, the widest columns decide alone: F is made of squares.
+_WIDE = 100
+_MOST_CLASSES = 5
+
+
+@dataclass
+class Profile:
+    """What a matrix is like; columns are told by their names.
+
+    Attributes
+    ----------
+    n, d : int
+    held : str
+        What its entries are, in words.
+    names : list of str
+        Of all columns.
+    text : dict of str to int
+        Columns that do not hold numbers, and how many values each has.
+    missing : dict of str to int
+        Missing values in the columns that have some.
+    constant : list of str
+    repeated : list of (str, str)
+        Columns that are equal to an earlier one, which is named second.
+    repeated_rows : int
+    deviations : tuple of two floats or None
+        Smallest and largest standard deviation of the columns that are not constant.
+    identifiers : list of str
+        Columns that say which point a row is.
+    like_classes : list of str
+        Columns that may be the classes, where no labels are given.
+    classes : list of (str, int)
+        Each class with its points, the largest first.
+    """
+
+    n: int
+    d: int
+    held: str
+    names: list[str]
+    text: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    constant: list[str] = field(default_factory=list)
+    repeated: list[tuple[str, str]] = field(default_factory=list)
+    repeated_rows: int = 0
+    deviations: tuple[float, float] | None = None
+    identifiers: list[str] = field(default_factory=list)
+    like_classes: list[str] = field(default_factory=list)
+    classes: list[tuple[str, int]] = field(default_factory=list)
+
+
+def profile(content: Content) -> Profile:
+    """Look at a content, block by block where it is a mapped file."""
+    A, names = content.A, names_of(content)
+    n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
+    seen = Profile(n, d, _held(A), names, classes=_counted(content.labels))
+    numeric = np.ones(d, bool)
+    texts: NDArray[Any] = np.zeros(1, np.uint64)
+    if isinstance(A, pd.DataFrame):
+        numeric = np.array([is_numeric(A.iloc[:, j]) for j in range(d)], bool)
+        for j in np.flatnonzero(~numeric).tolist():
+            seen.text[names[j]] = A.iloc[:, j].nunique()
+            if absent := int(A.iloc[:, j].isna().sum()):
+                seen.missing[names[j]] = absent
+        if not numeric.all():
+            texts = pd.util.hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
+        A = A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan)
+    if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
+        own = [name for name, number in zip(names, numeric, strict=True) if number]
+        if scipy.sparse.issparse(A):
+            _of_sparse(seen, A, own)
+        else:
+            _of_dense(seen, A, own, texts)
+    named = [name for name in names if _IDENTIFIER.fullmatch(name) or _CAMEL_IDENTIFIER.fullmatch(name)]
+    seen.identifiers = [name for name in names if name in {*named, *seen.identifiers}]
+    if content.labels is None:
+        seen.like_classes = [name for name in names if _CLASSES.fullmatch(name) and name not in seen.identifiers]
+    return seen
+
+
+def lines(seen: Profile) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say of a matrix, with what it is about."""
+    yield "points", f"{seen.n} x {seen.d}, {seen.held}"
+    if seen.classes:
+        yield "labels", classes_in_words(seen)
+    if any(name != str(j) for j, name in enumerate(seen.names)):
+        yield "columns", some(seen.names)
+    yield from remarks(seen)
+    if seen.deviations:
+        yield "scale", "standard deviations of the columns from {:.3g} to {:.3g}".format(*seen.deviations)
+
+
+def classes_in_words(seen: Profile) -> str:
+    """Classes with their points, the largest first."""
+    shown = [f"{name} {count}" for name, count in seen.classes[:_MOST_CLASSES]]
+    more = len(seen.classes) - len(shown)
+    return f"{len(seen.classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+
+
+def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
+    """Yield what of a matrix a user may not expect, with what it is about."""
+    if seen.text:
+        yield "text", some([f"{name} ({count} values)" for name, count in seen.text.items()])
+    if seen.missing:
+        where = some([f"{name} ({count})" for name, count in seen.missing.items()])
+        yield "missing", f"{sum(seen.missing.values())} values, in {where}"
+    if seen.constant:
+        yield "constant", f"{_columns(len(seen.constant))}: {some(seen.constant)}"
+    if seen.repeated:
+        which = some([f"{name} is {earlier}" for name, earlier in seen.repeated])
+        yield "repeated", f"{_columns(len(seen.repeated))}: {which}"
+    if seen.repeated_rows:
+        rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
+        yield "repeated", f"{rows} equal to an earlier one"
+
+
+def identifier_warning(seen: Profile, remedy: str = "") -> str:
+    """Return a sentence on columns that say which point a row is, or nothing; the remedy is that of a command."""
+    if not seen.identifiers:
+        return ""
+    which = some([repr(name) for name in seen.identifiers])
+    several = len(seen.identifiers) > 1
+    remedy = remedy or setting("drop", seen.identifiers)
+    return (
+        f"column{'s' * several} {which} look{'' if several else 's'} like an index or identifier, which tells points "
+        f"apart but is clustered on; leave it out: {remedy}"
+    )
+
+
+def class_warning(seen: Profile) -> str:
+    """Return a sentence on a column that may be the classes, or nothing."""
+    if not seen.like_classes:
+        return ""
+    name = seen.like_classes[0]
+    return (
+        f"column {name!r} may be the classes but is clustered on; say dataset.label={name} if it is, or leave it out: "
+        f"{setting('drop', [name])}"
+    )
+
+
+def scale_hint(seen: Profile) -> str:
+    """Return a sentence on columns of other scales, or nothing."""
+    if not seen.deviations or seen.deviations[1] < _WIDE * seen.deviations[0]:
+        return ""
+    return (
+        "standard deviations of the columns go from {:.3g} to {:.3g}, so that the widest decide alone; where their "
+        "units differ, say dataset.scale=standard".format(*seen.deviations)
+    )
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def _held(A: Any) -> str:
+    if isinstance(A, pd.DataFrame):
+        kinds = Counter(str(kind) if is_numeric(A.iloc[:, j]) else "text" for j, kind in enumerate(A.dtypes))
+        return ", ".join(kind if len(kinds) == 1 else f"{count} {kind}" for kind, count in kinds.most_common())
+    if scipy.sparse.issparse(A):
+        return f"{A.dtype}, sparse, {A.nnz} entries"
+    return str(A.dtype)
+
+
+def _counted(labels: Any) -> list[tuple[str, int]]:
+    if labels is None:
+        return []
+    values = np.ravel(np.asarray(labels))
+    if values.dtype == object:
+        values = np.array([value if isinstance(value, str) else np.squeeze(value) for value in values], dtype=object)
+        return [(str(value), count) for value, count in Counter(map(str, values)).most_common()]
+    classes, counts = np.unique(values, return_counts=True)
+    shown = [f"{value:g}" if values.dtype.kind == "f" else str(value) for value in classes]
+    return sorted(zip(shown, counts.tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def _weights(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(0, 2**64, count, np.uint64)
+
+
+def _where(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+    return [name for name, true in zip(names, mask, strict=True) if true]
+
+
+def _repeated(hashes: NDArray[np.uint64]) -> list[tuple[int, int]]:
+    """Places of hashes that were met before, and where first."""
+    _, first, where = np.unique(hashes, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[where] != np.arange(len(hashes)))
+    return [(int(j), int(first[where[j]])) for j in again]
+
+
+def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
+    """Look at the columns of numbers in one pass, block by block.
+
+    Rows and columns are compared by sums of the bits of their entries, each times a random number, modulo 2^64.
+    """
+    n, d = A.shape
+    by_column, by_row = _weights(d), _weights(n)
+    rows, columns = np.zeros(n, np.uint64), np.zeros(d, np.uint64)
+    absent, total, squares = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    rising, falling, counting = (np.ones(d, bool) for _ in range(3))
+    shift, before = np.zeros(d), np.empty((0, d))
+    with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
+        for start, block in blocks(A, np.dtype("<f8")):
+            stop = start + len(block)
+            bits = (block + 0.0).view(np.uint64)  # + 0.0: so that -0.0 is 0.0
+            rows[start:stop] = bits @ by_column
+            columns += by_row[start:stop] @ bits
+            nan = np.isnan(block)
+            absent += nan.sum(axis=0)
+            if start == 0:
+                shift = np.where(nan[0], 0.0, block[0])
+            centred = np.where(nan, 0.0, block - shift)
+            total += centred.sum(axis=0)
+            squares += (centred**2).sum(axis=0)
+            low, high = np.fmin(low, block.min(axis=0)), np.fmax(high, block.max(axis=0))
+            steps = np.diff(np.vstack([before, block]), axis=0)
+            rising &= (steps > 0).all(axis=0)
+            falling &= (steps < 0).all(axis=0)
+            counting &= (np.abs(steps) == 1).all(axis=0)
+            whole = (block == np.floor(block)).all(axis=0)
+            rising &= whole
+            falling &= whole
+            before = block[-1:]
+        known = np.maximum(n - absent, 1)
+        deviations = np.sqrt(np.maximum(squares / known - (total / known) ** 2, 0))
+    in_order = rising | falling
+    index = in_order & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
+    seen.identifiers += _where(index, names)
+    seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
+    constant = (low == high) & (absent == 0)
+    _fill(seen, names, constant, deviations, columns, rows + texts)
+
+
+def _of_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
+    """Look at a sparse matrix; none of its columns is an index, whose entries are hardly ever 0."""
+    A = scipy.sparse.csr_array(A, dtype=np.float64)
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    n, d = A.shape
+    bits = scipy.sparse.csr_array((A.data.view(np.uint64), A.indices, A.indptr), shape=A.shape)
+    rows, columns = bits @ _weights(d), bits.T @ _weights(n)
+    with np.errstate(all="ignore"):
+        mean = np.asarray(A.sum(axis=0)).ravel() / n
+        squares = scipy.sparse.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).sum(axis=0)
+        deviations = np.sqrt(np.maximum(np.asarray(squares).ravel() / n - mean**2, 0))
+    constant = np.asarray(A.max(axis=0).toarray() == A.min(axis=0).toarray()).ravel()
+    _fill(seen, names, constant, deviations, columns, rows)
+
+
+def _fill(
+    seen: Profile, names: Sequence[str], constant: NDArray[np.bool_], deviations: NDArray[Any],
+    columns: NDArray[np.uint64], rows: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """Enter what dense and sparse matrices have in common."""
+    seen.constant = _where(constant, names)
+    seen.repeated = [(names[j], names[first]) for j, first in _repeated(columns) if not constant[j]]
+    seen.repeated_rows = len(_repeated(rows))
+    spread = deviations[~constant & np.isfinite(deviations) & (deviations > 0)]
+    seen.deviations = (float(spread.min()), float(spread.max())) if len(spread) else None
+
+
+def warnings_of(seen: Profile) -> list[str]:
+    """Return what of a matrix is not to be clustered on unseen."""
+    return [sentence for sentence in (identifier_warning(seen), class_warning(seen)) if sentence]
+
+
+def in_short(content: Content, seen: Profile, settings: Mapping[str, Any]) -> list[str]:
+    """Return what was understood in a line, and in a second what of it a user may not expect.
+
+    Parameters
+    ----------
+    content : Content
+    seen : Profile
+        Of it.
+    settings : mapping
+        Options of the dataset: what they mend is not told of as if it were still so.
+    """
+    labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
+    odd = [f"{about}: {what}" for about, what in remarks(seen)]
+    if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):
+        odd.append(hint)
+    return [f"{seen.n} x {seen.d}, {seen.held}; read as {content.form}; {labels}", *(["; ".join(odd)] if odd else [])]

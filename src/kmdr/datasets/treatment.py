@@ -1,0 +1,191 @@
+"""What is made of a file before it is a dataset: columns chosen, text encoded, missing values and scales dealt with."""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.preprocessing import minmax_scale
+from sklearn.preprocessing import scale as standardised
+
+from kmdr.datasets.reading import Content
+from kmdr.datasets.valid import kept_type
+from kmdr.errors import UserError, check_memory, unknown
+
+_PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
+_SHOWN = 3
+
+
+def setting(option: str, values: Sequence[str]) -> str:
+    """Return a list of columns as it is set on the command line, quoted for a shell."""
+    words = (value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False) for value in values)
+    return shlex.quote(f"dataset.{option}=[{','.join(words)}]")
+
+
+def some(texts: Sequence[str]) -> str:
+    """Return the first of some texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def names_of(content: Content) -> list[str]:
+    """Names of the columns: their own, or their numbers from 0."""
+    if isinstance(content.A, pd.DataFrame):
+        return list(map(str, content.A.columns))
+    d = content.A.shape[1] if content.A.ndim == 2 else 0
+    named = content.features is not None and len(content.features) == d
+    return list(content.features if named and content.features else map(str, range(d)))
+
+
+def selected(path: Path, content: Content, columns: Sequence[str], drop: Sequence[str]) -> Content:
+    """Keep some columns of a content, or leave some out.
+
+    Raises
+    ------
+    UserError
+        There is no such column, or none is left.
+    """
+    if not columns and not drop:
+        return content
+    names = names_of(content)
+    for name in (*columns, *drop):
+        if name not in names:
+            raise unknown(f"column of {path.name}", name, names)
+    kept = [j for j, name in enumerate(names) if (name in columns or not columns) and name not in drop]
+    if not kept:
+        raise UserError(f"no column of {path.name} is left; choose others with dataset.drop=… or dataset.columns=…")
+    if isinstance(content.A, pd.DataFrame):
+        return Content(content.A.iloc[:, kept], content.labels, None, content.form, content.labelled)
+    check_memory(f"the columns of {path.name}", content.A.shape[0] * len(kept))
+    A = content.A[:, kept] if scipy.sparse.issparse(content.A) else np.asarray(content.A)[:, kept]
+    return Content(A, content.labels, tuple(names[j] for j in kept), content.form, content.labelled)
+
+
+def is_numeric(column: pd.Series) -> bool:
+    """Whether a column of a table holds real numbers only."""
+    kind = column.dtype
+    return bool(pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind))
+
+
+def numbers(name: str, frame: pd.DataFrame, encode: str = "none", remedy: str = "") -> tuple[Any, tuple[str, ...]]:
+    """Return a table as a matrix, with the names of its columns; a missing value is NaN.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the table.
+    frame : DataFrame
+    encode : {"none", "onehot"}
+        What becomes of a column of text: refused, or a column of 0 and 1 for each of its values, all of them NaN where
+        a value is missing.
+    remedy : str, optional
+        What is to be done about a column of text.
+    """
+    if encode == "onehot":
+        frame = _encoded(name, frame)
+    for column in range(frame.shape[1]):
+        series = frame.iloc[:, column]
+        if not is_numeric(series):
+            raise UserError(_of_text(name, series, remedy))
+    kept = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
+    return frame.to_numpy(kept, na_value=np.nan), tuple(map(str, frame.columns))
+
+
+def _of_text(name: str, column: pd.Series, remedy: str) -> str:
+    values = column.dropna().unique()
+    texts = [value for value in values if isinstance(value, str)]
+    examples = some([repr(value) for value in texts or map(str, values)])
+    here = str(column.name)
+    if not remedy:
+        remedy = (
+            f"say {setting('drop', [here])}, dataset.encode=onehot, which makes a column of each of its {len(values)} "
+            f"values, or {shlex.quote(f'dataset.label={here}')} if it is the classes"
+        )
+    return f"column {here!r} of {name} does not hold numbers only, but {examples}; {remedy}"
+
+
+def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    parts: list[pd.DataFrame] = []
+    for column in range(frame.shape[1]):
+        series = frame.iloc[:, column]
+        if is_numeric(series):
+            parts.append(series.to_frame())
+            continue
+        missing = series.isna()
+        texts = series.astype(str)
+        values = sorted(texts[~missing].unique())
+        if len(values) > 2 and len(values) == int((~missing).sum()):
+            raise UserError(
+                f"column {str(series.name)!r} of {name} has another value in each row, as a name has; leave it out: "
+                f"{setting('drop', [str(series.name)])}"
+            )
+        check_memory(f"the {len(values)} values of column {str(series.name)!r} of {name}", len(values) * len(series))
+        dummies = pd.DataFrame({f"{series.name}={value}": (texts == value).astype(np.float64) for value in values})
+        dummies[missing] = np.nan
+        parts.append(dummies.set_index(series.index))
+    return pd.concat(parts, axis=1) if parts else frame
+
+
+def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[str]) -> tuple[Any, Any]:
+    """Deal with missing values, which are NaN: by the mean of the column, or without the row.
+
+    Parameters
+    ----------
+    path : Path
+    A : ndarray of shape (n, d)
+    labels : array of n entries or None
+    missing : {"refuse", "mean", "drop"}
+        With ``"drop"`` also rows without a label are left out. What is refused is refused by `valid.check`.
+    features : sequence of str
+        Names of the columns.
+    """
+    if missing == "refuse" or A.dtype.kind != "f":
+        return A, labels
+    A = np.array(A)
+    absent = np.isnan(A)
+    if missing == "drop":
+        whole = ~absent.any(axis=1)
+        if labels is not None and np.size(labels) == len(whole):
+            whole &= ~pd.isna(np.ravel(labels))
+            labels = np.ravel(labels)[whole]
+        if whole.sum() < 2:
+            raise UserError(
+                f"{int(whole.sum())} rows of {path.name} have a value in each column; say dataset.missing=mean"
+            )
+        return A[whole], labels
+    if (empty := absent.all(axis=0)).any():
+        name = features[int(empty.argmax())]
+        raise UserError(f"column {name!r} of {path.name} has no value at all; leave it out: {setting('drop', [name])}")
+    known = (~absent).sum(axis=0)
+    means = np.where(absent, 0, A).sum(axis=0) / known
+    return np.where(absent, means.astype(A.dtype), A), labels
+
+
+def scaled(path: Path, A: NDArray[Any], scale: str) -> Any:
+    """Scale the columns of a matrix: ``"standard"`` to mean 0 and deviation 1, ``"minmax"`` to the range 0 to 1."""
+    if scale == "none":
+        return A
+    check_memory(f"the scaled columns of {path.name}", A.size)
+    A = np.asarray(A, kept_type(A))
+    if not np.isfinite(A).all():
+        return A  # which is refused
+    return standardised(A) if scale == "standard" else minmax_scale(A)
+
+
+def refuse_sparse(path: Path, A: Any, scale: str, missing: str) -> None:
+    """Refuse what would make a sparse matrix dense."""
+    if scipy.sparse.issparse(A):
+        if scale != "none":
+            raise UserError(
+                f"option scale is {scale!r}, but {path.name} is sparse and would become dense; use dataset.rows=unit"
+            )
+        if missing != "refuse":
+            raise UserError(
+                f"option missing is {missing!r}, but {path.name} is sparse, where what is absent is 0; leave it out"
+            )

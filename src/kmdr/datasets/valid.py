@@ -1,0 +1,203 @@
+"""What every matrix and its labels must be before they are used, whatever file they came from."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+
+from kmdr.errors import UserError, check_memory
+
+WITHOUT = "none"
+"""The value of option ``labels`` that leaves out the labels that a file has."""
+
+_BLOCK_BYTES = 2**24
+_MEND = "put a number there or drop the row"
+
+
+def kept_type(A: Any) -> np.dtype[Any]:
+    """Type in which a matrix is kept: float32 as it is, every other real number as float64.
+
+    Raises
+    ------
+    UserError
+        Its entries are no real numbers.
+    """
+    dtype: np.dtype[Any] = A.dtype
+    if dtype.kind not in "biuf":
+        held = {"O": "Python objects", "c": "complex numbers", "U": "text", "S": "text"}.get(dtype.kind, str(dtype))
+        raise UserError(f"a matrix of {held} was given; a dataset is a matrix of real numbers")
+    return np.dtype("<f4" if dtype.kind == "f" and dtype.itemsize == 4 else "<f8")
+
+
+def blocks(A: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """First row and content of successive blocks of rows, in C order; so a mapped file is never in memory whole."""
+    rows = max(1, _BLOCK_BYTES // max(1, dtype.itemsize * int(np.prod(A.shape[1:]))))
+    for start in range(0, len(A), rows):
+        yield start, np.ascontiguousarray(A[start : start + rows], dtype)
+
+
+def canonical(A: Any) -> Any:
+    """CSR with sorted indices, without duplicates or stored zeros, with the index type that scipy would choose.
+
+    The same matrix has then the same parts whatever file it came from; and with any other index type, mapping it would
+    make a copy. The parts of A are changed in place where they can be.
+
+    Raises
+    ------
+    UserError
+        The parts do not fit each other.
+    """
+    A = csr(A).astype(kept_type(A), copy=False)
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    return scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+
+
+def of_unit_length(A: Any) -> Any:
+    """Scale each row to Euclidean length 1, whatever its scale; a row of zeros stays one.
+
+    Raises
+    ------
+    UserError
+        A copy of A does not fit into memory.
+    """
+    sparse = bool(scipy.sparse.issparse(A))
+    check_memory("the rows of unit length", A.nnz if sparse else A.size)
+    A = A if sparse else np.asarray(A, kept_type(A))
+    largest = abs(A).max(axis=1)
+    e = -np.frexp(largest.toarray().ravel() if sparse else largest)[1]  # powers of two change no digit
+    if not sparse:
+        return normalize(np.ldexp(A, e[:, None]))
+    data = np.ldexp(A.data, np.repeat(e, np.diff(A.indptr)))
+    return scipy.sparse.csr_array(normalize(scipy.sparse.csr_array((data, A.indices, A.indptr), shape=A.shape)))
+
+
+def is_canonical(A: Any) -> bool:
+    """Whether the parts of a CSR array fit each other, ascend in each row without a repetition, and are finite."""
+    try:
+        A.check_format(full_check=True)
+    except ValueError:
+        return False
+    return bool(A.has_canonical_format and np.isfinite(A.data).all())
+
+
+def csr(A: Any) -> Any:
+    """Return a sparse matrix as CSR, or refuse parts that do not fit each other."""
+    try:
+        if A.format in ("csr", "csc", "bsr"):
+            # Compiled code takes the indices for granted, the conversion included: outside the shape they would be
+            # writes to any place in memory.
+            A.check_format(full_check=True)
+        return scipy.sparse.csr_array(A)
+    except (ValueError, TypeError) as e:
+        raise UserError(f"the parts of a sparse matrix do not fit each other: {e}") from e
+
+
+def check(
+    A: Any,
+    labels: NDArray[Any] | None,
+    nonnegative: bool = False,
+    remedy: str = "",
+    features: Sequence[str] | None = None,
+) -> None:
+    """Refuse what is no dataset; read block by block.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, d) or canonical csr_array
+    labels : ndarray of shape (n,) or None
+    nonnegative : bool
+        Whether the entries are counts or intensities.
+    remedy : str
+        What is to be done about NaN, where it is more than to mend the data.
+    features : sequence of str, optional
+        Names of the columns.
+
+    Raises
+    ------
+    UserError
+        Not a matrix of at least two rows and one column; an entry that is NaN, infinite or, for counts, negative; a
+        row of a sparse matrix or of counts that has no entry; labels of another length or of one class.
+    """
+    if A.ndim != 2:
+        raise UserError(f"an array of shape {A.shape} was given; a dataset is a matrix with one point a row")
+    n, d = A.shape
+    if n < 2 or d < 1:
+        raise UserError(f"a matrix of {n} x {d} was given; a dataset has at least two points and one feature")
+    sparse: bool = scipy.sparse.issparse(A)
+    parts = [(0, A.data)] if sparse else blocks(A, kept_type(A))
+    for start, block in parts:
+        _entries(A, start, block, ~np.isfinite(block), "NaN or an infinite value", remedy or _MEND, features)
+        if nonnegative:
+            _entries(
+                A, start, block, block < 0, "a negative value", "counts are at least 0, so mend the file", features
+            )
+            if not sparse:
+                _rows(start, (block == 0).all(axis=1))
+    if sparse:
+        _rows(0, np.diff(A.indptr) == 0)
+    if labels is not None:
+        if labels.shape != (n,):
+            raise UserError(f"there are {labels.size} labels for {n} points; give one a point, or leave the labels out")
+        if (labels == labels[0]).all():
+            raise UserError(
+                f"all {n} points are of one class; give labels of at least two classes, or none (labels={WITHOUT})"
+            )
+
+
+def _entries(
+    A: Any, start: int, block: NDArray[Any], bad: NDArray[np.bool_], what: str, remedy: str, names: Sequence[str] | None
+) -> None:
+    if bad.any():
+        first = int(bad.argmax())
+        if bad.ndim == 1:
+            row, column = int(np.searchsorted(A.indptr, first, "right")) - 1, int(A.indices[first])
+        else:
+            row, column = start + first // block.shape[1], first % block.shape[1]
+        where = f"column {column}, counted from 0" if names is None else f"counted from 0, column {names[column]!r}"
+        raise UserError(f"the matrix has {what} at row {row}, {where}; {remedy}")
+
+
+def _rows(start: int, empty: NDArray[np.bool_]) -> None:
+    if empty.any():
+        raise UserError(
+            f"row {start + int(empty.argmax())}, counted from 0, has no entry that is not 0 "
+            f"(so have {int(empty.sum()) - 1} more); drop such rows and their labels"
+        )
+
+
+def codes(labels: Any, where: str) -> NDArray[np.int64]:
+    """Classes of any kind as whole numbers from 0, in the sorted order of their values.
+
+    Parameters
+    ----------
+    labels : array of n entries
+        Numbers or text, as a vector, a row or a column.
+    where : str
+        What the sentence of an error names.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Raises
+    ------
+    UserError
+        There is a point without a label, or it is no vector.
+    """
+    array = np.asarray(labels)
+    if array.ndim == 0 or array.size != max(array.shape):
+        raise UserError(f"the labels of {where} have shape {array.shape}; give one label a point")
+    array = array.ravel()
+    missing = pd.isna(array)
+    if missing.any():
+        raise UserError(f"the labels of {where} have no value at row {int(missing.argmax())}, counted from 0; fill it")
+    if array.dtype == object:
+        # Text from a table, or a cell of a MAT file. An array of numpy's text would take the longest for each point.
+        texts = [label if isinstance(label, str) else str(np.squeeze(label)) for label in array]
+        array = np.array(texts, dtype=object)
+    return np.unique(array, return_inverse=True)[1].astype(np.int64)
