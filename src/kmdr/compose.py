@@ -301,9 +301,14 @@ def _choices(group: str) -> list[str]:
 
 
 def _plain_setting(argument: str) -> str:
-    """Return what Hydra takes for ``--refresh``, and for an argument of an outside class, which no file can list."""
+    """Return what Hydra takes for ``--refresh``, a sign, or an argument of an outside class, which no file lists.
+
+    Signs are quoted: a comma would be a list to it.
+    """
     if argument == "--refresh":
         return "refresh=true"
+    if sign := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
+        return f"{sign[1]}'{sign[2]}'"
     return f"++{argument}" if argument.startswith(("reducer.args.", "kmeans.args.")) else argument
 
 

@@ -37,15 +37,16 @@ def check(files: Sequence[str], settings: Sequence[str]) -> int:
         There is no such option; every file is looked at before one that cannot be read is told of.
     """
     options = dict(map(_option, settings))
-    refused = 0
-    for i, file in enumerate(files):
+    refused, said = 0, False
+    for file in files:
         try:
             about = list(_said(file, options, settings))
         except UserError as error:
             tell(f"kmdr: {one_line(str(error))}")
             refused += 1
             continue
-        print(*[""] * bool(i), *about, sep="\n")
+        print(*[""] * said, *about, sep="\n")
+        said = True
         refused += any(line.startswith("  refused") for line in about)
     return int(refused > 0)
 

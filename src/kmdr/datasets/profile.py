@@ -56,7 +56,7 @@ class Profile:
     identifiers : list of str
         Columns that say which point a row is.
     like_classes : list of str
-        Columns that may be the classes, where no labels are given.
+        Columns of whole numbers that may be the classes by their names, where no labels are given.
     classes : list of (str, int)
         Each class with its points, the largest first.
     """
@@ -100,8 +100,8 @@ def profile(content: Content) -> Profile:
             _of_dense(seen, A, own, texts)
     named = [name for name in names if _IDENTIFIER.fullmatch(name) or _CAMEL_IDENTIFIER.fullmatch(name)]
     seen.identifiers = [name for name in names if name in {*named, *seen.identifiers}]
-    if content.labels is None:
-        seen.like_classes = [name for name in names if _CLASSES.fullmatch(name) and name not in seen.identifiers]
+    unlikely = names if content.labels is not None else seen.identifiers
+    seen.like_classes = [name for name in seen.like_classes if name not in unlikely]
     return seen
 
 
@@ -194,10 +194,12 @@ def _counted(labels: Any) -> list[tuple[str, int]]:
     values = np.ravel(np.asarray(labels))
     if values.dtype == object:
         values = np.array([value if isinstance(value, str) else np.squeeze(value) for value in values], dtype=object)
-        return [(str(value), count) for value, count in Counter(map(str, values)).most_common()]
-    classes, counts = np.unique(values, return_counts=True)
-    shown = [f"{value:g}" if values.dtype.kind == "f" else str(value) for value in classes]
-    return sorted(zip(shown, counts.tolist(), strict=True), key=lambda pair: -pair[1])
+        counted = sorted(Counter(map(str, values)).items())
+    else:
+        classes, counts = np.unique(values, return_counts=True)
+        shown = [f"{value:g}" if values.dtype.kind == "f" else str(value) for value in classes]
+        counted = list(zip(shown, counts.tolist(), strict=True))
+    return sorted(counted, key=lambda pair: -pair[1])
 
 
 def _weights(count: int) -> NDArray[np.uint64]:
@@ -225,7 +227,7 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
     rows, columns = np.zeros(n, np.uint64), np.zeros(d, np.uint64)
     absent, total, squares = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    rising, falling, counting = (np.ones(d, bool) for _ in range(3))
+    whole, rising, falling, counting = (np.ones(d, bool) for _ in range(4))
     shift, before = np.zeros(d), np.empty((0, d))
     with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
         for start, block in blocks(A, np.dtype("<f8")):
@@ -245,15 +247,13 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
             rising &= (steps > 0).all(axis=0)
             falling &= (steps < 0).all(axis=0)
             counting &= (np.abs(steps) == 1).all(axis=0)
-            whole = (block == np.floor(block)).all(axis=0)
-            rising &= whole
-            falling &= whole
+            whole &= (block == np.floor(block)).all(axis=0)
             before = block[-1:]
         known = np.maximum(n - absent, 1)
         deviations = np.sqrt(np.maximum(squares / known - (total / known) ** 2, 0))
-    in_order = rising | falling
-    index = in_order & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
+    index = whole & (rising | falling) & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
     seen.identifiers += _where(index, names)
+    seen.like_classes += [name for name in _where(whole, names) if _CLASSES.fullmatch(name)]
     seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
     constant = (low == high) & (absent == 0)
     _fill(seen, names, constant, deviations, columns, rows + texts)
