@@ -154,6 +154,7 @@ def test_profile_of_sparse_and_of_mapped_data_is_that_of_the_array(rng, tmp_path
         ("Unnamed: 0", range(9), True),
         ("PassengerId", [4, 4, 1, 9, 2, 0, 0, 0, 1], True),
         ("customer_id", [4, 4, 1, 9, 2, 0, 0, 0, 1], True),
+        ("Unnamed: 3", [3, 1, 2, 4, 5, 6, 7, 9, 8], False),
         ("index", [3, 1, 2, 4, 5, 6, 7, 9, 8], True),
         ("year", range(1990, 1999), True),  # rises by one
         ("stock", [1, 3, 9, 10, 30, 31, 40, 50, 77], True),  # whole and rising
@@ -175,7 +176,9 @@ def test_identifiers_are_seen_by_name_or_by_rising(name, values, warned):
 def test_a_column_that_is_likely_the_classes_is_told(capsys):
     pd.DataFrame(A, columns=list("xyz")).assign(Class=CODED).to_csv("a.csv", index=False)
     load("a.csv", k=2)
-    assert "column 'Class' may be the classes but is clustered on; say dataset.label=Class" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "column 'Class' may be the classes but is clustered on; say dataset.label=Class" in err
+    assert "'y'" not in err  # a coordinate beside x
     load("a.csv", label="Class")
     assert "may be" not in capsys.readouterr().err
 
@@ -230,6 +233,10 @@ def test_data_check_tells_files_from_datasets(monkeypatch, capsys, tmp_path):
         ("a, b\n1, 2\n3, 4\n", {}, ([[1, 2], [3, 4]], ("a", "b"))),
         ("\ufeffa,b\r\n1,2\r\n3,4\r\n", {}, ([[1, 2], [3, 4]], ("a", "b"))),
         ('"a;x";"b"\n1;2\n3;4\n', {}, ([[1, 2], [3, 4]], ("a;x", "b"))),
+        # comments before it, the last of which may be the names
+        ("# made by hand\na,b\n1,2\n3,4\n", {}, ([[1, 2], [3, 4]], ("a", "b"))),
+        ("# a b\n1 2\n3 4\n", {}, ([[1, 2], [3, 4]], ("a", "b"))),
+        ("#a,b\n1,2\n3,4\n", {}, ([[1, 2], [3, 4]], ("a", "b"))),
         # as pandas writes a matrix, with its index and without
         (",0,1,2\n0,5,6,7\n1,8,9,9\n", {"drop": ["Unnamed: 0"]}, ([[5, 6, 7], [8, 9, 9]], ("0", "1", "2"))),
         ("0,1,2\n5.5,6,7\n8,9,9\n", {}, ([[5.5, 6, 7], [8, 9, 9]], ("0", "1", "2"))),
@@ -341,7 +348,7 @@ def test_missing_values_become_means_or_the_row_goes(capsys):
         load("m.npy", missing="mean", k=2)
     B[:, 1], B[0, 1] = 0, np.inf
     np.save("m.npy", B)
-    with pytest.raises(UserError, match="infinite value at row 0"):  # which is no missing one
+    with pytest.raises(UserError, match=r"infinite value at row 0.* or drop the row$"):  # which is no missing one
         load("m.npy", missing="mean", k=2)
 
 

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import own_files
+from kmdr import compare
 
 PROJECT = Path(__file__).resolve().parents[1]
 OWN = {"reducer": "few", "dataset": "lines", "metric": "worth", "engine": "nearest", "paper": "own26"}
@@ -16,7 +20,10 @@ OWN = {"reducer": "few", "dataset": "lines", "metric": "worth", "engine": "neare
 
 @pytest.fixture
 def kmdr(tmp_path):
-    """Return a function that runs a command of the wheel in an empty folder and returns what it printed."""
+    """Return a function that runs a command of the wheel in an empty folder and returns what it printed.
+
+    It takes an exit status that is expected, and whether what was said on stderr is to be returned.
+    """
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(PROJECT)]
     subprocess.run([*pip, *build], check=True)
@@ -30,13 +37,13 @@ def kmdr(tmp_path):
         "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }  # fmt: skip
 
-    def run(*arguments, guest=True):
+    def run(*arguments, guest=True, status=0, said=False):
         done = subprocess.run(
             [sys.executable, "-m", "kmdr", *arguments], cwd=empty, check=False, capture_output=True, text=True,
             env={**environment, "KMDR_PATH": "lab"} if guest else environment,
         )  # fmt: skip
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
+        assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stderr if said else done.stdout
 
     return run
 
@@ -79,3 +86,25 @@ def test_everything_of_ones_own_runs_from_an_installed_wheel(kmdr, tmp_path):
     listed = kmdr("list")
     for name in OWN.values():
         assert re.search(rf"^  {name} .* lab [0-9a-f]{{12}}$", listed, re.MULTILINE), name
+
+
+@pytest.mark.slow
+def test_twelve_files_are_right_at_once_or_name_the_setting(kmdr, tmp_path, rng):
+    empty = tmp_path / "empty"
+    for file in own_files.write(empty, rng):
+        run = ("dataset=file", f"dataset.path={file.file}", "dataset.title=t", "reducer=svd", "r_grid=[2]", "repeats=1")
+        refused = bool(file.said) and "looks like" not in file.said
+        said = kmdr(*run, *file.given, "out=first", guest=False, status=2 * refused, said=True)
+        sentences = [line for line in said.splitlines() if line.startswith("kmdr: ") and not line.endswith("20")]
+        assert len(sentences) == bool(file.said), (file.file, said)
+        assert re.search(file.said, said), (file.file, said)
+        assert kmdr("data", "check", file.file, *file.needed, guest=False)
+        out = empty / "out" / file.file
+        kmdr(*run, *file.needed, f"out={out}", guest=False)
+        with (out / "rows.csv").open(newline="") as rows:
+            (row,) = csv.DictReader(rows)
+        n, d = file.A.shape
+        assert (int(row["n"]), int(row["d"]), int(row["k"])) == (n, d, 3)
+        (expected,) = compare(file.A, ["svd"], labels=own_files.CLASSES, r_grid=[2], repeats=1, name="t").itertuples()
+        for name in ("objective", "accuracy", "nmi", "ari"):
+            np.testing.assert_allclose(float(row[name]), getattr(expected, name), rtol=1e-9, err_msg=file.file)

@@ -1,5 +1,7 @@
 """Files of the user's, looked at before they are used: ``kmdr data check FILE``."""
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,6 +63,11 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _plain(file: str) -> str:
+    """Return the name of a file as a setting takes it."""
+    return file if re.fullmatch(r"[\w./~+-]+", file, re.ASCII) else json.dumps(file, ensure_ascii=False)
+
+
 def _said(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
     content, seen, refusal = datasets.look_at({**options, "path": file})
     yield f"{file}: {content.form}"
@@ -73,7 +80,7 @@ def _said(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Ite
     else:
         given = [f"dataset.{setting.removeprefix('dataset.')}" for setting in settings]
         r = min(2, seen.d)
-        command = ["kmdr", "dataset=file", f"dataset.path={file}", *given, "reducer=svd", f"r_grid=[{r}]"]
+        command = ["kmdr", "dataset=file", f"dataset.path={_plain(file)}", *given, "reducer=svd", f"r_grid=[{r}]"]
         rows.append(("run", shlex.join(command)))
     for line in aligned(rows):
         yield f"  {line}"

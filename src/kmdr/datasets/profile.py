@@ -17,7 +17,7 @@ from kmdr.datasets.valid import blocks
 
 # Names of columns that say which point a row is, not how it is.
 _IDENTIFIER = re.compile(
-    r"|unnamed: ?\d+|id|idx|index|row|row[ _.-]?(id|no|nr|num|number|index|names?)|uuid|guid|.*[ _.-]id",
+    r"|unnamed: ?0|id|idx|index|row|row[ _.-]?(id|no|nr|num|number|index|names?)|uuid|guid|.*[ _.-]id",
     re.IGNORECASE,
 )
 _CAMEL_IDENTIFIER = re.compile(r".*[a-z]I[Dd]")
@@ -101,6 +101,8 @@ def profile(content: Content) -> Profile:
     named = [name for name in names if _IDENTIFIER.fullmatch(name) or _CAMEL_IDENTIFIER.fullmatch(name)]
     seen.identifiers = [name for name in names if name in {*named, *seen.identifiers}]
     unlikely = names if content.labels is not None else seen.identifiers
+    if {"x", "X"} & set(names):
+        unlikely = [*unlikely, "y", "Y"]  # coordinates
     seen.like_classes = [name for name in seen.like_classes if name not in unlikely]
     return seen
 
@@ -130,7 +132,8 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
         yield "text", some([f"{name} ({count} values)" for name, count in seen.text.items()])
     if seen.missing:
         where = some([f"{name} ({count})" for name, count in seen.missing.items()])
-        yield "missing", f"{sum(seen.missing.values())} values, in {where}"
+        count = sum(seen.missing.values())
+        yield "missing", f"{count} value{'s' * (count > 1)}, in {where}"
     if seen.constant:
         yield "constant", f"{_columns(len(seen.constant))}: {some(seen.constant)}"
     if seen.repeated:

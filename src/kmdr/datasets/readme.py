@@ -1,9 +1,10 @@
-"""The table in ``datasets/README.md``; ``python -m kmdr.datasets.readme`` writes it anew from the registry."""
+"""The tables in ``datasets/README.md``; ``python -m kmdr.datasets.readme`` writes them anew from the registry."""
 
 from kmdr import paths
-from kmdr.datasets.registry import entry, names
+from kmdr.datasets.registry import comments, entry, names
 
 _BEGIN, _END = "<!-- table: python -m kmdr.datasets.readme -->", "<!-- end of table -->"
+_OPTIONS = "<!-- options of a file: python -m kmdr.datasets.readme -->"
 _HEAD = ("name", "what", "papers", "shape", "sources, in order", "file to supply by hand", "licence", "cite")
 
 
@@ -23,11 +24,20 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def options() -> str:
+    """Markdown table of the options of the user's own file."""
+    rows = [("option", "default", "what"), ("---",) * 3]
+    rows += [(f"`dataset.{name}`", f"`{default}`", what) for name, (default, what) in comments("file").items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def renewed(text: str) -> str:
-    """Text of ``datasets/README.md`` with the table made anew between its two marks."""
-    head, _, rest = text.partition(_BEGIN)
-    _, _, tail = rest.partition(_END)
-    return f"{head}{_BEGIN}\n\n{table()}\n\n{_END}{tail}"
+    """Text of ``datasets/README.md`` with each table made anew between its two marks."""
+    for begin, made in ((_BEGIN, table()), (_OPTIONS, options())):
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(_END)
+        text = f"{head}{begin}\n\n{made}\n\n{_END}{tail}"
+    return text
 
 
 if __name__ == "__main__":

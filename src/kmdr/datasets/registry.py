@@ -150,6 +150,14 @@ def entry(name: str) -> Entry:
     return known[name]
 
 
+def comments(name: str) -> dict[str, tuple[str, str]]:
+    """Return default and comment, as the registry has them, of each option of a dataset that has a line of its own."""
+    text = paths.REGISTRY.read_text("utf-8")
+    tables = re.findall(rf"^\[{re.escape(name)}\.(?:options|further)\].*\n((?:\w.*\n)*)", text, re.MULTILINE)
+    lines = re.findall(r"^(\w+) = (.*?) # (.*)$", "".join(tables), re.MULTILINE)
+    return {option: (default, comment) for option, default, comment in lines}
+
+
 @functools.cache
 def _read(path: Path) -> Mapping[str, Entry]:
     try:

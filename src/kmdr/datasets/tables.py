@@ -37,11 +37,24 @@ _WITH_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class _Sample(NamedTuple):
-    """First lines of a text, and how they are to be read."""
+    """First lines of a text, and how they are to be read.
+
+    Attributes
+    ----------
+    rows : list of list of str
+        Their cells, after the comments.
+    separator, encoding : str
+    comments : int
+        How many lines at the beginning are comments.
+    names : list of str
+        Cells of the last of these, where there are as many as in the line after it.
+    """
 
     rows: list[list[str]]
     separator: str
     encoding: str
+    comments: int
+    names: list[str]
 
 
 def csv(
@@ -75,6 +88,7 @@ def csv(
         if decimal == FOUND:
             decimal = _decimal(sample)
         named = names_columns(head, rest, DECIMALS[decimal]) if header == FOUND else header == "true"
+        commented = bool(sample.names) and header == FOUND
         if len(second) > len(head):
             # pandas would take the first column for the names of the rows.
             raise UserError(
@@ -82,10 +96,15 @@ def csv(
                 "let the first name every column, and no line end with a separator"
             )
         frame = pd.read_csv(
-            path, sep=between, header=0 if named else None, decimal=DECIMALS[decimal], encoding=sample.encoding,
-            na_values=["?"], skipinitialspace=sample.separator != "space", **_EXACT,
+            path, sep=between, header=0 if named and not commented else None, decimal=DECIMALS[decimal],
+            encoding=sample.encoding, na_values=["?"], skipinitialspace=sample.separator != "space",
+            skiprows=sample.comments, **_EXACT,
         )  # fmt: skip
-    said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named)]
+        if commented:
+            frame.columns = pd.Index(sample.names)
+    said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named or commented)]
+    if sample.comments > commented:
+        said.append(f"lines of comment before it: {sample.comments - commented}")
     if sample.encoding == "cp1252":
         said.append("not UTF-8, so read as Windows-1252")
     return _with_labels(path, frame, f"text, {', '.join(said)}", label)
@@ -107,10 +126,13 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
         while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
             lines.append(file.readline(_SAMPLE_BYTES))
-        block, rows = b"".join(lines), 0
+        block, count = b"".join(lines), 0
+        lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+        comments = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), 0)
+        if not any(lines[comments:]):
+            comments = 0
         if separator == FOUND:
-            text = block.removeprefix(codecs.BOM_UTF8).decode("latin-1")  # a separator is ASCII
-            separator = _separator(text.split("\n"), usual)
+            separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # which is ASCII
         columns = len(_cells(lines[0].decode("latin-1"), separator))
         if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
             raise UserError(
@@ -126,12 +148,16 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
                     utf8.decode(block)
                 except UnicodeDecodeError:
                     encoding = "cp1252"
-            rows += block.count(b"\n")
-            afford(path, f"unpacks to at least {rows} lines of {columns} columns", 8.0 * rows * columns, limit)
+            count += block.count(b"\n")
+            afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
             block = file.read(READ_BYTES)
     # The last line of the sample may be cut off.
-    texts = b"".join(lines[:2] + lines[2:-1]).decode(encoding, "replace").splitlines()
-    return _Sample([_cells(text, separator) for text in texts if text.strip()], separator, encoding)
+    texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
+    rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
+    names = _cells(texts[comments - 1].lstrip("# "), separator) if comments else []
+    if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
+        names = []
+    return _Sample(rows, separator, encoding, comments, names)
 
 
 def _cells(line: str, separator: str) -> list[str]:

@@ -15,6 +15,7 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.preprocessing import scale as standardised
 
 from kmdr.datasets.reading import Content
+from kmdr.datasets.tables import is_number
 from kmdr.datasets.valid import kept_type
 from kmdr.errors import UserError, check_memory, unknown
 
@@ -87,27 +88,37 @@ def numbers(name: str, frame: pd.DataFrame, encode: str = "none", remedy: str = 
     remedy : str, optional
         What is to be done about a column of text.
     """
+    if frame.empty:
+        frame = frame.astype(np.float64)
     if encode == "onehot":
         frame = _encoded(name, frame)
-    for column in range(frame.shape[1]):
-        series = frame.iloc[:, column]
-        if not is_numeric(series):
-            raise UserError(_of_text(name, series, remedy))
+    if texts := [frame.iloc[:, j] for j in range(frame.shape[1]) if not is_numeric(frame.iloc[:, j])]:
+        raise UserError(_of_text(name, texts, remedy))
     kept = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
     return frame.to_numpy(kept, na_value=np.nan), tuple(map(str, frame.columns))
 
 
-def _of_text(name: str, column: pd.Series, remedy: str) -> str:
-    values = column.dropna().unique()
-    texts = [value for value in values if isinstance(value, str)]
-    examples = some([repr(value) for value in texts or map(str, values)])
-    here = str(column.name)
+def _of_text(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
+    """Return a sentence on the columns of a table that do not hold numbers only."""
+    heads = [str(column.name) for column in columns]
+    values = list(columns[0].dropna().unique())
+    odd = [repr(value) if isinstance(value, str) else str(value) for value in values if not is_number(str(value))]
+    mostly = len(odd) < len(values) / 2  # numbers with a word between them
+    counts = f"each of its {len(values)} values" if len(columns) == 1 else "each value"
     if not remedy:
-        remedy = (
-            f"say {setting('drop', [here])}, dataset.encode=onehot, which makes a column of each of its {len(values)} "
-            f"values, or {shlex.quote(f'dataset.label={here}')} if it is the classes"
+        onehot = f"dataset.encode=onehot, which makes a column of {counts}"
+        of_one = shlex.quote(f"dataset.label={heads[0]}") if len(columns) == 1 else "dataset.label=NAME"
+        remedy = f"say {setting('drop', heads)}, " + (
+            "or leave the cells without a number empty and say dataset.missing=mean"
+            if mostly
+            else f"{onehot}, or {of_one} if {'it' if len(columns) == 1 else 'one'} is the classes"
         )
-    return f"column {here!r} of {name} does not hold numbers only, but {examples}; {remedy}"
+    which = (
+        f"columns {some(list(map(repr, heads)))} of {name} do"
+        if len(columns) > 1
+        else f"column {heads[0]!r} of {name} does"
+    )
+    return f"{which} not hold numbers only, but {some(odd or ['dates or objects'])}; {remedy}"
 
 
 def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:

@@ -131,7 +131,9 @@ def check(
     sparse: bool = scipy.sparse.issparse(A)
     parts = [(0, A.data)] if sparse else blocks(A, kept_type(A))
     for start, block in parts:
-        _entries(A, start, block, ~np.isfinite(block), "NaN or an infinite value", remedy or _MEND, features)
+        odd = ~np.isfinite(block)
+        absent = odd.any() and np.isnan(block[odd][0])
+        _entries(A, start, block, odd, "NaN or an infinite value", remedy if remedy and absent else _MEND, features)
         if nonnegative:
             _entries(
                 A, start, block, block < 0, "a negative value", "counts are at least 0, so mend the file", features
