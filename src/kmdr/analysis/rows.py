@@ -14,9 +14,13 @@ from kmdr.errors import UserError, unknown
 from kmdr.metrics import metrics
 from kmdr.run.store import mixed_code
 from kmdr.run.task import COLUMNS as ROW_COLUMNS
+from kmdr.run.task import SETTINGS
 
 _TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
+
+# What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other.
+TOLD_APART = ["k", *SETTINGS, "data_sha256"]
 
 # Quantities that are sums of columns: what does not depend on r counts as part of the reduction at each r.
 DERIVED = {"reduction_seconds": ("prepare_seconds", "reduce_seconds")}
@@ -194,17 +198,53 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
             raise UserError(
                 f"dataset {dataset!r} has rows for k = {ks}; expected one k; select the rows of one of them"
             )
-    for (name, on, *_), hashes in rows.groupby(["reducer", "dataset", "params", "seed"])["config_hash"]:
-        if hashes.nunique() > 1:
+    for (name, on, *_), trials in rows.groupby(["reducer", "dataset", "params", "seed"]):
+        if trials["config_hash"].nunique() > 1:
+            settings = differing_settings(trials.drop_duplicates("config_hash"))
+            told = sorted(", ".join(f"{key} = {value}" for key, value in each.items()) for each in settings)
             raise UserError(
-                f"{name} on dataset {on!r} has rows of {hashes.nunique()} settings of k-means, matching or data "
-                f"(config_hash {', '.join(sorted(hashes.unique()))}); expected one; select the rows of one of them"
+                f"{name} on dataset {on!r} has rows of {len(told)} settings ({'; '.join(told)}); expected one; select "
+                "the rows of one of them"
             )
     groups = quantity_rows(rows, quantity).groupby(COLUMNS[:4], sort=True)["value"]
     table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
     return pd.DataFrame(table, columns=COLUMNS).astype(
         {"r": int, "count": int, "mean": float, "low": float, "high": float}
     )
+
+
+def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return for each row what of its settings is not the same in all of these rows.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With the columns `TOLD_APART`.
+
+    Returns
+    -------
+    list of dict
+        All with the same keys: k, settings of k-means, ``matching``, options of the dataset. Where that does not tell
+        all of the data apart, ``data`` has the first digits of their content hash.
+    """
+    settings = [_settings_of(row) for row in rows[TOLD_APART].to_dict("records")]
+    keys = dict.fromkeys(key for each in settings for key in each)
+    differing = [key for key in keys if len({str(each.get(key, "–")) for each in settings}) > 1]
+    of_data: dict[str, set[str]] = {}
+    for each, data in zip(settings, rows["data_sha256"], strict=True):
+        of_data.setdefault(str([each.get(key) for key in differing]), set()).add(str(data))
+    told = [{key: each.get(key, "–") for key in differing} for each in settings]
+    if max(map(len, of_data.values()), default=1) > 1:
+        return [{**each, "data": str(data)[:8]} for each, data in zip(told, rows["data_sha256"], strict=True)]
+    return told
+
+
+def _settings_of(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the settings in a row by name, without those that were not recorded."""
+    plain = {name: row[name] for name in ("k", *SETTINGS) if name not in ("kmeans", "options")}
+    known = {name: value for name, value in plain.items() if value != "" and not pd.isna(value)}
+    whole = {name: int(value) if isinstance(value, float) else value for name, value in known.items()}
+    return {**whole, **json.loads(row["kmeans"] or "{}"), **json.loads(row["options"] or "{}")}
 
 
 def ratio_to_best(rows: pd.DataFrame) -> "pd.Series[float]":

@@ -21,8 +21,8 @@ import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.files import noted, seal_of
-from kmdr.run.store import rows_file
-from kmdr.run.task import COLUMNS
+from kmdr.run.store import older_settings, rows_file
+from kmdr.run.task import COLUMNS, SETTINGS
 from kmdr.run.values import NUMBERS, VALUES, WHOLE_NUMBERS
 
 MOST_BYTES = 1 << 30  # of a table, unpacked: ten million rows
@@ -39,7 +39,7 @@ _WRITTEN = ("facts", "figures", "tables", "report")
 # Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _NAMES = ("study", "dataset", "reducer")
-_FREE = (*_NAMES, "params", "error", "stand_in", "metrics", "guests")  # shown as they are, whatever they say
+_FREE = (*_NAMES, *SETTINGS, "params", "error", "stand_in", "metrics", "guests")  # shown as they are, whatever they say
 _LARGEST = 1e100  # squares and sums of such numbers are finite
 _REMEDY = "get the folder again, or run the study again"
 
@@ -382,7 +382,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
     path = rows_file(folder)
     rows = frame_of(folder, path.name, dtype=str)
     if rows is not None:  # older versions had fewer columns
-        rows = rows.assign(**{name: "" for name in ("code_hash", "metrics", "guests") if name not in rows})
+        rows = rows.assign(**{name: "" for name in (*SETTINGS, "code_hash", "metrics", "guests") if name not in rows})
     if rows is None:
         raise UserError(
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
@@ -393,9 +393,20 @@ def rows_of(folder: Path) -> pd.DataFrame:
         raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
     if rows.empty:
         raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
+    rows = _with_settings(rows, folder)
     return rows.assign(
         **{name: (_checked_numbers if name in NUMBERS else _checked_texts)(path, name, rows[name]) for name in COLUMNS}
     )
+
+
+def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Fill the columns of settings of rows that were written before there were such columns."""
+    settings = older_settings(folder, set(zip(rows["config_hash"], rows["engine"], strict=True)))
+    if not settings:
+        return rows
+    filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
+    older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()
+    return rows.assign(**{str(name): rows[name].where(~older, filled[name].to_numpy()) for name in filled})
 
 
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:

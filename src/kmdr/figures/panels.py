@@ -16,7 +16,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from kmdr.analysis.rows import (
     COLUMNS,
+    TOLD_APART,
     code_notes,
+    differing_settings,
     failed_counts,
     is_time,
     ok_rows,
@@ -30,7 +32,6 @@ from kmdr.datasets import registry
 from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
-from kmdr.run.store import configs_of
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
 QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
@@ -268,7 +269,7 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_setting = named_by_setting(rows_of(folder), configs_of(folder)[0], labels)
+    rows, by_setting = named_by_setting(rows_of(folder), labels)
     names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
     written: list[Path] = []
     for study, of_study in rows.groupby("study", sort=True):
@@ -316,17 +317,16 @@ def _dataset_order(name: str) -> tuple[int, str]:
 
 
 def named_by_setting(
-    rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str] | None = None
+    rows: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
     """Rename datasets that a study ran under several settings, so that each gets its own panels.
 
-    Settings are k, those of k-means, the matching, and which data have the name.
+    Settings are k, those of k-means, the matching, the options of the dataset and, where these are the same, which data
+    have the name.
 
     Parameters
     ----------
     rows : DataFrame
-    configs : mapping
-        What a row's ``config_hash`` stands for.
     labels : mapping, optional
         Display names of datasets that differ from the usual ones.
 
@@ -336,33 +336,22 @@ def named_by_setting(
     names : mapping of str to (str, str)
         For each new name, the old name and the display name.
     """
-    trials = list(zip(*(rows[name] for name in ("study", "dataset", "k", "data_sha256", "config_hash")), strict=True))
-    of_dataset: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
-    for kind in dict.fromkeys(trials):
-        of_dataset.setdefault(kind[:2], []).append(kind)
+    kinds = rows[["study", "dataset", *TOLD_APART]].drop_duplicates()
     renamed: dict[tuple[Any, ...], str] = {}
     names: dict[str, tuple[str, str]] = {}
-    for (_, dataset), kinds in of_dataset.items():
-        settings = [_settings_of(k, str(data), configs.get(key, {})) for *_, k, data, key in kinds]
-        keys = dict.fromkeys(key for each in settings for key in each)
-        differing = [key for key in keys if len({str(each.get(key)) for each in settings}) > 1]
-        if not differing:
-            continue
-        for kind, each in zip(kinds, settings, strict=True):
-            parts = [(key, each.get(key, "–")) for key in differing]
+    for (_, dataset), of_dataset in kinds.groupby(["study", "dataset"], sort=False):
+        for kind, settings in zip(of_dataset.itertuples(index=False), differing_settings(of_dataset), strict=True):
+            if not settings:
+                continue
             # Zeros, so that names sort by their numbers.
-            ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in parts)
-            name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in parts)
-            names[name] = dataset, f"{dataset_label(dataset, labels)}, {told}"
-            renamed[kind] = name
-    return rows.assign(dataset=[renamed.get(trial, trial[1]) for trial in trials]), names
-
-
-def _settings_of(k: float, data_sha256: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of some rows that are neither their dataset's name nor their method."""
-    own = {} if math.isnan(k) else {"k": int(k)}
-    matching = {"matching": config["matching"]} if "matching" in config else {}
-    return {**own, **config.get("kmeans", {}), **matching, "data": data_sha256[:8]}
+            ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
+            name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in settings.items())
+            names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {told}"
+            renamed[tuple(kind)] = name
+    if renamed:
+        trials = rows[list(kinds.columns)].itertuples(index=False, name=None)
+        rows = rows.assign(dataset=[renamed.get(trial, trial[1]) for trial in trials])
+    return rows, names
 
 
 def _stand_ins(rows: pd.DataFrame) -> list[str]:

@@ -1,7 +1,6 @@
 """Rows that no paper's table, figure or claim reads: somebody's own runs, drawn and told at the head of a report."""
 
 import json
-import math
 import re
 import shlex
 from collections.abc import Collection, Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best
@@ -18,7 +18,6 @@ from kmdr.claims.effects import LEVEL, paired
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
-from kmdr.run.store import configs_of
 
 # What the table of own runs has, by the columns of rows; times where there are any.
 QUANTITIES = {"ratio": "F/F_best", "accuracy": "P", "nmi": "NMI", "total_seconds": "seconds"}
@@ -64,9 +63,8 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
         return []
     rows = rows_of(folder)
     own = rows[rows["study"].isin(list(studies))]
-    configs = configs_of(folder)[0]
     # F_best is that of the data, whatever the settings.
-    renamed, names = named_by_setting(own.assign(ratio=ratio_to_best(own)), configs)
+    renamed, names = named_by_setting(own.assign(ratio=ratio_to_best(own)))
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
@@ -75,7 +73,7 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
         )
         table = _table(of_study, names)
         files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
-        commands = _commands(own[own["study"] == study], configs)
+        commands = _commands(own[own["study"] == study])
         runs.append(OwnRuns(str(study), tuple(file.relative_to(folder) for file in files), table, commands))
     return runs
 
@@ -122,27 +120,44 @@ def _against_all_features(rows: pd.DataFrame, dataset: str, reducer: str, params
     return "F higher" if gaps.effect > 0 else "F lower"
 
 
-def _commands(rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
     """Return a command for each configuration."""
     commands = []
-    for key, group in rows.groupby("config_hash", sort=False):
-        config = configs.get(str(key))
-        if config is None:
-            continue
-        settings = {f"kmeans.{name}": value for name, value in config["kmeans"].items()}
-        settings |= {f"reducer.{name}": value for name, value in config["params"].items()}
-        grid = json.dumps(sorted({int(r) for r in group["r"] if not math.isnan(r)}), separators=(",", ":"))
-        told = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()]
-        words = [
-            "kmdr",
-            f"dataset={config['dataset']}",
-            f"reducer={config['reducer']}",
-            f"r_grid={grid}",
-            f"k={config['k']}",
-            f"repeats={int(group['repeat'].max()) + 1}",
-            f"seed={config['seed']}",
-            f"matching={config['matching']}",
-            *told,
-        ]
-        commands.append(shlex.join(words))
+    for _, group in rows.groupby("config_hash", sort=False):
+        row = group.iloc[0]
+        options = {"name": row["dataset"], **json.loads(row["options"] or "{}")}
+        settings = {
+            "dataset": options.pop("name"),
+            **{f"dataset.{name}": value for name, value in options.items()},
+            **_reducer(row["reducer"], json.loads(row["params"])),
+            "r_grid": sorted({int(r) for r in group["r"]}),
+            "k": int(row["k"]),
+            "repeats": int(group["repeat"].max()) + 1,
+            "seed": int(row["seed"]),
+            **{f"kmeans.{name}": row[name] for name in ("engine", "start", "n_init", "max_iter") if row[name] != ""},
+            **_kmeans(json.loads(row["kmeans"] or "{}")),
+            "matching": row["matching"] or "best",
+        }
+        commands.append(shlex.join(["kmdr", *(f"{name}={_value(value)}" for name, value in settings.items())]))
     return tuple(dict.fromkeys(commands))
+
+
+def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name a reducer; one of another package has its import path as name."""
+    if "." not in name:
+        return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
+    return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
+
+
+def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
+    args = json.loads(settings.get("args", "{}"))
+    others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
+    return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}
+
+
+def _value(value: Any) -> str:
+    """Return a value as Hydra reads it: a plain word as it is, all else as JSON."""
+    if isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value):
+        return value
+    plain = value.item() if isinstance(value, np.generic) else value
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)

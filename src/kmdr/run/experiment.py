@@ -10,7 +10,7 @@ import numpy as np
 from kmdr import reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.datasets import Dataset, checked_verify
+from kmdr.datasets import Dataset, checked_verify, registry
 from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
 from kmdr.metrics import check_matching, matchings
 from kmdr.run.task import Task, canonical
@@ -206,6 +206,14 @@ class Experiment:
                 d=d,
                 nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
                 stand_in=data.stand_in,
+                options=self._told_options(data.name),
             )
             for repeat in range(self.repeats)
         ]
+
+    def _told_options(self, title: str) -> str:
+        """Return what rows say of the dataset's options: those set, and its name where rows have another."""
+        usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
+        told = {name: value for name, value in self.options.items() if value != usual.get(name)}
+        told |= {} if title == self.dataset else {"name": self.dataset}
+        return canonical(told) if told else ""

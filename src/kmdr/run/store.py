@@ -49,7 +49,7 @@ from kmdr.files import (
     writing,
 )
 from kmdr.run.labels import Labels, packed, read_labels
-from kmdr.run.task import COLUMNS, Row, Task, canonical, code_of, short_hash
+from kmdr.run.task import COLUMNS, Row, Task, canonical, code_of, settings_of, short_hash
 from kmdr.run.values import check_values
 from kmdr.text import tell
 
@@ -218,8 +218,8 @@ def place(row: Mapping[str, str]) -> str:
     return f"{where}-{row['config_hash']}/{int(row['repeat']):04d}"
 
 
-def _united(tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
-    """Return one table of several: of the rows of one trial the best, the first of equals."""
+def _united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
+    """Return one table of several of a folder: of the rows of one trial the best, the first of equals."""
     best: dict[tuple[Any, ...], dict[str, str]] = {}
     for row in chain.from_iterable(tables):
         key = (
@@ -229,6 +229,7 @@ def _united(tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
             best[key] = row
     table = [best[key] for key in sorted(best)]
     _add_ratios(table)
+    _add_settings(table, folder)
     return table
 
 
@@ -264,7 +265,7 @@ def _merged_rows(
             except DamagedError as error:
                 tell(error)
 
-    return _united(chain(of_tasks(), [_packed_rows(folder)]))
+    return _united(folder, chain(of_tasks(), [_packed_rows(folder)]))
 
 
 def rows_in(folder: Path) -> list[dict[str, str]]:
@@ -662,7 +663,7 @@ class Store:
         if not table.exists():
             return _packed_rows(self.folder)
         try:
-            rows = _united([read_rows(table), _packed_rows(self.folder)])
+            rows = _united(self.folder, [read_rows(table), _packed_rows(self.folder)])
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
         _pack(_to_csv(rows), self.folder / _PACKED)
@@ -677,7 +678,7 @@ class Store:
             stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
         for file in files:
             code.add((file.parts[-2].rpartition("-")[0], file.parts[-3]))
-        return short_hash([stamps, [[*pair, code_of(*pair)] for pair in sorted(code)]])
+        return short_hash([stamps, COLUMNS, [[*pair, code_of(*pair)] for pair in sorted(code)]])
 
 
 def _content(path: Path) -> bytes:
@@ -689,6 +690,33 @@ def _content(path: Path) -> bytes:
 
 def _rank(row: Mapping[str, str]) -> tuple[bool, bool, int]:
     return row["status"] != "ok", _is_stale(row), int(row["concurrency"])
+
+
+def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, Row]:
+    """Return what configurations say in columns that came later, for rows that were written without them.
+
+    Parameters
+    ----------
+    folder : Path
+    known : iterable of (str, str)
+        ``config_hash`` and ``engine``, as rows have them; those without an engine are older.
+
+    Returns
+    -------
+    dict
+        By ``config_hash``; only of older rows whose configuration is there.
+    """
+    older = {key for key, engine in known if not engine}
+    configs = configs_of(folder)[0] if older else {}
+    return {key: settings_of(configs[key]) for key in older & configs.keys()}
+
+
+def _add_settings(rows: list[dict[str, str]], folder: Path) -> None:
+    """Fill the columns of settings where rows were written before there were such columns."""
+    settings = older_settings(folder, {(row["config_hash"], row["engine"]) for row in rows})
+    for row in rows:
+        if not row["engine"] and row["config_hash"] in settings:
+            row.update({name: str(value) for name, value in settings[row["config_hash"]].items()})
 
 
 def _add_ratios(rows: list[dict[str, str]]) -> None:

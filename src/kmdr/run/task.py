@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
@@ -25,14 +25,20 @@ from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 
 Row = dict[str, Any]
+# What a configuration says beside data, reducer, k and seed; they follow from ``config_hash``, but for the options,
+# which follow from the content of the data.
+SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
 # Entries of C, of all trials that share work, up to which more join them.
 _ENTRIES = 2**22
-# Beside what their names say: `metrics` is a JSON object of the metrics that have no column of their own, empty where
-# there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code apart,
+# Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
+# `options` one of those of the dataset, with its name where its title is another, each empty where there are none but
+# the usual; `metrics` is one of the metrics that have no column, empty where there are none; `code_hash` is that of the
+# modules which compute a row, so that it tells rows of other code apart,
 # as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each guest whose
 # reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
 COLUMNS = (
     "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
+    *SETTINGS,
     "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
     "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
     "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
@@ -86,6 +92,9 @@ class Task:
         Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
     stand_in : str
         For what the matrix stands in; empty where it is what its name says.
+    options : str
+        Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
+        the identity: the content hash is.
     """
 
     study: str
@@ -107,6 +116,7 @@ class Task:
     d: int = 0
     nnz: int = 0
     stand_in: str = ""
+    options: str = ""
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -130,6 +140,13 @@ class Task:
     def restricted(self, r_grid: tuple[int, ...]) -> "Task":
         """Return the same task for fewer r."""
         return replace(self, r_grid=r_grid)
+
+
+def settings_of(config: Mapping[str, Any]) -> Row:
+    """Return what a configuration, as `Task.config` gives it, says in the columns `SETTINGS`, but for ``options``."""
+    others = {name: value for name, value in config["kmeans"].items() if name not in SETTINGS}
+    of_kmeans = {name: config["kmeans"][name] for name in SETTINGS if name in config["kmeans"]}
+    return {**of_kmeans, "kmeans": canonical(others) if others else "", "matching": config["matching"]}
 
 
 @dataclass(frozen=True)
@@ -317,6 +334,8 @@ def _shared(task: Task, stamp: Stamp) -> Row:
         "k": task.k,
         "repeat": task.repeat,
         "seed": task.seed,
+        **settings_of(task.config),
+        "options": task.options,
         "stand_in": task.stand_in,
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,

@@ -48,7 +48,10 @@ VALUES: Mapping[str, Values] = {
         ("n", "d", "k", "r", "concurrency", "threads"), Values("a whole number of at least 1", _WHOLE, 1, _MOST)
     ),
     **dict.fromkeys(("nnz", "repeat"), Values("a whole number of at least 0", _WHOLE, 0, _MOST)),
-    **dict.fromkeys(("n_iter", "n_init_failed"), Values("a whole number of at least 0", _MAYBE_WHOLE, 0, _MOST)),
+    **dict.fromkeys(
+        ("n_init", "max_iter", "n_iter", "n_init_failed"),
+        Values("a whole number of at least 0", _MAYBE_WHOLE, 0, _MOST),
+    ),
     "seed": Values("a whole number of at least 0", _WHOLE, 0),
     **dict.fromkeys(("objective", "accuracy", "nmi"), _SHARE),
     "ari": Values("a number from -1 to 1", _NUMBER, -1, 1 + _ROUNDING),
@@ -61,8 +64,11 @@ VALUES: Mapping[str, Values] = {
     **dict.fromkeys(("config_hash", "env_hash"), Values("12 hexadecimal digits", _HASH)),
     "code_hash": Values("12 hexadecimal digits", re.compile(f"({_HASH.pattern})?")),
     "data_sha256": Values("64 hexadecimal digits", re.compile("[0-9a-f]{64}")),
-    "metrics": Values("a JSON object", re.compile(r"(\{.*\})?", re.DOTALL)),
-    **dict.fromkeys(("error", "stand_in", "guests"), Values("text", re.compile(r"[^\0]*"))),
+    **dict.fromkeys(("metrics", "kmeans", "options"), Values("a JSON object", re.compile(r"(\{.*\})?", re.DOTALL))),
+    **dict.fromkeys(
+        ("error", "stand_in", "guests", "engine", "start", "matching"),
+        Values("text", re.compile(r"[^\0]*")),
+    ),
 }
 NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE, _NUMBER))
 WHOLE_NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE))
@@ -74,7 +80,7 @@ def _is_valid(column: str, text: str) -> bool:
         return False
     if column in NUMBERS:
         return not text or values.low <= float(text) <= values.high
-    if column in ("params", "metrics"):
+    if column in ("params", "metrics", "kmeans", "options"):
         try:
             json.loads(text or "{}")
         except (ValueError, RecursionError):
