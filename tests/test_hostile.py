@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from kmdr import cli
-from kmdr.compose import _check_sweep, _variants
+from kmdr.compose import _check_sweep
 from kmdr.datasets import Dataset
 from kmdr.entry import exit_status
 from kmdr.errors import UserError, section, shown, whole_number
 from kmdr.jobs import Job
+from kmdr.protocols import _variants
 from kmdr.run.experiment import Experiment
 from kmdr.text import one_line
 

@@ -23,10 +23,10 @@ from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
 from kmdr.claims.laws import law_of_best, law_of_share
 from kmdr.claims.multiverse import cross_validated, find, plausibility
 from kmdr.claims.reported import Number
-from kmdr.compose import _plain
 from kmdr.errors import UserError
 from kmdr.jobs import Job
 from kmdr.paths import CONF
+from kmdr.protocols import plain
 from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
 from rows import make_results, make_rows
@@ -487,7 +487,7 @@ def guest(monkeypatch, tmp_path):
         config_source.register()
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             config = hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])
-        return {"own30_table1": _plain(config)}
+        return {"own30_table1": plain(config)}
 
     monkeypatch.setattr(cli, "composed_studies", sequential)
     return tmp_path

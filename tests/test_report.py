@@ -682,14 +682,20 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
             shown = drawn[(drawn["quantity"] == quantity) & (drawn["r"] == 5)]
             assert shown["mean"].tolist() == [pytest.approx(own_rows[quantity].mean())]
             assert shown["count"].tolist() == [2]
-    with pytest.raises(UserError, match="random_sign on dataset 'synth' has rows of 2 settings of k-means, matching"):
+    with pytest.raises(
+        UserError,
+        match=r"random_sign on dataset 'synth' has rows of 2 settings \(n_init = 1; n_init = 20\); expected one",
+    ):
         paper_grid(rows, ["synth"])
 
 
-def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path):
+@pytest.mark.parametrize(("folders", "told"), [(("mine", "yours"), "own (path="), (("mine", "mine"), "own (data=")])
+def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path, folders, told):
+    """Whether files of one name lie in two folders, or one was written anew."""
     rng = np.random.default_rng(0)
-    for folder in (tmp_path / "mine", tmp_path / "yours"):
-        folder.mkdir()
+    for name in folders:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
         np.save(folder / "own.npy", rng.normal(size=(40, 6)))
         settings = ("dataset.k=3", "reducer=random_sign", "r_grid=[2]", "repeats=2", "runner=sequential")
         path = f"dataset.path={folder}/own.npy"
@@ -699,4 +705,4 @@ def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path):
     )
     shown = {name: set(of_name["count"]) for name, of_name in numbers.groupby("dataset")}
     assert len(shown) == 2
-    assert all(name.startswith("own (data=") and counts == {2} for name, counts in shown.items())
+    assert all(name.startswith(told) and counts == {2} for name, counts in shown.items())

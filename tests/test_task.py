@@ -194,6 +194,7 @@ def test_the_matching_changes_p_alone():
         P = [row.pop("accuracy") for row in rows]
         assert P[0] >= P[1]
         assert len({row.pop("config_hash") for row in rows}) == 2
+        assert [row.pop("matching") for row in rows] == ["best", "identity"]
         assert rows[0] == rows[1]
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from kmdr import datasets, metrics, new, reducers
 from kmdr.clustering import engines
-from kmdr.compose import compose, compose_studies, composed_studies, from_command_line, pairs
+from kmdr.compose import compose_studies, from_command_line
 from kmdr.datasets import registry, status
 from kmdr.entry import exit_status, say_version
 from kmdr.errors import UserError, shown, unknown
 from kmdr.guests import origin_of
 from kmdr.jobs import run_jobs
 from kmdr.paths import RESULTS
+from kmdr.protocols import composed_studies, experiments, pairs
 from kmdr.run import check, rescore
-from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.run.store import compress
 from kmdr.run.verify import verify_sample
-from kmdr.studies import studies, study_names
+from kmdr.studies import studies
 from kmdr.text import aligned
 
 
@@ -190,11 +190,9 @@ def _verify(arguments: Sequence[str]) -> int:
             raise UserError(f"{name} = {shown(text)} is not a whole number of at least {int(name == 'ROWS')}; give one")
     folder = Path(folders[0] if folders else "results/reference").expanduser()
 
-    def experiments(name: str) -> Sequence[Experiment]:
-        study = name.removeprefix(STUDY)
-        return compose(f"study={study}").experiments if study in study_names() else ()
-
-    return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]), experiments)
+    return verify_sample(
+        folder, int(numbers["ROWS"]), int(numbers["SEED"]), lambda name: experiments(name.removeprefix(STUDY))
+    )
 
 
 def _help(arguments: Sequence[str]) -> None:

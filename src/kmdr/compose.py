@@ -4,10 +4,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,25 +20,18 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr import config_source, datasets, reducers
-from kmdr.datasets import registry
-from kmdr.errors import UserError, section, shown, unknown, whole_number
+from kmdr import config_source, datasets
+from kmdr.errors import UserError, shown, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
+from kmdr.protocols import Config, composed_studies, pairs, plain
 from kmdr.studies import config_files
 
-Config = dict[str, Any]
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
 # A configuration file has some tens of values.
 _MOST_YAML_BYTES = 2**20
 _MOST_VALUES = 100_000
-
-
-def _plain(config: DictConfig) -> Config:
-    resolved = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(resolved, dict)
-    return {str(key): value for key, value in resolved.items()}
 
 
 # -- what Hydra says of a mistake, in one sentence -------------------------------------------------------------------
@@ -115,95 +106,9 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 # -- from a composed configuration to jobs ---------------------------------------------------------------------------
 
 
-@cache
-def _choice(group: str, name: str) -> Config:
-    """Return the configuration of one dataset or reducer, read as it stands: Hydra takes a tenth of a second."""
-    if group == "dataset":
-        return {"name": name, **registry.entry(name).offered}
-    files = config_files(group)
-    if group == "reducer" and name not in files and name in reducers.names():
-        return {"name": name, **reducers.settings(name)}
-    if name not in files:
-        raise unknown(group, name, files)
-    return _plain(_loaded(files[name]))
-
-
-def _loaded(file: Path) -> DictConfig:
-    config = OmegaConf.load(file)
-    assert isinstance(config, DictConfig)
-    return config
-
-
-def _variants(group: str, items: Sequence[Any]) -> list[Config]:
-    """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
-    if not isinstance(items, list):
-        raise UserError(f"study.{group}s = {shown(items)} is no list; give one, e.g. 'study.{group}s=[NAME]'")
-    configs = []
-    for item in items:
-        single = isinstance(item, Mapping) and len(item) == 1
-        name, settings = next(iter(item.items())) if single else (item, {})
-        if not isinstance(name, str) or not isinstance(settings, Mapping):
-            raise UserError(
-                f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
-                "'{svd: {rank: r}}'; give either"
-            )
-        composed = _choice(group, name)
-        for key in settings:
-            if key not in composed:
-                raise unknown(f"setting of {group} {name}", key, composed)
-        configs.append({**composed, **settings})
-    return configs
-
-
 def _job(config: Config, overrides: Sequence[str]) -> Job:
     """Return the job of one composed configuration: one experiment, or all pairs of a study. Hydra is initialised."""
     return Job.from_configs([config] if config.get("study") is None else pairs(config, overrides))
-
-
-def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
-    """Return a configuration for each pair of a study's datasets and reducers, from that of the study."""
-    study = section(config, "study")
-    for key in ("name", "datasets", "reducers"):
-        if key not in study:
-            raise UserError(f"study.{key} is not set; say study=NAME, as 'kmdr list studies' names them")
-    for override in overrides:
-        group = override.partition("=")[0].lstrip("+~").partition(".")[0]
-        if group in ("dataset", "reducer"):
-            raise UserError(
-                f"study={study['name']} names its own {group}s, which {override!r} cannot change; "
-                f"use 'study.{group}s=[…]' instead"
-            )
-    choices = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
-    named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in choices.items()}
-    shared = {**config, "study": {**study, **named}}
-    most = _most_repeats(study, named["reducers"])
-    repeats = whole_number("repeats", config["repeats"], 1)
-    return [
-        {
-            **shared,
-            "dataset": dataset,
-            "reducer": reducer,
-            "repeats": min(repeats, most.get(reducer["name"], repeats)),
-        }
-        for dataset, reducer in product(choices["dataset"], choices["reducer"])
-    ]
-
-
-def _most_repeats(study: Config, names: Sequence[str]) -> dict[str, int]:
-    """Return how many repetitions some reducers of a study have at most, where others need more.
-
-    Raises
-    ------
-    UserError
-        When it is no mapping of the study's reducers to whole numbers.
-    """
-    most = study.get("most_repeats") or {}
-    if not isinstance(most, Mapping):
-        raise UserError(f"study.most_repeats = {shown(most)} is no mapping; write e.g. '{{none: 1000}}'")
-    for name in most:
-        if name not in names:
-            raise unknown("reducer under study.most_repeats", str(name), names)
-    return {name: whole_number(f"study.most_repeats.{name}", count, 1) for name, count in most.items()}
 
 
 def compose(*overrides: str) -> Job:
@@ -217,7 +122,7 @@ def compose(*overrides: str) -> Job:
     config_source.register()
     overrides = tuple(map(_plain_setting, overrides))
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return _job(_plain(hydra.compose("config", overrides=list(overrides))), overrides)
+        return _job(plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
 
 def compose_studies(out: str) -> list[Job]:
@@ -228,40 +133,7 @@ def compose_studies(out: str) -> list[Job]:
     out : str
         Folder of the results.
     """
-    with _explained([]):
-        return [_job(config, []) for config in composed_studies(out).values()]
-
-
-def composed_studies(out: str) -> dict[str, Config]:
-    """Return the composed configuration of each study, by name.
-
-    A study's YAML is laid over the composed defaults as Hydra would lay it; only that is done here which a study may
-    use: overrides of groups in its defaults list, then its own settings. Hydra takes a tenth of a second a study, with
-    those of all papers several seconds before any work begins; a test composes each both ways and compares.
-
-    Parameters
-    ----------
-    out : str
-        Folder of the results.
-    """
-    config_source.register()
-    with _explained([]), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        base = hydra.compose("config", overrides=[f"out={out}"])
-        composed = {}
-        for name, file in sorted(config_files("study").items()):
-            study = _loaded(file)
-            config = base.copy()
-            OmegaConf.set_struct(config, False)
-            for choice in study.pop("defaults", None) or []:
-                ((target, layer_name),) = choice.items()
-                group = str(target).removeprefix("override /")
-                layer = _loaded(config_files(group)[layer_name])
-                if group == "grid":  # its file is of the package _global_
-                    config.update(layer)
-                else:
-                    config[group] = layer
-            composed[name] = _plain(DictConfig(OmegaConf.merge(config, study)))
-    return composed
+    return [_job(config, []) for config in composed_studies(out).values()]
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:
@@ -386,7 +258,7 @@ def from_command_line() -> list[Job]:
             return  # a pattern means the reducers that have a name
         elsewhere = str(here.mode) == "RunMode.MULTIRUN" and not here.launcher._target_.endswith("BasicLauncher")
         try:
-            job = _job(_plain(config), list(here.overrides.task))
+            job = _job(plain(config), list(here.overrides.task))
         except Exception as error:
             if elsewhere:
                 raise

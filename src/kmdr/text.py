@@ -1,12 +1,16 @@
 """Text for a terminal."""
 
+import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TextIO
+from typing import Any, TextIO
 
 _LONGEST = 2000
+# What a setting takes for another thing than a word.
+_NO_WORDS = frozenset({"true", "false", "null", "nan", "inf"})
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -41,3 +45,21 @@ def silence(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+def override(value: Any) -> str:
+    """Return a value as it is written in a setting ``NAME=VALUE``: plain words as they are, other texts quoted.
+
+    Examples
+    --------
+    >>> override([{"svd": {"rank": "r"}}, "my data.csv", None, True])
+    '[{svd:{rank:r}},"my data.csv",null,true]'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{name}:{override(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(override, value))}]"
+    if isinstance(value, str) and re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in _NO_WORDS:
+        return value
+    plain = value.item() if hasattr(value, "item") else value
+    return json.dumps(plain, ensure_ascii=False)

@@ -201,7 +201,9 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
     for (name, on, *_), trials in rows.groupby(["reducer", "dataset", "params", "seed"]):
         if trials["config_hash"].nunique() > 1:
             settings = differing_settings(trials.drop_duplicates("config_hash"))
-            told = sorted(", ".join(f"{key} = {value}" for key, value in each.items()) for each in settings)
+            told = sorted(words for each in settings if (words := in_words(each))) or sorted(
+                trials["config_hash"].unique()
+            )
             raise UserError(
                 f"{name} on dataset {on!r} has rows of {len(told)} settings ({'; '.join(told)}); expected one; select "
                 "the rows of one of them"
@@ -219,7 +221,7 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
     Parameters
     ----------
     rows : DataFrame
-        With the columns `TOLD_APART`.
+        With those of the columns `TOLD_APART` that are known, ``data_sha256`` among them.
 
     Returns
     -------
@@ -227,7 +229,7 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
         All with the same keys: k, settings of k-means, ``matching``, options of the dataset. Where that does not tell
         all of the data apart, ``data`` has the first digits of their content hash.
     """
-    settings = [_settings_of(row) for row in rows[TOLD_APART].to_dict("records")]
+    settings = [named_settings(row) for row in rows.reindex(columns=TOLD_APART, fill_value="").to_dict("records")]
     keys = dict.fromkeys(key for each in settings for key in each)
     differing = [key for key in keys if len({str(each.get(key, "–")) for each in settings}) > 1]
     of_data: dict[str, set[str]] = {}
@@ -239,12 +241,26 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return told
 
 
-def _settings_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the settings in a row by name, without those that were not recorded."""
-    plain = {name: row[name] for name in ("k", *SETTINGS) if name not in ("kmeans", "options")}
-    known = {name: value for name, value in plain.items() if value != "" and not pd.isna(value)}
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Return settings as ``n_init = 5, path = own.csv``."""
+    return ", ".join(
+        f"{name} = {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in settings.items()
+    )
+
+
+def named_settings(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return k and the settings in a row by their names, without those that were not recorded.
+
+    Parameters
+    ----------
+    row : mapping
+        Some of k and `kmdr.run.task.SETTINGS`; the JSON objects among them are taken apart.
+    """
+    known = {name: row[name] for name in ("k", *SETTINGS) if row.get(name, "") != "" and not pd.isna(row[name])}
     whole = {name: int(value) if isinstance(value, float) else value for name, value in known.items()}
-    return {**whole, **json.loads(row["kmeans"] or "{}"), **json.loads(row["options"] or "{}")}
+    inner = [json.loads(str(whole.pop(name, "{}"))) for name in ("kmeans", "options")]
+    return {**whole, **inner[0], **inner[1]}
 
 
 def ratio_to_best(rows: pd.DataFrame) -> "pd.Series[float]":

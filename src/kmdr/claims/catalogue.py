@@ -7,6 +7,7 @@ report can be made again wherever the folder is. What has to be computed from a 
 leverage score of every word, is a fact: a table that the run stores.
 """
 
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -441,9 +442,17 @@ def fact(
 # -- what is said of an item or a claim --
 
 
-def rerun_command(reader: Item | Claim) -> str:
-    """Return what runs the studies of an item or a claim again and makes the report of them."""
-    return " && ".join([*(f"kmdr study={name}" for name in reader.studies), "kmdr report results/runs"])
+def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return what runs the studies of an item or a claim again and makes the report of them.
+
+    Parameters
+    ----------
+    reader : Item or Claim
+    overrides : mapping, optional
+        Settings that the rows of a study have instead of its own.
+    """
+    studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in reader.studies]
+    return " && ".join([*studies, "kmdr report results/runs"])
 
 
 def gaps(results: Results, reader: Item | Claim, datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

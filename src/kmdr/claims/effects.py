@@ -25,7 +25,7 @@ from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_
 from kmdr.analysis.statistics import Component, conjunction, several, slopes
 
 Floats = NDArray[np.float64]
-Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
+Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run", "changed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 LEVEL = 0.05
 

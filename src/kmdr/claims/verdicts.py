@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, at, conjunction, directional
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
@@ -90,10 +91,11 @@ class Verdict:
     Attributes
     ----------
     claim : Claim
-    outcome : {"reproduced", "not reproduced", "inconclusive", "not run"}
-        Of all its kinds together: reproduced if each is, not reproduced if any is not.
+    outcome : {"reproduced", "not reproduced", "inconclusive", "not run", "changed"}
+        Of all its kinds together: reproduced if each is, not reproduced if any is not; changed where rows that it reads
+        are of other settings than the paper's, and nothing is said of the paper.
     sentence : str
-        The explanation; for "not run" the reason.
+        The explanation; for "not run" the reason, for "changed" how.
     components : tuple of Component
         What decides.
     kinds : mapping of str to Judgement
@@ -201,6 +203,33 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     )
 
 
+def under_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]) -> Verdict:
+    """Return a verdict as it is, or, where rows of other settings than a study's made it, what it would have been.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        As `verdict_on` gives it.
+    departures : mapping
+        Of studies, by name.
+    """
+    read = {study: departures[study] for study in verdict.rows if study in departures}
+    if verdict.outcome == "not run" or not read:
+        return verdict
+    told = "; ".join(departure.told(study) for study, departure in read.items())
+    command = rerun_command(verdict.claim, {study: departure.overrides for study, departure in read.items()})
+    if not any(departure.settings for departure in read.values()):
+        return replace(verdict, sentence=f"Of {told}. {verdict.sentence}", command=command)
+    return replace(
+        verdict,
+        outcome="changed",
+        sentence=f"Changed protocol, which says nothing of the paper: {told}. With these settings, uncorrected, it "
+        f"would be {verdict.outcome}: {verdict.sentence}",
+        kinds={},
+        command=command,
+    )
+
+
 def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]) -> list[Verdict]:
     """Return the verdicts on all claims, each of which was tested.
 
@@ -224,7 +253,7 @@ def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]
         parts = sum(map(len, pairs.values()))
         corrected = _corrected(pairs)
         for verdict in of_paper:
-            if verdict.outcome == "not run":
+            if verdict.outcome in ("not run", "changed"):
                 verdicts.append(replace(verdict, diagnoses=tuple(diagnoses.get(verdict.claim.id, ()))))
                 continue
             kinds = corrected[verdict.claim.id]

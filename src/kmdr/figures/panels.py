@@ -20,6 +20,7 @@ from kmdr.analysis.rows import (
     code_notes,
     differing_settings,
     failed_counts,
+    in_words,
     is_time,
     ok_rows,
     quantity_rows,
@@ -345,8 +346,8 @@ def named_by_setting(
                 continue
             # Zeros, so that names sort by their numbers.
             ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
-            name, told = f"{dataset} ({ordered})", ", ".join(f"{key} = {value}" for key, value in settings.items())
-            names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {told}"
+            name = f"{dataset} ({ordered})"
+            names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {in_words(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
         trials = rows[list(kinds.columns)].itertuples(index=False, name=None)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from joblib import cpu_count
 
+from kmdr.analysis.departures import Departure, departures
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
@@ -23,13 +24,14 @@ from kmdr.claims.choices import FILE, Multiverse, multiverses
 from kmdr.claims.facts import write_facts
 from kmdr.claims.multiverse import STUDY
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
-from kmdr.claims.verdicts import Diagnosis, Verdict, judge, verdict_on
+from kmdr.claims.verdicts import Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
+from kmdr.protocols import experiments
 from kmdr.report.html import changes_at, evidence, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
@@ -40,7 +42,13 @@ from kmdr.run.workers import Lost, Workers
 from kmdr.text import tell as say
 
 
-def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Reproduction:
+def _reproduce(
+    item: Item,
+    results: Results,
+    datasets: Mapping[str, Sequence[str]],
+    folder: Path,
+    departures: Mapping[str, Departure],
+) -> Reproduction:
     """Make one table or figure and its files.
 
     Parameters
@@ -50,10 +58,12 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
     datasets : mapping
         Those of each study, to tell which of them are missing.
     folder : Path
+    departures : mapping
+        How the rows of a study differ from what it asks for.
     """
     recorder = Recorder(results)
     missing = gaps(results, item, datasets)
-    command = rerun_command(item)
+    command = rerun_command(item, {study: departure.overrides for study, departure in departures.items()})
     try:
         content = attempt(item.make, recorder)
     except NotRunError as reason:
@@ -61,17 +71,21 @@ def _reproduce(item: Item, results: Results, datasets: Mapping[str, Sequence[str
     rows = recorder.rows_read()
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
+    of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
+    told = "; ".join(departure.told(study) for study, departure in of_item.items())
+    changed = any(departure.settings for departure in of_item.values())
+    notes = [f"Changed protocol: {told}."] if changed else [f"Of {told}."] if told else []
     if isinstance(content, Drawing):
-        add_notes(content.figure, code_notes(rows))
+        add_notes(content.figure, [*notes, *code_notes(rows)])
         files = save(content, folder / "figures" / item.id)
         numbers, table = content.numbers, None
     else:
-        content = replace(content, note=" ".join(filter(None, (content.note, *code_notes(rows)))))
+        content = replace(content, note=" ".join(filter(None, (*notes, content.note, *code_notes(rows)))))
         files = save_table(content, folder / "tables" / item.id)
         numbers, table = content.frame, content
     relative = tuple(file.relative_to(folder) for file in files)
-    state: State = "in part" if missing or stand_ins else "rerun"
-    return Reproduction(item, state, relative, numbers, table, missing, stand_ins, command)
+    state: State = "changed" if changed else "in part" if missing or stand_ins or told else "rerun"
+    return Reproduction(item, state, relative, numbers, table, missing, stand_ins, command, "".join(notes))
 
 
 # Figures and tables from which on a report is made by several processes, each of which takes seconds to start.
@@ -86,13 +100,21 @@ def _name(part: Part) -> str:
     return part.study if isinstance(part, Flip) else part.id
 
 
-def _made(part: Part, results: Results, datasets: Mapping[str, Sequence[str]], folder: Path) -> Product:
+def _made(
+    part: Part,
+    results: Results,
+    datasets: Mapping[str, Sequence[str]],
+    folder: Path,
+    departures: Mapping[str, Departure],
+) -> Product:
     """Make one part of a report: a table or figure, what a flip changes, what a claim's test finds, or a multiverse."""
     if isinstance(part, Item):
-        return _reproduce(part, results, datasets, folder)
+        return _reproduce(part, results, datasets, folder, departures)
     if isinstance(part, Multiverse):
         return multiverse_section(results, part, universes_of(folder, UNIVERSES)[part.paper], folder)
-    return change(results, part) if isinstance(part, Flip) else verdict_on(part, results, datasets)
+    if isinstance(part, Flip):
+        return change(results, part)
+    return under_changed_protocol(verdict_on(part, results, datasets), departures)
 
 
 @cache
@@ -101,8 +123,10 @@ def _results(folder: Path) -> Results:
     return Results.of_folder(folder)
 
 
-def _made_by_worker(part: Part, datasets: Mapping[str, Sequence[str]], folder: Path) -> Product:
-    return _made(part, _results(folder), datasets, folder)
+def _made_by_worker(
+    part: Part, datasets: Mapping[str, Sequence[str]], folder: Path, departures: Mapping[str, Departure]
+) -> Product:
+    return _made(part, _results(folder), datasets, folder, departures)
 
 
 def _all_made(
@@ -114,14 +138,16 @@ def _all_made(
 ) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
     there = set(results.all_rows["study"])
+    departing = departures(results.all_rows, experiments, plan_of(folder))
     size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
     if size == 1:
         for part in parts:
             tell(_name(part))
-            yield _name(part), _made(part, results, datasets, folder)
+            yield _name(part), _made(part, results, datasets, folder, departing)
         return
     with Workers(_made_by_worker, 1, say) as workers:
-        for call, made in workers.run([(part, datasets, folder) for part in parts], size, lambda c: _name(c[0])):
+        calls = [(part, datasets, folder, departing) for part in parts]
+        for call, made in workers.run(calls, size, lambda call: _name(call[0])):
             name = _name(call[0])
             if isinstance(made, Lost):
                 raise UserError(f"{name} cannot be made: {made.reason}; make room, and the same command does it")
@@ -287,11 +313,12 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     results = Results.of_folder(folder)
     write_facts(folder, results, wanted)
     datasets = {study["name"]: study["datasets"] for study in configs}
+    departing = departures(results.all_rows, experiments, plan_of(folder))
     written = [
         folder / file
         for item in items()
         if set(item.studies) & set(wanted)
-        for file in _reproduce(item, results, datasets, folder).files
+        for file in _reproduce(item, results, datasets, folder, departing).files
     ]
     shown = {name for item in items() for name in item.studies}
     for study in configs:

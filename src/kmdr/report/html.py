@@ -47,9 +47,10 @@ STATES: Mapping[str, tuple[str, str]] = {
     "reproduced": ("✓", "good"),
     "not reproduced": ("✗", "bad"),
     "inconclusive": ("?", "mixed"),
+    "changed": ("≠", "none"),
     "not run": ("–", "none"),
 }
-ITEM_STATES = ("rerun", "in part", "not run")
+ITEM_STATES = ("rerun", "in part", "changed", "not run")
 
 
 class Picture(NamedTuple):

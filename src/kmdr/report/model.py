@@ -14,7 +14,7 @@ from kmdr.figures.tables import Table
 from kmdr.report.multiverse import MultiverseSection
 from kmdr.report.own import OwnRuns
 
-State = Literal["rerun", "in part", "not run"]
+State = Literal["rerun", "in part", "not run", "changed"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Reproduction:
     Attributes
     ----------
     item : Item
-    state : {"rerun", "in part", "not run"}
-        In part: some of its datasets could not be had, or stand-ins took their place.
+    state : {"rerun", "in part", "not run", "changed"}
+        In part: some of its datasets could not be had, stand-ins took their place, or repetitions are missing. Changed:
+        rows that it shows are of other settings than the paper's.
     files : tuple of Path
         Relative to the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
     numbers : DataFrame
@@ -37,6 +38,8 @@ class Reproduction:
         What stood in for what.
     command : str
         What reruns it.
+    changed : str
+        Which settings of which study are others, and how many repetitions there are; empty where all is as configured.
     """
 
     item: Item
@@ -47,6 +50,7 @@ class Reproduction:
     gaps: tuple[str, ...]
     stand_ins: tuple[str, ...]
     command: str
+    changed: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class Opening:
     Attributes
     ----------
     holds, fails, undecided, not_run : list of Line
+        Not run are those, too, whose rows are of a changed protocol.
     """
 
     holds: list[Line]
@@ -51,14 +52,14 @@ class Opening:
 def opening(verdicts: Sequence[Verdict]) -> Opening:
     """Sort verdicts by outcome, and say in a sentence why each is not what the paper says."""
 
-    def lines(outcome: str) -> list[Line]:
-        return [Line(verdict, _why(verdict)) for verdict in verdicts if verdict.outcome == outcome]
+    def lines(*outcomes: str) -> list[Line]:
+        return [Line(verdict, _why(verdict)) for verdict in verdicts if verdict.outcome in outcomes]
 
-    return Opening(lines("reproduced"), lines("not reproduced"), lines("inconclusive"), lines("not run"))
+    return Opening(lines("reproduced"), lines("not reproduced"), lines("inconclusive"), lines("not run", "changed"))
 
 
 def _why(verdict: Verdict) -> str:
-    if verdict.outcome == "not run":
+    if verdict.outcome in ("not run", "changed"):
         return verdict.sentence
     parts = [_failing(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "not reproduced"]
     parts += [_open(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "inconclusive"]

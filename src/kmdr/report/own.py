@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best
@@ -18,6 +17,7 @@ from kmdr.claims.effects import LEVEL, paired
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
+from kmdr.text import override
 
 # What the table of own runs has, by the columns of rows; times where there are any.
 QUANTITIES = {"ratio": "F/F_best", "accuracy": "P", "nmi": "NMI", "total_seconds": "seconds"}
@@ -138,7 +138,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
             **_kmeans(json.loads(row["kmeans"] or "{}")),
             "matching": row["matching"] or "best",
         }
-        commands.append(shlex.join(["kmdr", *(f"{name}={_value(value)}" for name, value in settings.items())]))
+        commands.append(shlex.join(["kmdr", *(f"{name}={override(value)}" for name, value in settings.items())]))
     return tuple(dict.fromkeys(commands))
 
 
@@ -153,11 +153,3 @@ def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
     args = json.loads(settings.get("args", "{}"))
     others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
     return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}
-
-
-def _value(value: Any) -> str:
-    """Return a value as Hydra reads it: a plain word as it is, all else as JSON."""
-    if isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value):
-        return value
-    plain = value.item() if isinstance(value, np.generic) else value
-    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)

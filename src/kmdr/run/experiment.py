@@ -206,14 +206,13 @@ class Experiment:
                 d=d,
                 nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
                 stand_in=data.stand_in,
-                options=self._told_options(data.name),
+                options=canonical(self.told_options(data.name)),
             )
             for repeat in range(self.repeats)
         ]
 
-    def _told_options(self, title: str) -> str:
-        """Return what rows say of the dataset's options: those set, and its name where rows have another."""
+    def told_options(self, title: str) -> dict[str, Any]:
+        """Return what rows say of the dataset's options: those set, and its name where rows have another as title."""
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
         told = {name: value for name, value in self.options.items() if value != usual.get(name)}
-        told |= {} if title == self.dataset else {"name": self.dataset}
-        return canonical(told) if told else ""
+        return told | ({} if title == self.dataset else {"name": self.dataset})

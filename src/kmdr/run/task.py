@@ -31,11 +31,11 @@ SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "opti
 # Entries of C, of all trials that share work, up to which more join them.
 _ENTRIES = 2**22
 # Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
-# `options` one of those of the dataset, with its name where its title is another, each empty where there are none but
-# the usual; `metrics` is one of the metrics that have no column, empty where there are none; `code_hash` is that of the
-# modules which compute a row, so that it tells rows of other code apart,
-# as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each guest whose
-# reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
+# `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
+# were written before there were such columns may have none; `metrics` is one of the metrics that have no column, empty
+# where there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code
+# apart, as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
+# guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
 COLUMNS = (
     "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
     *SETTINGS,
@@ -94,7 +94,7 @@ class Task:
         For what the matrix stands in; empty where it is what its name says.
     options : str
         Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
-        the identity: the content hash is.
+        the identity: the content hash is. Empty where they are not known.
     """
 
     study: str
@@ -146,7 +146,7 @@ def settings_of(config: Mapping[str, Any]) -> Row:
     """Return what a configuration, as `Task.config` gives it, says in the columns `SETTINGS`, but for ``options``."""
     others = {name: value for name, value in config["kmeans"].items() if name not in SETTINGS}
     of_kmeans = {name: config["kmeans"][name] for name in SETTINGS if name in config["kmeans"]}
-    return {**of_kmeans, "kmeans": canonical(others) if others else "", "matching": config["matching"]}
+    return {**of_kmeans, "kmeans": canonical(others), "matching": config["matching"]}
 
 
 @dataclass(frozen=True)

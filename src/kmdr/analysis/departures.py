@@ -1,0 +1,166 @@
+"""What of a study's rows is not as the study is configured: a changed protocol is no rerun of the paper's."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kmdr import reducers
+from kmdr.analysis.rows import named_settings
+from kmdr.datasets import registry
+from kmdr.run.experiment import Experiment
+from kmdr.run.task import canonical, settings_of
+from kmdr.text import override
+
+# Where a file of the user's own lies, and how much of it may be read, is no protocol.
+_PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
+_OF_KMEANS = ("engine", "start", "n_init", "max_iter")
+
+
+@dataclass(frozen=True)
+class Departure:
+    """How the rows of a study differ from what it asks for.
+
+    Attributes
+    ----------
+    settings : tuple of str
+        Each that is another, as ``n_init = 1, not 5``; empty where only repetitions are missing.
+    overrides : tuple of str
+        What to say on the command line to have such rows again.
+    repetitions : int
+        The least that any configuration has.
+    asked : int
+        How many that configuration is to have.
+    """
+
+    settings: tuple[str, ...]
+    overrides: tuple[str, ...]
+    repetitions: int
+    asked: int
+
+    def told(self, study: str) -> str:
+        """Return it in words, for the study's name."""
+        count = f"{self.repetitions} of {self.asked} repetitions"
+        return f"{study}: {'; '.join(self.settings)} ({count})" if self.settings else f"{study}: {count}"
+
+
+def departures(
+    rows: pd.DataFrame, experiments: Callable[[str], Sequence[Experiment]], plan: Mapping[str, Any]
+) -> dict[str, Departure]:
+    """Compare the rows of each study with what it asks for.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `kmdr.analysis.untrusted.rows_of` gives them; rows whose settings are not known are left out.
+    experiments : callable
+        Gives what a study asks for.
+    plan : mapping
+        ``plan.json``: fewer repetitions or sizes of r that were planned are no departure.
+
+    Returns
+    -------
+    dict
+        By study, of those that differ in a setting or have fewer repetitions.
+    """
+    known = rows[rows["engine"] != ""]
+    of_studies = {str(name): of_study for name, of_study in known.groupby("study", sort=True)}
+    compared = {name: _departure(of_study, experiments(name), name, plan) for name, of_study in of_studies.items()}
+    return {name: departure for name, departure in compared.items() if departure is not None}
+
+
+def _departure(
+    rows: pd.DataFrame, asked: Sequence[Experiment], study: str, plan: Mapping[str, Any]
+) -> Departure | None:
+    if not asked:
+        return None
+    settings: dict[str, None] = {}
+    overrides: dict[str, None] = {}
+    counts: list[tuple[int, int]] = []
+    for _, trials in rows.groupby(["config_hash", "options"], sort=False):
+        row = trials.iloc[0].to_dict()
+        experiment = _nearest(row, asked)
+        counts.append((int(trials["repeat"].nunique()), experiment.repeats))
+        for told, command in _differences(row, experiment, asked):
+            settings[told], overrides[command] = None, None
+        wanted = _sizes(row, experiment)
+        if not plan.get("thinned_grid") and (there := sorted(map(int, trials["r"].unique()))) != wanted:
+            settings[f"r = {_listed(there)}, not {_listed(wanted)}"] = None
+            overrides[f"r_grid={override(there)}"] = None
+        if row["seed"] != experiment.seed:
+            overrides[f"seed={row['seed']}"] = None
+    repetitions, of = min(counts, key=lambda pair: pair[0] / pair[1])
+    planned = plan.get("studies", {}).get(study, {})
+    short = repetitions < min(of, planned.get("repeats_planned", of))
+    if not settings and not short:
+        return None
+    if repetitions != of:
+        overrides[f"repeats={repetitions}"] = None
+    return Departure(tuple(settings), tuple(overrides), repetitions, of)
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes)) if len(sizes) <= 4 else f"{sizes[0]}, {sizes[1]}, …, {sizes[-1]}"
+
+
+def _dataset(row: Mapping[Any, Any]) -> str:
+    """Return what the registry calls the dataset of a row."""
+    return str(named_settings(row).get("name", row["dataset"]))
+
+
+def _params(experiment: Experiment) -> str:
+    return canonical(reducers.recorded(experiment.reducer, experiment.params))
+
+
+def _nearest(row: Mapping[Any, Any], asked: Sequence[Experiment]) -> Experiment:
+    """Return what was asked for that a row is most like."""
+    own = _dataset(row)
+    return max(asked, key=lambda e: (e.reducer == row["reducer"], e.dataset == own, _params(e) == row["params"]))
+
+
+def _sizes(row: Mapping[Any, Any], experiment: Experiment) -> list[int]:
+    """Return the r of a configuration that was asked for."""
+    if experiment.reducer != row["reducer"]:
+        return list(experiment.r_grid)
+    fixed = reducers.make(experiment.reducer, experiment.params).fixed_r(int(row["d"]), int(row["k"]))
+    return list(experiment.r_grid) if fixed is None else [fixed]
+
+
+def _differences(
+    row: Mapping[Any, Any], experiment: Experiment, asked: Sequence[Experiment]
+) -> Iterator[tuple[str, str]]:
+    """Yield each setting of a row that is another than asked for, in words and as an override."""
+    own = _dataset(row)
+    names = list(dict.fromkeys(e.dataset for e in asked))
+    if own not in names:
+        yield f"dataset {own}, not {', '.join(names)}", f"study.datasets={override([own])}"
+    if experiment.reducer != row["reducer"]:
+        methods = list(dict.fromkeys(e.reducer for e in asked))
+        yield f"reducer {row['reducer']}, not {', '.join(methods)}", f"study.reducers={override([row['reducer']])}"
+    elif _params(experiment) != row["params"]:
+        yield (
+            f"{row['reducer']} with {row['params']}, not {_params(experiment)}",
+            f"study.reducers=[{{{row['reducer']}:{override(named_settings({'options': row['params']}))}}}]",
+        )
+    compared = own == experiment.dataset and row["options"] != ""
+    classes = registry.entry(experiment.dataset).k if experiment.dataset in registry.names() else 0
+    expected = named_settings(
+        {
+            "k": experiment.k or (classes if own == experiment.dataset else 0) or row["k"],
+            **settings_of({"kmeans": experiment.protocol.identity, "matching": experiment.matching}),
+            "options": canonical(experiment.told_options(own) if compared else {}),
+        }
+    )
+    there = named_settings(row)
+    for key in dict.fromkeys([*there, *expected]):
+        if key in _PLACES or there.get(key) == expected.get(key):
+            continue
+        words = f"{key} = {there.get(key, 'as usual')}, not {expected.get(key, 'as usual')}"
+        if key in ("k", "matching"):
+            yield words, f"{key}={override(there[key])}"
+        elif key in _OF_KMEANS or key not in named_settings({"options": row["options"]}) | experiment.options:
+            yield words, f"kmeans.{key}={override(there.get(key, 'null'))}"
+        else:
+            options = named_settings({"options": row["options"]})
+            yield words, f"study.datasets=[{{{own}:{override(options)}}}]"

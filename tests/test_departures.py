@@ -1,0 +1,139 @@
+"""A study that was run with other settings is no rerun of it, and says so."""
+
+import shlex
+
+import pandas as pd
+import pytest
+
+from kmdr.analysis.departures import departures
+from kmdr.analysis.untrusted import rows_of
+from kmdr.claims.verdicts import judge
+from kmdr.compose import compose
+from kmdr.protocols import experiments
+from kmdr.report.build import build, report_of
+from kmdr.studies import studies
+from rows import make_results, make_rows, write_rows
+
+GRID = range(5, 101, 5)
+METHODS = ("leverage", "random_sign", "leverage_approx")
+USUAL = {
+    "k": 10, "engine": "kmdr", "start": "sample", "n_init": 5, "max_iter": 500, "kmeans": "{}", "matching": "best",
+    "options": "{}",
+}  # fmt: skip
+STUDY = "bzmd15_fig1"
+
+
+def params(reducer):
+    return next(e for e in experiments(STUDY) if e.reducer == reducer).params
+
+
+def rows_with(grid=GRID, repeats=10, **changes):
+    """Rows of some methods of bzmd15's Figure 1 on USPS, in which two differ in F."""
+    from kmdr.reducers import recorded
+    from kmdr.run.task import canonical
+
+    usual = USUAL | changes
+    return pd.concat([
+        make_rows(
+            STUDY, "usps", name, grid, repeats, params=canonical(recorded(name, params(name))),
+            **usual | {"config_hash": f"{i:012x}"},
+            objective=lambda r, t, i=i: 0.5 + 0.01 * i + 1e-4 * (t % 3),
+        )
+        for i, name in enumerate(METHODS)
+    ])  # fmt: skip
+
+
+def of(rows, **plan):
+    return departures(rows, experiments, plan)
+
+
+def test_rows_as_they_are_asked_for_are_no_departure():
+    assert of(rows_with()) == {}
+    assert of(rows_with(repeats=30)) == {}  # more are asked for by nobody, but change nothing
+    assert of(rows_with(engine="", start="", n_init=float("nan"), options="")) == {}  # not known
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "overrides"),
+    [
+        ({"n_init": 1}, "n_init = 1, not 5", ["kmeans.n_init=1"]),
+        ({"start": "plus"}, "start = plus, not sample", ["kmeans.start=plus"]),
+        ({"kmeans": '{"online":true}'}, "online = True, not as usual", ["kmeans.online=true"]),
+        ({"k": 3}, "k = 3, not 10", ["k=3"]),
+        ({"grid": (10, 20)}, "r = 10, 20, not 5, 10, …, 100", ["r_grid=[10,20]"]),
+        ({"options": '{"rows":"unit"}'}, "rows = unit, not as usual", ["study.datasets=[{usps:{rows:unit}}]"]),
+    ],
+)
+def test_another_setting_is_named_with_the_override_that_gives_it(changes, told, overrides):
+    departure = of(rows_with(**changes))[STUDY]
+    assert departure.settings == (told,)
+    assert list(departure.overrides) == overrides
+    assert departure.told(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
+    # Given to the command line they ask for such rows.
+    other = compose(f"study={STUDY}", *overrides).experiments
+    rows = rows_with(**changes)
+    assert departures(rows, lambda _: other, {}) == {}
+
+
+def test_fewer_repetitions_are_told_unless_they_were_planned():
+    departure = of(rows_with(repeats=4))[STUDY]
+    assert (departure.settings, departure.repetitions, departure.asked) == ((), 4, 10)
+    assert departure.overrides == ("repeats=4",)
+    assert of(rows_with(repeats=4), studies={STUDY: {"repeats_planned": 4}}) == {}
+    assert of(rows_with(grid=(5, 50)), thinned_grid=True) == {}
+
+
+def test_another_reducer_setting_and_seed_are_in_the_command():
+    rows = rows_with()
+    other = rows.assign(params=rows["params"].where(rows["reducer"] != "leverage", '{"rescaled":false}'), seed=3)
+    departure = of(other)[STUDY]
+    assert len(departure.settings) == 1
+    assert "leverage with" in departure.settings[0]
+    assert departure.overrides == ("study.reducers=[{leverage:{rescaled:false}}]", "seed=3")
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Reports of the same numbers, by whether k-means had the starts that the paper gives it."""
+    made = {}
+    for n_init in (5, 1):
+        folder = write_rows(tmp_path_factory.mktemp(f"starts_{n_init}"), rows_with(n_init=n_init), code_hash="0" * 12)
+        table = pd.read_csv(folder / "rows.csv", dtype=str, keep_default_na=False)
+        table.assign(config_hash=rows_with()["config_hash"].to_list()).to_csv(folder / "rows.csv", index=False)
+        made[n_init] = report_of(folder, make_results([rows_of(folder)]), studies())
+    return made
+
+
+def test_a_figure_of_a_changed_protocol_is_marked_and_reruns_as_it_was(reports):
+    usual, changed = (
+        next(part for part in report.items if STUDY in part.item.studies and part.state != "not run")
+        for report in reports.values()
+    )
+    assert usual.state in ("rerun", "in part")
+    assert not usual.changed
+    assert changed.state == "changed"
+    assert changed.changed == f"Changed protocol: {STUDY}: n_init = 1, not 5 (10 of 10 repetitions)."
+    assert shlex.split(changed.command)[:3] == ["kmdr", f"study={STUDY}", "kmeans.n_init=1"]
+
+
+def test_a_claim_of_a_changed_protocol_has_no_verdict_and_says_so_first(reports):
+    usual, changed = ({v.claim.id: v for v in report.verdicts if v.outcome != "not run"} for report in reports.values())
+    assert usual
+    assert usual.keys() == changed.keys()
+    for name, verdict in changed.items():
+        assert verdict.outcome == "changed" != usual[name].outcome
+        assert verdict.sentence.startswith(f"Changed protocol, which says nothing of the paper: {STUDY}: n_init = 1")
+        assert not verdict.kinds  # so that it takes no part in the correction of the others
+        assert "kmeans.n_init=1" in verdict.command
+        assert judge([verdict], {})[0] == verdict
+
+
+def test_the_page_shows_it(tmp_path):
+    folder = write_rows(tmp_path, rows_with(n_init=1))
+    table = pd.read_csv(folder / "rows.csv", dtype=str, keep_default_na=False)
+    table.assign(config_hash=rows_with()["config_hash"].to_list()).to_csv(folder / "rows.csv", index=False)
+    page = build(folder, studies()).read_text(encoding="utf-8")
+    assert "<strong>Changed protocol: bzmd15_fig1: n_init = 1, not 5 (10 of 10 repetitions).</strong>" in page
+    verdicts = pd.read_csv(folder / "verdicts.csv")
+    of_study = verdicts[verdicts["rows"].str.contains(STUDY, na=False)]
+    assert set(of_study["verdict"]) == {"changed"}
