@@ -4,6 +4,11 @@
 dataset, ``kmdr.run``, ``kmdr.reproduce`` and ``kmdr.report`` do what the commands of these names do.
 """
 
+from kmdr.early import answer_interrupt, is_command
+
+if is_command():
+    answer_interrupt()
+
 import importlib
 from importlib.metadata import version
 from types import ModuleType

@@ -2,7 +2,7 @@
 
 import sys
 
-from kmdr.entry import WELCOME, exit_status, say_version
+from kmdr.entry import WELCOME, at_once, exit_status, say_version
 
 
 def _command_line() -> int | None:
@@ -12,7 +12,8 @@ def _command_line() -> int | None:
     if not sys.argv[1:]:
         print(WELCOME)
         return 0
-    from kmdr.cli import command_line  # a second of imports, which may be interrupted as the rest may
+    with at_once():
+        from kmdr.cli import command_line  # a second of imports
 
     return command_line()
 

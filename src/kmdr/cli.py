@@ -1,6 +1,5 @@
 """The commands, each a function of its arguments."""
 
-import inspect
 import random
 import re
 import sys
@@ -8,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kmdr import datasets, metrics, new, reducers
+from kmdr import datasets, demo, metrics, new, reducers, screen, usage
 from kmdr.clustering import engines
 from kmdr.compose import compose_studies, from_command_line
 from kmdr.datasets import registry, status
-from kmdr.entry import exit_status, say_version
+from kmdr.entry import WELCOME, at_once, exit_status, say_version
 from kmdr.errors import UserError, shown, unknown
 from kmdr.guests import origin_of
 from kmdr.jobs import run_jobs
@@ -24,7 +23,7 @@ from kmdr.run.progress import Progress
 from kmdr.run.store import compress
 from kmdr.run.verify import verify_sample
 from kmdr.studies import studies
-from kmdr.text import aligned
+from kmdr.text import Volume, aligned
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -199,28 +198,36 @@ def _help(arguments: Sequence[str]) -> None:
     """``kmdr help``: this list; ``kmdr --help`` shows every setting of a run."""
     if arguments:
         raise UserError(f"'kmdr help' takes no more words, but was given {shown(arguments[0])}; leave it out")
-    for command in COMMANDS.values():
-        usage, _, what = (inspect.getdoc(command) or "").partition("\n")[0].replace("``", "").partition(": ")
-        print(f"{usage}\n    {what}")
-    print("kmdr SETTING=VALUE …\n    run what settings say; 'kmdr --help' shows them all, 'kmdr -m' sweeps over lists.")
+    print(usage.commands(COMMANDS))
 
 
 # A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
-    "list": _list, "figures": _figures, "report": _report, "data": status.run, "check": check.run,
-    "metrics": rescore.run, "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick,
-    "reference": _reference, "verify": _verify, "new": new.run, "help": _help, "version": say_version,
+    "demo": demo.run, "list": _list, "table": screen.table, "compare": screen.compare, "figures": _figures,
+    "report": _report, "data": status.run, "check": check.run, "metrics": rescore.run, "reproduce": _reproduce,
+    "multiverse": _multiverse, "quick": _quick, "reference": _reference, "verify": _verify, "new": new.run,
+    "help": _help, "version": say_version,
 }  # fmt: skip
+_VOLUMES = {"-q": -1, "--quiet": -1, "-v": 1, "--verbose": 1}
 
 
 def command_line() -> int | None:
     """Do what ``sys.argv`` says, a command of `COMMANDS` or Hydra overrides to run, and return the exit status."""
-    arguments = sys.argv[1:]
-    if arguments and arguments[0] in COMMANDS:
-        return COMMANDS[arguments[0]](arguments[1:])
-    if arguments and re.fullmatch(r"[\w-]+", arguments[0]) and not arguments[0].startswith("-"):
-        raise unknown("command", arguments[0], COMMANDS)
-    jobs = from_command_line()
+    Volume.level = max((_VOLUMES[text] for text in sys.argv[1:] if text in _VOLUMES), key=abs, default=0)
+    sys.argv[1:] = arguments = [text for text in sys.argv[1:] if text not in _VOLUMES]
+    name = arguments[0] if arguments else ""
+    if {"-h", "--help"} & set(arguments):
+        print(usage.of_command(COMMANDS[name]) if name in COMMANDS else usage.everything(COMMANDS, arguments))
+        return 0
+    if not arguments:
+        print(WELCOME)
+        return 0
+    if name in COMMANDS:
+        return COMMANDS[name](arguments[1:])
+    if re.fullmatch(r"\w[\w-]*", name):
+        raise unknown("command", name, COMMANDS)
+    with at_once():
+        jobs = from_command_line()
     return run_jobs(jobs) if jobs else 0
 
 

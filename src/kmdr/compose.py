@@ -184,8 +184,10 @@ def _plain_setting(argument: str) -> str:
     return f"++{argument}" if argument.startswith(("reducer.args.", "kmeans.args.")) else argument
 
 
-def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse what Hydra would answer with its usage, take from a pickle, read without end or not read at all.
+def _checked_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
+
+    Refused is what Hydra would answer with its usage, take from a pickle, read without end or not read at all.
 
     Raises
     ------
@@ -197,11 +199,13 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         raise UserError(f"{message}; 'kmdr --help' says what can be asked for")
 
     parser.error = refuse  # type: ignore[method-assign]
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if options.experimental_rerun:
         raise UserError("--experimental-rerun takes a pickle, which could do anything; repeat the command itself")
+    settings = list(options.overrides)
+    ordered = [text for text in arguments if text not in settings] + settings
     if options.config_dir is None:
-        return
+        return ordered
     folder = Path(options.config_dir)
     if options.config_name is None and (folder / "config.yaml").exists():
         raise UserError(
@@ -210,6 +214,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         )
     for file in [*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]:
         _check_yaml(file)
+    return ordered
 
 
 def _check_yaml(file: Path) -> None:
@@ -272,7 +277,7 @@ def from_command_line() -> list[Job]:
     sys.argv = [_plain_setting(argument) for argument in sys.argv]
     config_source.register()
     with _explained(sys.argv[1:]):
-        _check_arguments(sys.argv[1:])
+        sys.argv[1:] = _checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
     with _explained(sys.argv[1:]):

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from kmdr import __version__
+from kmdr.early import INTERRUPTED
 from kmdr.errors import UserError
 from kmdr.text import one_line, silence, tell
 
@@ -27,16 +28,16 @@ _FAILURE = 1
 WELCOME = f"""\
 kmdr {__version__}: dimensionality reduction before k-means, measured as five papers measured it.
 
+  kmdr demo                                begin here: real data, a table and a picture, in seconds
   kmdr list                                datasets, reducers, engines, metrics, papers, studies
-  kmdr dataset=synth reducer=leverage      run one method; kmdr --help shows every setting
-  kmdr -m dataset=usps,orl 'reducer=svd,random_sign,none' 'r_grid=[5,10,20]'   several beside each other
-  kmdr figures results/runs                draw what has been run
+  kmdr dataset=digits reducer=leverage     run one method; kmdr --help shows every setting
+  kmdr -m dataset=usps,orl reducer=none,leverage,random_sign 'r_grid=[5,10,20]'   several beside each other
+  kmdr table results/runs                  what has been run, as a table; kmdr figures draws it
   kmdr reproduce bzd10 BUDGET=10m          rerun a paper's experiments and write the report
   kmdr data where                          where data are kept, and how to get what is missing
   kmdr new reducer NAME                    begin a method of your own (also dataset, metric, engine, paper)
   kmdr help                                every command
 """
-_INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
 
 
 def say_version(arguments: Sequence[str] = ()) -> None:
@@ -56,6 +57,7 @@ class CrashError(Exception):
 class _Signals:
     """What is known of the signals of this process: it can have only one such state."""
 
+    at_once = False
     seen = 0
     told = False
     held = False
@@ -66,6 +68,8 @@ class _Signals:
 def _handle(number: int, frame: FrameType | None) -> None:
     del frame
     _Signals.first = _Signals.first or number
+    if _Signals.at_once:
+        _leave(number)
     if not _Signals.held:
         raise Interrupted(number)
 
@@ -74,7 +78,7 @@ def _say_interrupted() -> None:
     saying = _Signals.saying.acquire(timeout=1.0)  # not for ever: stderr may be a pipe that nobody empties
     if saying:
         if not _Signals.told:
-            tell(_INTERRUPTED)
+            tell(INTERRUPTED)
             _Signals.told = True
         _Signals.saying.release()
 
@@ -106,6 +110,17 @@ def undisturbed() -> Iterator[None]:
         _Signals.held = before
         if _Signals.first and _Signals.first != first and not before:
             raise Interrupted(_Signals.first)
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Let a first signal end the process in a block that has nothing to lose: imports may swallow exceptions."""
+    before = _Signals.at_once
+    _Signals.at_once = True
+    try:
+        yield
+    finally:
+        _Signals.at_once = before
 
 
 @contextlib.contextmanager
@@ -229,7 +244,7 @@ def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int
         tell(one_line(f"kmdr: {error}"))
         return _MISTAKE
     except KeyboardInterrupt:
-        tell(_INTERRUPTED)
+        tell(INTERRUPTED)
         return 130
     except BrokenPipeError:  # e.g. `kmdr list | head`
         silence(sys.stdout)

@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -16,18 +15,21 @@ from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
 from kmdr.files import write_json
+from kmdr.reducers import recorded
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
 from kmdr.run.progress import Progress
 from kmdr.run.runner import Runner, run_tasks
 from kmdr.run.store import ASKED, Store, mixed_code
 from kmdr.run.store import missing as unfinished
-from kmdr.run.task import Task
+from kmdr.run.task import Task, canonical
 from kmdr.studies import studies as configured
-from kmdr.text import tell
+from kmdr.text import Volume, announce, tell
 
 # Rows of one table: a row takes 2 kB of memory while tables are merged.
 _MOST_TRIALS = 500_000
+# A run that is expected to take longer says so before it begins.
+_HEAVY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,56 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
     return tasks, missing, wrong
 
 
+def _of_one_size(jobs: Sequence[Job], tasks: Sequence[Task]) -> list[str]:
+    """Say which reducers outside any study give one r whatever ``r_grid`` says, all features apart."""
+    asked = {
+        (e.reducer, canonical(recorded(e.reducer, e.params))): e
+        for job in jobs
+        if job.study is None
+        for e in job.experiments
+    }
+    fixed = {
+        task.reducer: (task.r_grid[0], "rank" in e.params)
+        for task in tasks
+        if (e := asked.get((task.reducer, task.params))) and task.r_grid != e.r_grid and task.r_grid[0] != task.d
+    }
+    ranked = any(by_rank for _, by_rank in fixed.values())
+    sizes = ", ".join(f"{name} has r = {r}" for name, (r, _) in sorted(fixed.items()))
+    remedy = "; reducer.rank=r follows it" if ranked else ""
+    return [f"{sizes} alone here, as its paper has it, whatever r_grid says{remedy}"] if fixed else []
+
+
+def _in_words(seconds: float) -> str:
+    """Return a duration as one says it.
+
+    Examples
+    --------
+    >>> _in_words(40), _in_words(100), _in_words(5000)
+    ('40 s', '2 min', '1 h 23 min')
+    """
+    minutes = round(seconds / 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if seconds >= 60 else f"{seconds:.0f} s"
+
+
+def _before(plan: Plan, seconds: float, workers: int, limits: Limits | None) -> None:
+    """Say of a heavy run what it will take, and how to get less."""
+    if Volume.level < 0 or (seconds < _HEAVY_SECONDS and Volume.level == 0):
+        return
+    if limits is None:
+        less = "fewer repeats=, a shorter r_grid= or kmeans.n_init=1 take less"
+    elif limits.grid is not None:
+        less = "naming one paper takes less"
+    else:
+        less = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
+    beside = f"{workers} workers" if workers > 1 else "one worker"
+    tell(
+        f"kmdr: {len(plan.tasks)} tasks, about {_in_words(seconds)} on {beside}; {less}, and what is done when it is "
+        "stopped is kept"
+    )
+
+
 def _described(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
     """Return what ``plan.json`` says: what studies ask for, what of it was planned, how many tasks came too late."""
     full = {job.study["name"]: max(e.repeats for e in job.experiments) for job in jobs if job.study}
@@ -180,7 +232,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
-    _tell_each(missing.values())
+    _tell_each([*missing.values(), *_of_one_size(jobs, tasks)])
     write_json(out / "missing.json", missing)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
@@ -201,7 +253,9 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         (t.study, t.config_hash, t.repeat) for t in plan.tasks
     }
     made: list[Path] = []
-    with closing(Progress(len(plan.tasks), work + (ALLOWANCE_SECONDS if limits else 0.0))) as progress:
+    whole = work + (ALLOWANCE_SECONDS if limits else 0.0)
+    _before(plan, whole, runner.n_jobs, limits)
+    with closing(Progress(len(plan.tasks), whole)) as progress:
         rows, late = run_tasks(plan.tasks, runner, out, seconds, progress, until) if plan.tasks else (known, 0)
         if limits and stated and late:
             write_json(out / "plan.json", _described(plan, jobs, bounds, late))
@@ -215,7 +269,11 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
 
             made = draw_items(out, names, configured())
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-    tell(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""), sys.stdout)
+    if not limits and Volume.level >= 0:
+        from kmdr.screen import show_run
+
+        show_run(out, asked)
+    announce(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
     if late:
         tell(f"kmdr: the budget was over before {late} tasks began; the same command does them")
     _tell_each(mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked))
@@ -226,7 +284,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
             "the same command does them",
         )
     for path in made:
-        tell(str(path), sys.stdout)
+        announce(str(path))
     return failed + max(lost, 0) + wrong
 
 

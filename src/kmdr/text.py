@@ -13,6 +13,12 @@ _LONGEST = 2000
 _NO_WORDS = frozenset({"true", "false", "null", "nan", "inf"})
 
 
+class Volume:
+    """How much this command says: 0 as usual; less is ``--quiet``, only what went wrong; more is ``--verbose``."""
+
+    level = 0
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a line a row, its cells padded to the widest of their column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -37,6 +43,12 @@ def tell(line: str, stream: TextIO | None = None) -> None:
         print(line, file=stream, flush=True)
     except (OSError, ValueError):  # its reader is gone, its disk full, or it is closed
         silence(stream)
+
+
+def announce(line: str) -> None:
+    """Print a line of what was done on stdout, unless the command is to be quiet."""
+    if Volume.level >= 0:
+        tell(line, sys.stdout)
 
 
 def silence(stream: TextIO) -> None:

@@ -204,7 +204,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         "name": title,
         "k": k,
         "data_sha256": digest,
-        "source": "; ".join([*(f.where for f in files), *_paths(settings)]) or "generated",
+        "source": "; ".join([*(f.where for f in files), *_paths(settings)]) or e.home or "generated",
         "stand_in": e.stand_in,
         "n": n,
         "d": d,
@@ -328,7 +328,7 @@ def availability(name: str) -> Availability:
     elif e.by_path:
         state, where = "local", "; ".join(_paths(settings))
     elif not e.sources:
-        state, where = "generated", "generated"
+        state, where = "generated", e.home or "generated"
     elif files := find(e):
         in_cache = all(f.path.is_relative_to(raw_folder(name)) for f in files)
         state, where = "cached" if in_cache else "local", "; ".join(f.where for f in files)

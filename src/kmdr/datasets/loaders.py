@@ -22,6 +22,7 @@ from PIL import Image
 from kmdr.datasets import formats
 from kmdr.datasets.acquire import UnavailableError
 from kmdr.datasets.archives import UnverifiedError, read_members
+from kmdr.datasets.digits import digits
 from kmdr.datasets.svmlight import svmlight
 from kmdr.datasets.synth import synth
 from kmdr.datasets.text_like import text_like
@@ -33,6 +34,7 @@ Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | N
 _registry: Registry[Callable[..., Loaded]] = Registry("datasets")
 for _name, _function in (
     ("synth", synth),
+    ("digits", digits),
     ("text_like", text_like),
     ("svmlight", svmlight),
     ("file", formats.read),

@@ -15,7 +15,7 @@ def table() -> str:
         e = entry(name)
         what = f"{e.title}. Stand-in: {e.stand_in}" if e.stand_in else e.title
         own = "a file of yours" + (f", from {e.home}" if e.home else "")
-        sources = "; ".join(str(source) for source in e.sources) or (own if e.by_path else "generated")
+        sources = "; ".join(str(source) for source in e.sources) or (own if e.by_path else e.home or "generated")
         files = [f"`{file}`" for s in e.sources for file in (s.filename, s.archive) if file]
         named = e.options.get("path", "") if e.by_path else ""
         named = " and ".join(f"`{path}`" for path in ([named] if isinstance(named, str) else named) if path)

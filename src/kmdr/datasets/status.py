@@ -57,7 +57,7 @@ def _status(names: Sequence[str]) -> int:
     for name in names or datasets.names():
         e = entry(name)
         there = datasets.availability(name)
-        source = "; ".join(map(str, e.sources)) or ((e.home or "a file of yours") if e.by_path else "generated")
+        source = "; ".join(map(str, e.sources)) or (e.home or ("a file of yours" if e.by_path else "generated"))
         rows.append((name, there.state, _size(_bytes_on_disk(e, there.state)), e.licence, source))
     for line in aligned(rows):
         print(line)

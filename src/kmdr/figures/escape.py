@@ -8,7 +8,7 @@ _LATEX = str.maketrans({
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
     "×": r"$\times$", "ε": r"$\varepsilon$", "γ": r"$\gamma$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$",
-    "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$",
+    "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "Δ": r"$\Delta$",
     "δ": r"$\delta$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
     "Ω": r"$\Omega$",
 })  # fmt: skip

@@ -1,13 +1,14 @@
 """How each method looks, the same in every figure, in print and to colour-blind readers."""
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
 from matplotlib.style import context
+
+from kmdr.analysis.comparison import differences
 
 COLUMN_WIDTH = 3.4  # inches: one column of a two-column page
 TEXT_WIDTH = 7.0  # inches: both columns
@@ -183,7 +184,7 @@ def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
     styles: dict[Method, Style] = {}
     for name in dict.fromkeys(name for name, _ in ordered):
         settings = [params for other, params in ordered if other == name]
-        suffixes = _differences(settings)
+        suffixes = differences(settings)
         for index, params in enumerate(settings):
             style = base[name]
             if index:
@@ -191,18 +192,3 @@ def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
                 style = style._replace(linestyle=line, filled=False)
             styles[name, params] = style._replace(label=style.label + suffixes[index])
     return styles
-
-
-def _differences(settings: list[str]) -> list[str]:
-    """Say in what each of several compact JSON parameter strings differs from the others."""
-    if len(settings) < 2:
-        return [""] * len(settings)
-    try:
-        parsed = [json.loads(text) if text else {} for text in settings]
-        keys = sorted({key for params in parsed for key in params.keys()})  # noqa: SIM118 - a list or a text has none
-    except (ValueError, TypeError, AttributeError, RecursionError):  # not ours: show the strings as they are
-        return [f" ({text})" for text in settings]
-    absent = object()
-    differing = [key for key in keys if any(params.get(key, absent) != parsed[0].get(key, absent) for params in parsed)]
-    texts = [", ".join(f"{key} = {params.get(key, 'default')}" for key in differing) for params in parsed]
-    return [f" ({text})" for text in texts]

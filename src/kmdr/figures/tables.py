@@ -1,6 +1,9 @@
 """Tables as CSV, Markdown and LaTeX."""
 
+import io
 import math
+import textwrap
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,14 @@ class Table:
         Format specifications of numeric columns, for Markdown, LaTeX and HTML: ``{"ours": ".3f"}``.
     note : str
         What a reader needs to know below it.
+    bold : collection of (int, str)
+        Cells that stand out: line and column.
     """
 
     frame: pd.DataFrame
     formats: dict[str, str]
     note: str = ""
+    bold: Collection[tuple[int, str]] = ()
 
 
 def cell(value: Any, form: str = "") -> str:
@@ -47,11 +53,56 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
     return names, lines
 
 
+def _emphasised(
+    table: Table, names: list[str], lines: list[list[str]], escaped: Callable[[str], str], bold: str
+) -> list[list[str]]:
+    """Return the lines of a table escaped for a format, bold cells as the format writes them."""
+    return [
+        [bold.format(escaped(text)) if (i, name) in table.bold and text else escaped(text)
+         for name, text in zip(names, line, strict=True)]
+        for i, line in enumerate(lines)
+    ]  # fmt: skip
+
+
+def text(table: Table, *, styled: bool = False) -> str:
+    """Return a table for a terminal; nothing is cut off, however narrow that is.
+
+    Parameters
+    ----------
+    table : Table
+    styled : bool
+        Whether bold is bold; else its cells have a star, and there is no control character.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    names, lines = cells(table)
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, header_style="")
+    for name in names:
+        grid.add_column(Text(name), justify="right" if name in table.formats else "left", no_wrap=True)
+    for i, line in enumerate(lines):
+        bold = [(i, name) in table.bold for name in names]
+        grid.add_row(*(
+            Text(cell if styled or not strong else f"* {cell}", style="bold" if strong else "")
+            for cell, strong in zip(line, bold, strict=True)
+        ))  # fmt: skip
+    page = io.StringIO()
+    console = Console(file=page, force_terminal=styled, color_system="standard" if styled else None, width=10_000)
+    console.width = Measurement.get(console, console.options, grid).maximum
+    console.print(grid, soft_wrap=False)
+    best = f"{'Bold' if styled else '*'}: the best of its data. " if table.bold else ""
+    rows = (line.rstrip() for line in page.getvalue().strip("\n").splitlines())
+    return "\n".join([*rows, *textwrap.wrap(f"{best}{table.note}", 100)])
+
+
 def markdown(table: Table) -> str:
     """Return a table in GitHub's Markdown, numbers to the right."""
     names, lines = cells(table)
     rule = ["---:" if name in table.formats else "---" for name in names]
-    head, *body = [list(map(markdown_escaped, line)) for line in (names, *lines)]
+    head, body = list(map(markdown_escaped, names)), _emphasised(table, names, lines, markdown_escaped, "**{}**")
     text = "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *body])
     return text + "\n" + (f"\n{markdown_escaped(table.note)}\n" if table.note else "")
 
@@ -60,7 +111,8 @@ def latex(table: Table) -> str:
     """Return a table for LaTeX's booktabs."""
     names, lines = cells(table)
     columns = "".join("r" if name in table.formats else "l" for name in names)
-    body = "\n".join(" & ".join(map(latex_escaped, line)) + r" \\" for line in lines)
+    emphasised = _emphasised(table, names, lines, latex_escaped, r"\textbf{{{}}}")
+    body = "\n".join(" & ".join(line) + r" \\" for line in emphasised)
     head = " & ".join(map(latex_escaped, names)) + r" \\"
     note = f"% {' '.join(table.note.splitlines())}\n" if table.note else ""
     return (

@@ -7,8 +7,8 @@ from time import monotonic
 
 from tqdm import tqdm
 
-from kmdr.run.task import Row
-from kmdr.text import tell
+from kmdr.run.task import Row, seconds_inside
+from kmdr.text import Volume, tell
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 # A log file gets a line now and then instead of a bar that redraws itself.
@@ -18,7 +18,7 @@ _PRIOR_SECONDS = 10.0
 
 
 class Progress:
-    """One progress bar over a whole run, on a terminal; elsewhere a line every few seconds.
+    """One progress bar over a whole run, on a terminal; elsewhere a line every few seconds. A quiet run has neither.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Progress:
     """
 
     def __init__(self, tasks: int, seconds: float) -> None:
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty() and Volume.level >= 0
         self._seen: set[tuple[str, str, str]] = set()
         self._failures = 0
         self._stage = ""
@@ -52,8 +52,9 @@ class Progress:
     def advance(self, rows: Iterable[Row], seconds: float) -> None:
         """Count a task as done, with the seconds it was expected to take.
 
-        Failures among its rows are told, once for each kind.
+        Failures among its rows are told, once for each kind; with ``--verbose`` each task is.
         """
+        rows = list(rows)
         for row in rows:
             if row["status"] == "ok":
                 continue
@@ -63,6 +64,10 @@ class Progress:
                 self._seen.add(kind)
                 where = f"{row['dataset']} {row['reducer']} r={row['r']} repeat={row['repeat']}"
                 self.tell(f"failed: {where}: {row['error']}")
+        if rows and Volume.level > 0:
+            row = rows[0]
+            said = f"{row['dataset']} {row['reducer']} repeat={row['repeat']}: {len(rows)} trials"
+            self.tell(f"{said}, {seconds_inside(rows):.3g} s")
         self._tasks_done += 1
         self._count(seconds)
 
@@ -72,7 +77,9 @@ class Progress:
             with suppress(OSError):  # a terminal that is gone is no reason to stop
                 self._bar.set_description_str(self._words(), refresh=False)
                 self._bar.update(self._seconds_done - self._bar.n)
-        elif monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_told:
+        elif Volume.level >= 0 and (
+            monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_told
+        ):
             self._printed, self._tasks_told = monotonic(), self._tasks_done
             share = self._seconds_done / self._seconds
             tell(f"{share:4.0%} {self._words()}")

@@ -1,0 +1,324 @@
+"""Rows as lines of a table: each method at each r beside k-means on all features, or beside the same of another folder.
+
+A repetition is a trial of one seed and number: methods that share it started from the same centres, so they are
+compared by pairs. Every p-value is of a two-sided t test, corrected by Holm over all tests of the table.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_ind
+
+from kmdr.analysis.rows import TOLD_APART, differing_settings, mean_interval, ok_rows, quantity_rows, ratio_to_best
+from kmdr.analysis.statistics import Component, above, holm, ratio_above
+
+LEVEL = 0.05
+
+
+class Quantity(NamedTuple):
+    """A quantity of the table: its title and format, whether less of it is better, and is compared by its ratio."""
+
+    title: str
+    form: str
+    less: bool = False
+    ratio: bool = False
+
+    @property
+    def change(self) -> str:
+        """Title of what it changes by."""
+        return f"{'×' if self.ratio else 'Δ'} {self.title}"
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "ratio": Quantity("F/F_best", ".4f", less=True),
+    "accuracy": Quantity("P", ".3f"),
+    "nmi": Quantity("NMI", ".3f"),
+    "total_seconds": Quantity("seconds", ".3g", less=True, ratio=True),
+}
+_REPETITION = ["seed", "repeat"]
+# Of the columns that tell rows apart, those that must be the same for two lines to be of the same data.
+_DATA = ["k", "data_sha256"]
+
+
+class Line(NamedTuple):
+    """What the trials of a line of the table have in common."""
+
+    study: str
+    dataset: str
+    setting: tuple[Any, ...]  # values of `TOLD_APART`
+    reducer: str
+    params: str
+    r: int
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What F_best belongs to."""
+        return self.study, self.dataset, *(self.setting[TOLD_APART.index(name)] for name in _DATA)
+
+
+class Trials(NamedTuple):
+    """The trials of a line: values of each quantity by seed and repetition, how many there are, and how many failed."""
+
+    values: dict[str, "pd.Series[float]"]
+    n: int
+    failed: int
+
+
+def trials_of(rows: pd.DataFrame) -> dict[Line, Trials]:
+    """Return the trials of each line of a table, in its order: by study, dataset, setting, method and r.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With F/F_best as ``ratio``.
+    """
+    lines: dict[Line, Trials] = {}
+    blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], dropna=False, sort=True)
+    for (study, dataset, *told), block in blocks:
+        setting = tuple("" if pd.isna(value) else value for value in told)
+        counted = {
+            column: quantity_rows(block, column).set_index(_REPETITION)[["reducer", "params", "r", "value"]]
+            for column in QUANTITIES
+        }
+        by_line = {column: dict(iter(part.groupby(["reducer", "params", "r"]))) for column, part in counted.items()}
+        for key, group in block.groupby(["reducer", "params", "r"], sort=True):
+            values = {
+                column: _finite(groups[key]["value"]) if key in groups else pd.Series(dtype=float)
+                for column, groups in by_line.items()
+            }
+            reducer, params, r = map(str, key)
+            ok = ok_rows(group)
+            n = len(ok[_REPETITION].drop_duplicates())
+            line = Line(str(study), str(dataset), setting, reducer, params, int(float(r)))
+            lines[line] = Trials(values, n, len(group) - len(ok))
+    return lines
+
+
+def _finite(values: "pd.Series[float]") -> "pd.Series[float]":
+    """Return the finite values of distinct repetitions: a time may have been taken twice."""
+    finite = values[np.isfinite(values)]
+    return finite.groupby(level=_REPETITION).mean() if finite.index.has_duplicates else finite
+
+
+def with_ratio(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with F/F_best as ``ratio``, F_best being the least of these rows on the same data."""
+    return rows.assign(ratio=ratio_to_best(rows))
+
+
+def compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a line for each dataset, setting, method and r of some rows, compared with k-means on all features.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `kmdr.analysis.untrusted.rows_of` gives them, failed ones included; with ``ratio``, see `with_ratio`.
+
+    Returns
+    -------
+    DataFrame
+        Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials;
+        then for each of `QUANTITIES`, under its title, the mean, ``±`` half of its 95 % interval (NaN for fewer than
+        two repetitions), ``Δ`` the mean difference from all features by pairs (``×``: the geometric mean of ratios),
+        ``p`` its p-value (NaN where there is nothing to compare) and ``best``: whether no line of the data has a better
+        mean, as it is shown.
+    """
+    lines = trials_of(rows)
+    whole = {(line.study, line.dataset, line.setting): t for line, t in lines.items() if line.reducer == "none"}
+    table = []
+    for line, trials in lines.items():
+        beside = whole.get((line.study, line.dataset, line.setting)) if line.reducer != "none" else None
+        table.append({**_means(trials), **(_changes(beside, trials, paired=True) if beside else {})})
+    return _table(lines, table)
+
+
+def _means(trials: Trials, suffix: str = "") -> dict[str, Any]:
+    cells: dict[str, Any] = {f"n{suffix}": trials.n, f"failed{suffix}": trials.failed}
+    for column, quantity in QUANTITIES.items():
+        values = trials.values[column]
+        interval = mean_interval(values.to_numpy()) if len(values) else None
+        cells[f"{quantity.title}{suffix}"] = interval.mean if interval else np.nan
+        cells[f"± {quantity.title}{suffix}"] = interval.high - interval.mean if interval else np.nan
+    return cells
+
+
+def _changes(before: Trials, after: Trials, *, paired: bool) -> dict[str, Any]:
+    """Return by how much each quantity changes, half of the interval of that, and the p-value, not corrected."""
+    cells: dict[str, Any] = {}
+    for column, quantity in QUANTITIES.items():
+        old, new = before.values[column], after.values[column]
+        if paired:
+            both = pd.concat({"old": old, "new": new}, axis=1).dropna()
+            old, new = both["old"], both["new"]
+        if min(len(old), len(new)) < 2:
+            continue
+        component = _paired(old, new, quantity) if paired else _unpaired(old, new, quantity)
+        if component is None:
+            continue
+        cells[quantity.change] = component.effect
+        cells[f"± {quantity.change}"] = component.high - component.effect
+        cells[f"p {quantity.title}"] = min(1.0, 2 * min(component.p_for, component.p_against))
+    return cells
+
+
+def _paired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
+    if not quantity.ratio:
+        return above("", new - old)
+    ratios = (new / old)[(old > 0) & (new > 0)]
+    return ratio_above("", ratios) if len(ratios) > 1 else None
+
+
+def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
+    """Compare two samples whose repetitions are not pairs, by Welch's t test."""
+    if quantity.ratio:
+        old, new = old[old > 0], new[new > 0]
+        if min(len(old), len(new)) < 2:
+            return None
+    x, y = (np.log(new), np.log(old)) if quantity.ratio else (new, old)
+    back = np.exp if quantity.ratio else float
+    effect = float(x.mean() - y.mean())
+    if max(np.ptp(x), np.ptp(y)) == 0:  # nothing is drawn: what they say is certain
+        p = float(effect == 0)
+        return Component("", float(back(effect)), float(back(effect)), float(back(effect)), p / 2, p / 2, len(x), "")
+    test = ttest_ind(x, y, equal_var=False)
+    low, high = (float(back(value)) for value in test.confidence_interval(0.95))
+    half = float(test.pvalue) / 2
+    return Component("", float(back(effect)), low, high, half, half, min(len(x), len(y)), "")
+
+
+def _table(lines: Iterable[Line], cells: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return lines and their cells as a table, p-values corrected and the best marked."""
+    lines = list(lines)
+    names = [name for name in Line._fields if name != "setting"]
+    table = pd.DataFrame([[getattr(line, name) for name in names] for line in lines], columns=names)
+    of_lines = pd.DataFrame([dict(zip(TOLD_APART, line.setting, strict=True)) for line in lines], columns=TOLD_APART)
+    settings = pd.Series([{}] * len(lines), dtype=object)
+    for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
+        settings[group.index] = differing_settings(group)
+    told = pd.DataFrame(list(settings), index=table.index).fillna("–") if lines else table.iloc[:, :0]
+    told.columns = told.columns.map(lambda name: f"{name} of the table" if name in table else name)
+    table = pd.concat([table, told, pd.DataFrame(cells)], axis=1)
+    tested = [name for name in (f"p {q.title}" for q in QUANTITIES.values()) if name in table]
+    values = table[tested].to_numpy(dtype=float, copy=True)
+    at = np.isfinite(values)
+    values[at] = holm(list(values[at]))
+    table[tested] = values
+    data = pd.Series([str(line.data) for line in lines], dtype=str)
+    for quantity in QUANTITIES.values():
+        table[f"best {quantity.title}"] = _is_best(table, data, quantity)
+    return table
+
+
+def _is_best(table: pd.DataFrame, data: "pd.Series[str]", quantity: Quantity) -> list[bool]:
+    if quantity.title not in table:
+        return [False] * len(table)
+    extremes = table[quantity.title].groupby(data).transform("min" if quantity.less else "max")
+    return [
+        bool(np.isfinite(value)) and format(value, quantity.form) == format(extreme, quantity.form)
+        for value, extreme in zip(table[quantity.title], extremes, strict=True)
+    ]
+
+
+def differences(settings: Sequence[str]) -> list[str]:
+    """Say in what each of several compact JSON parameter strings differs from the others."""
+    if len(settings) < 2:
+        return [""] * len(settings)
+    try:
+        parsed = [json.loads(text) if text else {} for text in settings]
+        keys = sorted({key for params in parsed for key in params.keys()})  # noqa: SIM118 - a list or a text has none
+    except (ValueError, TypeError, AttributeError, RecursionError):  # not ours: show the strings as they are
+        return [f" ({text})" for text in settings]
+    absent = object()
+    differing = [key for key in keys if any(params.get(key, absent) != parsed[0].get(key, absent) for params in parsed)]
+    texts = [", ".join(f"{key} = {params.get(key, 'default')}" for key in differing) for params in parsed]
+    return [f" ({text})" for text in texts]
+
+
+# -- two folders -----------------------------------------------------------------------------------------------------
+
+
+class Beside(NamedTuple):
+    """Two folders beside each other.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As `compared` gives it, with `` A`` and `` B`` behind the names of what both have, and changes from A to B;
+        ``paired`` says whether a line's repetitions started from the same centres on the same data.
+    changed : list of str
+        What differs between settings that were compared, e.g. ``"n_init: 1 in A, 20 in B"``.
+    other_data : list of str
+        Datasets that both name but that hold other data: never compared.
+    only : tuple of int, int
+        Lines that only A, and only B, has.
+    """
+
+    table: pd.DataFrame
+    changed: list[str]
+    other_data: list[str]
+    only: tuple[int, int]
+
+
+# What decides where a repetition starts, beside data, k, seed and its number.
+_START = ("start", "n_init")
+
+
+def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
+    """Set the rows of two folders side by side; see `Beside`.
+
+    Lines of the same study, data, method and r belong together; where these were run in one setting in either folder,
+    that setting may differ, else it may not. F_best is that of both.
+    """
+    both = with_ratio(pd.concat([a.assign(folder="A"), b.assign(folder="B")], ignore_index=True))
+    sides = [trials_of(both[both["folder"] == name]) for name in "AB"]
+    matches = list(_matches(*map(list, sides)))
+    table = []
+    for line, other in matches:
+        paired = _same_starts(line, other)
+        before, after = sides[0][line], sides[1][other]
+        cells = {**_means(before, " A"), **_means(after, " B"), **_changes(before, after, paired=paired)}
+        table.append({**cells, "paired": paired and _share_repetitions(before, after)})
+        if paired and not table[-1]["paired"]:
+            table[-1].update(_changes(before, after, paired=False))
+    matched = ({line for line, _ in matches}, {other for _, other in matches})
+    only = [[line for line in side if line not in of_side] for side, of_side in zip(sides, matched, strict=True)]
+    hashes = [{name: set(group) for name, group in ok_rows(x).groupby("dataset")["data_sha256"]} for x in (a, b)]
+    other_data = sorted(str(name) for name in hashes[0].keys() & hashes[1].keys() if hashes[0][name] != hashes[1][name])
+    changed = sorted({text for line, other in matches for text in _changed(line, other)})
+    return Beside(_table([line for line, _ in matches], table), changed, other_data, (len(only[0]), len(only[1])))
+
+
+def _changed(line: Line, other: Line) -> list[str]:
+    told = differing_settings(pd.DataFrame([line.setting, other.setting], columns=TOLD_APART))
+    return [f"{name}: {told[0][name]} in A, {told[1][name]} in B" for name in told[0]]
+
+
+def _matches(a: Iterable[Line], b: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
+    """Pair the lines of two folders that belong together."""
+
+    def by_method(lines: Iterable[Line]) -> dict[tuple[Any, ...], list[Line]]:
+        groups: dict[tuple[Any, ...], list[Line]] = {}
+        for line in lines:
+            groups.setdefault((line.data, line.reducer, line.params, line.r), []).append(line)
+        return groups
+
+    others = by_method(b)
+    for key, lines in by_method(a).items():
+        left = others.get(key, [])
+        same = {str(line.setting): line for line in left}
+        for line in lines:
+            if str(line.setting) in same:
+                yield line, same[str(line.setting)]
+            elif len(lines) == len(left) == 1:
+                yield line, left[0]
+
+
+def _same_starts(line: Line, other: Line) -> bool:
+    where = [TOLD_APART.index(name) for name in _START]
+    return all(str(line.setting[i]) == str(other.setting[i]) for i in where)
+
+
+def _share_repetitions(before: Trials, after: Trials) -> bool:
+    return len(before.values["ratio"].index.intersection(after.values["ratio"].index)) > 1

@@ -1,0 +1,25 @@
+"""The handwritten digits that come with scikit-learn: real data that nobody has to download."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """8 x 8 images of handwritten digits, as `sklearn.datasets.load_digits` reads them from scikit-learn's own files.
+
+    Returns
+    -------
+    A : ndarray of shape (1797, 64)
+        Grey levels from 0 to 16, an image row by row.
+    labels : ndarray of shape (1797,)
+        The digits.
+
+    References
+    ----------
+    Kaynak, Methods of combining multiple classifiers and their applications to handwritten digit recognition, MSc
+    thesis, Bogazici University, 1995; test part of the UCI data set 80.
+    """
+    from sklearn.datasets import load_digits
+
+    A, labels = load_digits(return_X_y=True)
+    return np.asarray(A, dtype=np.float64), np.asarray(labels, dtype=np.int64)

@@ -1,0 +1,323 @@
+"""Tables of rows on a terminal: against pandas and scipy, in every format, and what a run says of itself."""
+
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from kmdr import cli, jobs, screen
+from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.untrusted import rows_of
+from kmdr.figures.comparison import table_of, thinned
+from kmdr.figures.tables import text
+from kmdr.text import Volume
+from rows import make_rows, write_rows
+
+SEED = np.random.default_rng(5)
+NOISE = {(r, repeat): SEED.normal() for r in (2, 5, 9, 200) for repeat in range(6)}
+
+
+def noisy(mean, scale, shift=0):
+    return lambda r, repeat: mean + scale * NOISE[r, (repeat + shift) % 6] + scale * NOISE[200, repeat]
+
+
+def some_rows(**changes):
+    """Three methods, whose trials share half of their noise with those of k-means on all features."""
+    settings = {"engine": "kmdr", "start": "sample", "n_init": 5, "max_iter": 500, "matching": "best"} | changes
+    none = make_rows("custom", "d", "none", 200, 6, objective=noisy(0.3, 0.01), accuracy=noisy(0.7, 0.02), **settings)
+    far = make_rows("custom", "d", "far", (2, 5), 6, objective=noisy(0.5, 0.01, 1), accuracy=noisy(0.6, 0.02, 2),
+                    seconds=noisy(0.2, 0.01), **settings)  # fmt: skip
+    near = make_rows(
+        "custom", "d", "near", 9, 6, objective=noisy(0.302, 0.01, 3), seconds=noisy(0.1, 0.005), **settings
+    )
+    return pd.concat([none, far, near], ignore_index=True)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return rows_of(write_rows(tmp_path, some_rows()))
+
+
+@pytest.fixture(autouse=True)
+def usual_volume(monkeypatch):
+    monkeypatch.setattr(Volume, "level", 0)
+
+
+def values_of(rows, reducer, r, column):
+    return rows[(rows["reducer"] == reducer) & (rows["r"] == r)].sort_values("repeat")[column].to_numpy()
+
+
+def step_down(p):
+    """Holm's procedure as it is defined: the least level at which each hypothesis is still rejected."""
+    levels = []
+    for i in range(len(p)):
+        level = 0.0
+        for rank, j in enumerate(np.argsort(p, kind="stable")):
+            level = max(level, (len(p) - rank) * p[j])
+            if j == i:
+                levels.append(min(level, 1.0))
+                break
+    return levels
+
+
+def test_means_intervals_and_p_values_are_those_of_scipy(rows):
+    table = compared(with_ratio(rows)).set_index(["reducer", "r"])
+    best = rows["objective"].min()
+    quality = {"F/F_best": ("objective", best), "P": ("accuracy", 1.0)}
+    p = {}
+    for (reducer, r), line in table.iterrows():
+        assert line["n"] == 6
+        for title, (column, unit) in quality.items():
+            x = values_of(rows, reducer, r, column) / unit
+            interval = stats.t.interval(0.95, 5, x.mean(), stats.sem(x)) if np.ptp(x) else (x[0], x[0])
+            assert line[title] == pytest.approx(x.mean())
+            assert line[f"± {title}"] == pytest.approx((interval[1] - interval[0]) / 2)
+            if reducer == "none":
+                assert np.isnan(line[f"p {title}"])
+                continue
+            test = stats.ttest_rel(x, values_of(rows, "none", 200, column) / unit)
+            assert line[f"Δ {title}"] == pytest.approx((x - values_of(rows, "none", 200, column) / unit).mean())
+            assert line[f"± Δ {title}"] == pytest.approx(test.confidence_interval().high - line[f"Δ {title}"])
+            p[reducer, r, title] = test.pvalue
+        if reducer != "none":
+            logs = np.log(values_of(rows, reducer, r, "total_seconds") / values_of(rows, "none", 200, "total_seconds"))
+            assert line["× seconds"] == pytest.approx(np.exp(logs.mean()))
+            p[reducer, r, "seconds"] = stats.ttest_1samp(logs, 0).pvalue
+            p[reducer, r, "NMI"] = 1.0  # equal in all rows
+    for (reducer, r, title), corrected in zip(p, step_down(list(p.values())), strict=True):
+        assert table.loc[(reducer, r), f"p {title}"] == pytest.approx(corrected)
+
+
+def test_marks_and_the_best_are_where_they_belong(rows):
+    table = table_of(compared(with_ratio(rows)))
+    lines = {(line["method"], line["r"]): (i, line) for i, line in table.frame.iterrows()}
+    for r in ("2", "5"):
+        assert lines["far", r][1]["F/F_best"].startswith("↑ ")
+        assert lines["far", r][1]["P"].startswith("↓ ")
+        assert lines["far", r][1]["seconds"].startswith("↑ ")
+    assert lines["near", "9"][1]["F/F_best"][0].isdigit(), "what is shown by chance has no mark"
+    assert (lines["none", "200"][0], "F/F_best") in table.bold
+    assert (lines["near", "9"][0], "F/F_best") not in table.bold
+    assert all((i, "NMI") in table.bold for i, _ in lines.values()), "what is shown alike is best alike"
+    assert "settings" not in table.frame
+
+
+def test_text_has_no_control_character_and_is_as_wide_as_it_must_be(rows, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    table = table_of(compared(with_ratio(rows)))
+    plain = text(table)
+    assert all(c.isprintable() or c == "\n" for c in plain)
+    assert "…" not in plain
+    lines = plain.splitlines()
+    assert len({line.index("P") for line in lines if " P " in line}) == 1
+    assert sum("± " in line and not line.startswith("*:") for line in lines) >= 4
+    assert re.search(r"\* 1\.\d{4} ± 0\.\d{4}", plain), "the best has a star"
+    styled = text(table, styled=True)
+    assert "\x1b[1m" in styled
+    assert re.sub(r"\x1b\[\d*m", "", styled).count("*") == 0
+
+
+def test_nothing_is_said_of_one_repetition_or_without_all_features(tmp_path):
+    one = compared(with_ratio(some_rows()[lambda rows: rows["repeat"] == 0]))
+    assert one["± P"].isna().all()
+    assert not [name for name in one if str(name).startswith("p ")]
+    assert "at least 2 repetitions" in table_of(one).note
+    assert "±" not in table_of(one).frame.iloc[0]["P"]
+
+
+def test_settings_that_differ_are_columns_and_are_never_pooled(tmp_path):
+    parts = [some_rows(), some_rows(n_init=20, config_hash="other")]
+    table = compared(with_ratio(pd.concat(parts, ignore_index=True)))
+    assert len(table) == 8
+    assert set(table["n"]) == {6}
+    assert sorted(table["n_init"].unique()) == [5, 20]
+    shown = table_of(table).frame
+    assert list(shown)[:3] == ["method", "r", "n_init"]
+
+
+def test_failed_trials_and_missing_labels_are_shown():
+    rows = some_rows()
+    rows.loc[rows["reducer"] == "near", ["status", "error"]] = "failed", "singular"
+    rows.loc[rows["reducer"] == "near", ["objective", "accuracy", "nmi", "total_seconds"]] = np.nan
+    rows["accuracy"] = np.nan
+    shown = table_of(compared(with_ratio(rows))).frame.set_index("method")
+    assert shown.loc["near", "failed"] == "6"
+    assert shown.loc["near", "F/F_best"] == ""
+    assert "P" not in shown
+
+
+def test_a_large_grid_is_thinned_to_what_a_person_takes_in():
+    grid = range(1, 41)
+    rows = pd.concat([make_rows("custom", "d", name, grid, 2) for name in ("a", "b")], ignore_index=True)
+    frame = compared(with_ratio(rows))
+    few, told = thinned(frame)
+    assert told == "30 of 80 lines"
+    assert all({1, 40} <= set(group["r"]) for _, group in few.groupby("reducer"))
+    assert thinned(few) == (few, "") or len(thinned(few)[0]) == 30
+    many = pd.concat([make_rows("custom", f"d{i}", "a", (1, 2), 2) for i in range(40)], ignore_index=True)
+    assert len(thinned(compared(with_ratio(many)))[0]) == 30
+
+
+# -- two folders -----------------------------------------------------------------------------------------------------
+
+
+def test_two_folders_are_compared_by_pairs_where_their_starts_are_the_same():
+    a, b = some_rows(), some_rows(config_hash="later")
+    b["objective"] += 0.01 + 0.001 * b["repeat"]
+    sides = beside(a, b)
+    assert sides.table["paired"].all()
+    assert (sides.changed, sides.other_data, sides.only) == ([], [], (0, 0))
+    best = min(a["objective"].min(), b["objective"].min())
+    for _, line in sides.table.iterrows():
+        x, y = (values_of(rows, line["reducer"], line["r"], "objective") / best for rows in (a, b))
+        assert line["Δ F/F_best"] == pytest.approx((y - x).mean())
+        test = stats.ttest_rel(y, x)
+        assert line["± Δ F/F_best"] == pytest.approx(test.confidence_interval().high - line["Δ F/F_best"])
+
+
+def test_other_starts_are_compared_by_welch_and_told(tmp_path, monkeypatch, capsys):
+    a, b = some_rows(), some_rows(n_init=20, config_hash="other")
+    b["objective"] += 0.05
+    sides = beside(a, b)
+    assert not sides.table["paired"].any()
+    assert sides.changed == ["n_init: 5 in A, 20 in B"]
+    best = min(a["objective"].min(), b["objective"].min())
+    line = sides.table[sides.table["reducer"] == "near"].iloc[0]
+    x, y = (values_of(rows, "near", 9, "objective") / best for rows in (a, b))
+    test = stats.ttest_ind(y, x, equal_var=False)
+    assert line["± Δ F/F_best"] == pytest.approx(test.confidence_interval().high - line["Δ F/F_best"])
+    seeds = beside(a, some_rows(seed=7, config_hash="other"))
+    assert not seeds.table["paired"].any()
+
+
+def test_other_data_of_one_name_are_never_compared(tmp_path):
+    for name, data in (("a", "0" * 64), ("b", "1" * 64)):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name, some_rows(), data_sha256=data)
+    with pytest.raises(cli.UserError, match="d hold other data there"):
+        screen.compare([str(tmp_path / "a"), str(tmp_path / "b")])
+    a, b = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
+    sides = beside(pd.concat([a, a.assign(dataset="e")]), pd.concat([b, a.assign(dataset="e")]))
+    assert set(sides.table["dataset"]) == {"e"}
+    assert sides.other_data == ["d"]
+    assert sides.only == (4, 4)
+
+
+# -- the commands ----------------------------------------------------------------------------------------------------
+
+
+def kmdr(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["kmdr", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return stop.value.code
+
+
+def test_table_prints_every_format(tmp_path, monkeypatch, capsys):
+    write_rows(tmp_path, some_rows())
+    frame = compared(with_ratio(rows_of(tmp_path)))
+    for kind, words in (("md", "| method | r |"), ("latex", r"\toprule"), ("text", "method")):
+        assert kmdr(monkeypatch, "table", tmp_path, "--format", kind) == 0
+        out = capsys.readouterr().out
+        assert words in out
+        assert f"{frame.iloc[0]['P']:.3f}" in out
+    assert kmdr(monkeypatch, "table", tmp_path, "--format=csv") == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    np.testing.assert_allclose(read["F/F_best"], frame["F/F_best"], rtol=1e-15)
+    assert kmdr(monkeypatch, "table", tmp_path, "--format", "html") == 2
+    assert "no format is named 'html'" in capsys.readouterr().err
+    assert kmdr(monkeypatch, "table") == 2
+    assert "takes one folder" in capsys.readouterr().err
+
+
+def test_a_folder_of_studies_has_a_line_a_study(tmp_path, monkeypatch, capsys):
+    write_rows(tmp_path, some_rows(), some_rows().assign(study="other"))
+    assert kmdr(monkeypatch, "table", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"^ ?(custom|other) +d +3", out, re.MULTILINE) == ["custom", "other"]
+    assert kmdr(monkeypatch, "table", tmp_path, "STUDY=other") == 0
+    assert "near" in capsys.readouterr().out
+    assert kmdr(monkeypatch, "table", tmp_path, "STUDY=othr") == 2
+    assert "did you mean 'other'?" in capsys.readouterr().err
+
+
+TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=2", "runner=sequential")
+
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypatch, capsys):
+    assert kmdr(monkeypatch, *TINY, "reducer=svd,none", "-m", "out=o") == 0  # -m stands anywhere
+    out, err = capsys.readouterr()
+    assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
+    assert "o/rows.csv: 4 rows" in out
+    assert "svd has r = 2 alone here, as its paper has it, whatever r_grid says; reducer.rank=r follows it" in err
+    assert kmdr(monkeypatch, *TINY, "reducer=svd", "reducer.rank=r", "out=o", "-q") == 0
+    assert capsys.readouterr() == ("", "")
+    assert kmdr(monkeypatch, *TINY, "reducer=random_sign", "out=o", "--verbose") == 0
+    out, err = capsys.readouterr()
+    assert "synth random_sign repeat=0: 2 trials" in err
+    assert re.findall(r"^ ?(\w+) +\d+ +2 ", out, re.MULTILINE) == ["none", "random_sign", "random_sign"], "no svd"
+
+
+def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(here, monkeypatch, capsys):
+    monkeypatch.setattr(jobs, "_HEAVY_SECONDS", 0.0)
+    assert kmdr(monkeypatch, *TINY, "reducer=none", "out=o") == 0
+    told = capsys.readouterr().err.splitlines()
+    first = next(i for i, line in enumerate(told) if "tasks" in line)
+    assert re.match(r"kmdr: 2 tasks, about \d+ s on one worker; fewer repeats=, a shorter r_grid=", told[first])
+    monkeypatch.setattr(jobs, "_HEAVY_SECONDS", 60.0)
+    assert kmdr(monkeypatch, *TINY, "reducer=none", "repeats=3", "out=o") == 0
+    assert "about" not in capsys.readouterr().err
+
+
+def test_durations_are_said_as_people_say_them():
+    assert [jobs._in_words(s) for s in (0.4, 59.4, 60, 3599, 7260)] == [
+        "0 s",
+        "59 s",
+        "1 min",
+        "1 h 0 min",
+        "2 h 1 min",
+    ]
+
+
+def test_the_demo_runs_on_real_data_and_ends_with_a_table_and_a_picture(here, monkeypatch, capsys):
+    assert kmdr(monkeypatch, "demo", "OUT=o") == 0
+    out = capsys.readouterr().out
+    rows = rows_of(Path("o"))
+    assert set(rows["dataset"]) == {"digits"}
+    assert (rows["status"] == "ok").all()
+    assert set(rows["n"]) == {1797}
+    picture = re.search(r"^(/.*\.png): ", out, re.MULTILINE)
+    assert Path(picture[1]).is_file()
+    command = re.search(r"^This is: kmdr (.*)$", out, re.MULTILINE)[1]
+    capsys.readouterr()
+    before = Path("o/rows.csv").read_bytes()
+    assert kmdr(monkeypatch, *shlex.split(command)) == 0
+    assert Path("o/rows.csv").read_bytes() == before, "the command that it names is what it did"
+
+
+def test_help_has_every_command_and_each_setting_with_its_comment(monkeypatch, capsys):
+    assert kmdr(monkeypatch, "--help") == 0
+    out = capsys.readouterr().out
+    for name in cli.COMMANDS:
+        assert re.search(rf"^kmdr {name}\b.*  \S", out, re.MULTILINE), name
+    settings = re.findall(r"^((?:\w+\.)?\w+)=(\S*.*)$", out.partition("== Settings")[2], re.MULTILINE)
+    names = [name for name, _ in settings]
+    wanted = {"repeats", "seed", "out", "k", "kmeans.n_init", "kmeans.start", "runner.n_jobs", "dataset.n", "r_grid"}
+    assert wanted <= set(names)
+    assert [name for name, rest in settings if not re.search(r"\S  +\S", rest)] == [], "each has a comment"
+    assert kmdr(monkeypatch, "reducer=leverage", "--help") == 0
+    assert re.search(r"^reducer\.merged=false +true: r counts", capsys.readouterr().out, re.MULTILINE)
+    assert kmdr(monkeypatch, "table", "--help") == 0
+    assert capsys.readouterr().out.startswith("kmdr table DIR")
