@@ -14,7 +14,20 @@ PROJECT = Path(__file__).resolve().parents[1]
 SOURCE = PROJECT / "src" / "kmdr"
 # From the roof down; whatever is not named here is below all of them.
 STOREYS = ("report", "papers", "claims", "figures", "analysis")
-ROOF = {"__init__", "__main__", "api", "cli", "compose", "demo", "jobs", "multiverse", "new", "screen", "skeletons", "usage"}
+ROOF = {
+    "__init__",
+    "__main__",
+    "api",
+    "cli",
+    "compose",
+    "demo",
+    "jobs",
+    "multiverse",
+    "new",
+    "screen",
+    "skeletons",
+    "usage",
+}
 PAPERS = [path.parent.name for path in sorted(SOURCE.glob("papers/*/paper.toml"))]
 
 

@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best
-from kmdr.analysis.statistics import above
+from kmdr.analysis.comparison import LEVEL, QUANTITIES, compared, with_ratio
 from kmdr.analysis.untrusted import rows_of
-from kmdr.claims.effects import LEVEL, paired
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
 from kmdr.text import override
-
-# What the table of own runs has, by the columns of rows; times where there are any.
-QUANTITIES = {"ratio": "F/F_best", "accuracy": "P", "nmi": "NMI", "total_seconds": "seconds"}
-FORMATS = {"ratio": ".4f", "accuracy": ".3f", "nmi": ".3f", "total_seconds": ".3g"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
     rows = rows_of(folder)
     own = rows[rows["study"].isin(list(studies))]
     # F_best is that of the data, whatever the settings.
-    renamed, names = named_by_setting(own.assign(ratio=ratio_to_best(own)))
+    renamed, names = named_by_setting(with_ratio(own))
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
@@ -80,44 +75,36 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
 
 def _table(rows: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     """Return means with intervals, and whether F differs from that of k-means on all features."""
-    lines: dict[tuple[str, str, str, int], dict[str, Any]] = {}
-    for quantity, title in QUANTITIES.items():
-        values = quantity_rows(rows, quantity)
-        for key, group in values.groupby(["dataset", "reducer", "params", "r"]):
-            dataset, reducer, params, r = map(str, key)
-            interval = mean_interval(group["value"].to_numpy())
-            line = lines.setdefault((dataset, reducer, params, int(float(r))), {"n": interval.size})
-            line[title] = interval.mean
-            line[f"± {title}"] = interval.high - interval.mean
-    styles = method_styles({(reducer, params) for _, reducer, params, _ in lines})
-    frame = pd.DataFrame(
-        {
-            "dataset": names.get(dataset, (dataset, dataset))[1],
-            "method": styles[reducer, params].label,
-            "r": r,
-            **line,
-            "against kMeans": _against_all_features(rows, dataset, reducer, params, r),
-        }
-        for (dataset, reducer, params, r), line in sorted(lines.items())
+    lines = compared(rows)
+    methods = list(zip(lines["reducer"], lines["params"], strict=True))
+    styles = method_styles(methods)
+    told = {
+        "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
+        "method": [styles[method].label for method in methods],
+        "r": lines["r"],
+        "n": lines["n"],
+    }
+    shown = [q for q in QUANTITIES.values() if lines[q.title].notna().any()]
+    means = {name: lines[name] for q in shown for name in (q.title, f"± {q.title}")}
+    frame = pd.DataFrame({**told, **means, "against kMeans": _against_all_features(lines)})
+    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
+    note = (
+        "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
+        f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
     )
-    formats = {title: FORMATS[quantity] for quantity, title in QUANTITIES.items() if title in frame}
-    formats |= {f"± {title}": form for title, form in list(formats.items())}
-    note = "± is half the 95 % interval of a mean; against kMeans: F beside that on all features, paired t test at 5 %."
-    return Table(frame, formats, note)
+    best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
+    return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]})
 
 
-def _against_all_features(rows: pd.DataFrame, dataset: str, reducer: str, params: str, r: int) -> str:
-    """Say whether F is higher or lower than on all features, from the same starts."""
-    F = quantity_rows(rows[rows["dataset"] == dataset], "objective")
-    own = F[(F["reducer"] == reducer) & (F["params"] == params) & (F["r"] == r)].set_index("repeat")["value"]
-    whole = F[F["reducer"] == "none"].drop_duplicates("repeat").set_index("repeat")["value"]
-    both = pd.concat({"own": own, "whole": whole}, axis=1).dropna()
-    if reducer == "none" or len(both) < 2:
-        return ""
-    gaps = above("", paired(both, "own", "whole"))
-    if min(gaps.p_for, gaps.p_against) > LEVEL / 2:
-        return "no difference shown"
-    return "F higher" if gaps.effect > 0 else "F lower"
+def _against_all_features(lines: pd.DataFrame) -> list[str]:
+    """Say whether F is higher or lower than on all features."""
+    F = QUANTITIES["ratio"]
+    if f"p {F.title}" not in lines:
+        return [""] * len(lines)
+    return [
+        "" if np.isnan(p) else "no difference shown" if p > LEVEL else "F higher" if change > 0 else "F lower"
+        for p, change in zip(lines[f"p {F.title}"], lines[F.change], strict=True)
+    ]
 
 
 def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
