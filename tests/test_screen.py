@@ -3,6 +3,7 @@
 import io
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -321,3 +322,37 @@ def test_help_has_every_command_and_each_setting_with_its_comment(monkeypatch, c
     assert re.search(r"^reducer\.merged=false +true: r counts", capsys.readouterr().out, re.MULTILINE)
     assert kmdr(monkeypatch, "table", "--help") == 0
     assert capsys.readouterr().out.startswith("kmdr table DIR")
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+INTERRUPTED_AT = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["kmdr", "dataset=synth", "out=o"]
+from kmdr.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", [
+    "kmdr.paths", "kmdr.entry", "numpy.linalg", "numba.core", "kmdr.cli", "omegaconf.dictconfig",
+    "kmdr.reducers.identity", "hydra._internal.logging_config",
+])  # fmt: skip
+def test_ctrl_c_while_a_command_begins_gets_one_line(module, tmp_path):
+    code = INTERRUPTED_AT.format(module=module)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "kmdr: interrupted; finished tasks are kept, and the same command does the rest\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_imports_kmdr_keeps_his_own_ctrl_c():
+    code = "import signal, kmdr; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    subprocess.run([sys.executable, "-c", f"import signal; signal.signal(2, signal.default_int_handler); {code}"],
+                   check=True)  # fmt: skip
