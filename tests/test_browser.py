@@ -1,12 +1,20 @@
 """The report in a real browser: what only a browser can tell of it."""
 
 import base64
+import dataclasses
+import time
+from pathlib import Path
 
+import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from browser import MISSING, chromium
+from kmdr.report.explore import explored
 from kmdr.report.html import write_report
+from kmdr.studies import studies
 from reports import THINNED, make_report
+from rows import make_rows
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 TAB, ENTER = "\ue004", "\ue007"
@@ -155,7 +163,7 @@ def test_the_page_is_as_wide_as_the_screen(browser, width):
     assert wide == []
 
 
-def test_dark_and_light_follow_the_reader_and_figures_stay_on_white(browser):
+def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):
     script = """
     const of = (selector) => getComputedStyle(document.querySelector(selector)).backgroundColor;
     return [of("body"), of("figure .box")];
@@ -164,8 +172,12 @@ def test_dark_and_light_follow_the_reader_and_figures_stay_on_white(browser):
     assert browser.run(script) == ["rgb(255, 255, 255)"] * 2
     browser.media(prefers_color_scheme="dark")
     body, figure = browser.run(script)
-    assert max(int(channel) for channel in body[4:-1].split(",")) < 64
-    assert figure == "rgb(255, 255, 255)"
+    for colour in (body, figure):
+        assert max(int(channel) for channel in colour[4:-1].split(",")) < 64
+    # White paper turned over, and each hue back where it was.
+    assert browser.run("return getComputedStyle(document.images[0]).filter") == "invert(0.89) hue-rotate(180deg)"
+    browser.media("print", prefers_color_scheme="dark")
+    assert browser.run("return getComputedStyle(document.images[0]).filter") == "none"
 
 
 def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visible_focus(browser):
@@ -220,3 +232,143 @@ def test_paper_gets_the_content_of_closed_details_but_not_the_controls(browser):
     """)
     assert shown[0] > 5
     assert shown[1:] == [0, 0, 0, 0]
+
+
+# -- exploring --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def explored_page(tmp_path_factory):
+    """A page whose rows are known: two methods on two datasets, one of which has no labels."""
+    folder = tmp_path_factory.mktemp("explored")
+    parts = [
+        make_rows("bzmd15_fig1", data, name, grid, 4, objective=lambda r, t, i=i: 0.5 - 0.01 * i + (t % 2) / r / 100)
+        for data in ("usps", "synth")
+        for i, (name, grid) in enumerate((("random_sign", (5, 10, 20)), ("leverage", (5, 10, 20)), ("none", 256)))
+    ]
+    rows = pd.concat(parts)
+    rows.loc[rows["dataset"] == "synth", "accuracy"] = 0.75
+    report = dataclasses.replace(make_report(folder, THINNED), explored=explored(rows, studies()))
+    return rows, write_report(report, "0.1.0+gtest")[0]
+
+
+def wait_for(session, script):
+    for _ in range(200):
+        if value := session.run(script):
+            return value
+        time.sleep(0.05)
+    raise AssertionError(script)
+
+
+@pytest.fixture
+def explorer(session, explored_page):
+    """The part of the page that draws every mean, scrolled to and ready."""
+    session.size(1100)
+    session.media()
+    session.open(explored_page[1])
+    session.run("document.getElementById('explore').scrollIntoView()")
+    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+    yield session
+    assert session.console() == []
+    assert session.run("return window.violations") == []
+
+
+def set_field(session, name, value):
+    session.run(
+        """
+        const field = document.querySelector(`#explore-form [name=${arguments[0]}]`);
+        field.value = arguments[1];
+        field.dispatchEvent(new Event("input", {bubbles: true}));
+        """,
+        name,
+        value,
+    )
+
+
+HOVERED = "return [...document.querySelectorAll('#explore-plot .hovertext tspan.line')].map((line) => line.textContent)"
+
+
+def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, explored_page):
+    set_field(explorer, "dataset", "uspsUSPS")
+    set_field(explorer, "quantity", "objective")
+    wait_for(explorer, "return location.hash.includes('quantity=objective&')")
+    place = """
+    const plot = document.getElementById("explore-plot"), box = plot.getBoundingClientRect(), full = plot._fullLayout;
+    const trace = plot.data.find((one) => one.name === "RP");
+    return [full.xaxis.l2p(10) + full.xaxis._offset + box.x, full.yaxis.l2p(trace.y[1]) + full.yaxis._offset + box.y];
+    """
+    x, y = explorer.run(place)
+    explorer.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x - 30, y=y - 30)
+    explorer.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    shown = wait_for(explorer, HOVERED)
+    rows = explored_page[0]
+    own = rows[(rows["dataset"] == "usps") & (rows["reducer"] == "random_sign") & (rows["r"] == 10)]["objective"]
+    low, high = student.interval(0.95, 3, own.mean(), own.sem())
+    assert shown[:2] == ["RP", "r = 10"]
+    assert shown[2] == f"normalised objective F: {own.mean():.4g} [{low:.4g}, {high:.4g}]"
+    assert shown[3] == "4 repetitions"
+
+
+def test_a_method_that_does_not_depend_on_r_is_a_level_line(explorer):
+    drawn = explorer.run("return document.getElementById('explore-plot').data.map((one) => [one.name, one.x, one.y])")
+    assert next((x, y) for name, x, y in drawn if name == "kMeans") == ([5, 20], [1.0, 1.0])  # objective_ratio of rows
+
+
+def test_what_is_shown_is_in_the_address_which_brings_it_back(explorer, explored_page):
+    set_field(explorer, "dataset", "synthSynth")
+    set_field(explorer, "quantity", "accuracy")
+    set_field(explorer, "x", "log")
+    explorer.run("document.querySelector('#explore-methods input[value=\"Sampl/SVD\"]').click()")
+    address = wait_for(explorer, "return location.hash.includes('hide=') && location.hash")
+    drawn = "return document.getElementById('explore-plot').data.map((one) => [one.name, one.y])"
+    state = """
+    const plot = document.getElementById("explore-plot");
+    return [plot.layout.xaxis.type, plot.layout.yaxis.title.text, plot.data.map((one) => one.name)];
+    """
+    before = explorer.run(drawn), explorer.run(state)
+    assert before[1] == ["log", "accuracy P", ["RP", "kMeans"]]
+    assert all(set(y) == {0.75} for _, y in before[0])
+    explorer.run("location.href = 'about:blank'")
+    explorer._send("/url", {"url": explored_page[1].as_uri() + address})
+    wait_for(explorer, "return document.getElementById('explore-part').dataset.ready")
+    assert (explorer.run(drawn), explorer.run(state)) == before
+
+
+@pytest.mark.parametrize("view", ["ranks", "profiles"])
+def test_all_datasets_are_drawn_as_ranks_and_profiles(explorer, view):
+    set_field(explorer, "view", view)
+    wait_for(explorer, f"return location.hash.includes('view={view}')")
+    set_field(explorer, "quantity", "objective")
+    cells = "[...row.cells].map((cell) => cell.textContent)"
+    rows = wait_for(explorer, f"return [...document.querySelectorAll('#explore-table tbody tr')].map((row) => {cells})")
+    best = "kMeans"  # the least F on both
+    assert rows[0][:2] == [best, "1"] if view == "ranks" else [best, "1", "1"] in [row[:3] for row in rows]
+
+
+def test_filters_of_claims_are_in_the_address_too(session, page):
+    session.open(page)
+    choose(session, "paper", "lf20")
+    address = session.run("return location.hash")
+    assert address == "#claims?paper=lf20"
+    session.run("location.href = 'about:blank'")
+    session._send("/url", {"url": page.as_uri() + address})
+    assert column(session, "claims-table", 0) == ["lf20-1", "lf20-10"]
+    session.console()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_rule_of_accessibility_is_broken(session, explored_page, width, scheme):
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+    session.size(width)
+    session.media(prefers_color_scheme=scheme)
+    session.open(explored_page[1])
+    session.run("document.getElementById('explore').scrollIntoView()")
+    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+    session.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    session.run((Path(axe.__file__).parent / "axe.min.js").read_text("utf-8") + "; window.axe = axe;")
+    session.run("axe.run(document).then((found) => { window.found = found; })")
+    wait_for(session, "return Boolean(window.found)")
+    broken = "return window.found.violations.map((rule) => [rule.id, rule.nodes.slice(0, 3).map((node) => node.html)])"
+    assert session.run(broken) == []
+    session.console()

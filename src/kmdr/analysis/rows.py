@@ -16,8 +16,9 @@ from kmdr.run.store import mixed_code
 from kmdr.run.task import COLUMNS as ROW_COLUMNS
 from kmdr.run.task import SETTINGS
 
-_TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
-COLUMNS = ["dataset", "reducer", "params", "r", "mean", "low", "high", "count"]
+TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
+CELL = ["dataset", "reducer", "params", "r"]
+COLUMNS = [*CELL, "mean", "low", "high", "count"]
 
 # What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other.
 TOLD_APART = ["k", *SETTINGS, "data_sha256"]
@@ -142,7 +143,7 @@ def timing_note(rows: pd.DataFrame) -> str:
 
 def only_about(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return of some rows the columns that `quantity_rows` reads, which are cheaper to select from than all."""
-    read = {*_TRIAL, "status", "concurrency", "metrics", *DERIVED.get(quantity, (quantity,))}
+    read = {*TRIAL, "status", "concurrency", "metrics", *DERIVED.get(quantity, (quantity,))}
     return rows[[name for name in rows.columns if name in read]]
 
 
@@ -163,9 +164,7 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     rows = rows.assign(value=sum((rows[name].astype(float) for name in parts), start=pd.Series(0.0, rows.index)))
     rows = rows[rows["value"].notna()]
     return (
-        timed_rows(rows)
-        if is_time(quantity)
-        else rows.sort_values("concurrency", kind="stable").drop_duplicates(_TRIAL)
+        timed_rows(rows) if is_time(quantity) else rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
     )
 
 
@@ -208,7 +207,7 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
                 f"{name} on dataset {on!r} has rows of {len(told)} settings ({'; '.join(told)}); expected one; select "
                 "the rows of one of them"
             )
-    groups = quantity_rows(rows, quantity).groupby(COLUMNS[:4], sort=True)["value"]
+    groups = quantity_rows(rows, quantity).groupby(CELL, sort=True)["value"]
     table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
     return pd.DataFrame(table, columns=COLUMNS).astype(
         {"r": int, "count": int, "mean": float, "low": float, "high": float}

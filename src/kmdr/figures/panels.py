@@ -350,8 +350,10 @@ def named_by_setting(
             names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {in_words(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
-        trials = rows[list(kinds.columns)].itertuples(index=False, name=None)
-        rows = rows.assign(dataset=[renamed.get(trial, trial[1]) for trial in trials])
+        several = rows["dataset"].isin({kind[1] for kind in renamed})
+        trials = rows.loc[several, list(kinds.columns)].itertuples(index=False, name=None)
+        rows = rows.copy()
+        rows.loc[several, "dataset"] = [renamed.get(trial, trial[1]) for trial in trials]
     return rows, names
 
 

@@ -32,6 +32,7 @@ from kmdr.figures.panels import paper_grid
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.protocols import experiments
+from kmdr.report.explore import explored
 from kmdr.report.html import changes_at, evidence, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
@@ -228,6 +229,7 @@ def report_of(
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
         own_runs(folder, own),
+        explored(results.all_rows, configs),
     )
 
 

@@ -33,6 +33,7 @@ from kmdr.figures.escape import markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, markdown
 from kmdr.files import write_atomically
+from kmdr.report.explore import data_text, library, packed, unstyled
 from kmdr.report.model import Report, Reproduction
 from kmdr.report.multiverse import MultiverseSection, Piece
 from kmdr.report.opening import opening
@@ -451,11 +452,14 @@ def _environment() -> Environment:
     return environment
 
 
-def _policy(style: str, script: str) -> str:
-    """Return the page's content security policy: this style, this script and pictures within the page, no more."""
-    of_style, of_script = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return the page's content security policy: these styles, these scripts and pictures within the page, no more."""
+
+    def allowed(texts: Sequence[str]) -> str:
+        return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
+
     return (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{of_style}'; script-src 'sha256-{of_script}'; "
+        f"default-src 'none'; img-src data:; style-src {allowed(styles)}; script-src {allowed(scripts)}; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -476,11 +480,27 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         The page and the Markdown.
     """
     environment = _environment()
-    style, script = (environment.get_template(name).render() for name in ("style.css", "report.js"))
+    style, script, explore_script, plot_style = (
+        environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
+    )
+    explores = bool(report.explored.get("views"))
+    parts: dict[str, object] = {"explored": ""}
+    if explores:
+        parts = {
+            "explored": packed(data_text(report.explored)),
+            "library": packed(library()),
+            "unstyled": unstyled(),
+            "explore_script": Markup(explore_script),
+            "plot_style": Markup(plot_style),
+        }
     content = {
         "style": Markup(style),
         "script": Markup(script),
-        "policy": _policy(style, script),
+        **parts,
+        "policy": _policy(
+            [style, *([plot_style, ""] if explores else [])],
+            [script, *([explore_script, library()] if explores else [])],
+        ),
         "report": report,
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),

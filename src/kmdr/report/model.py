@@ -81,6 +81,8 @@ class Report:
         By paper, of those that have rows.
     own : sequence of OwnRuns
         What no paper knows.
+    explored : mapping
+        What the page lets its reader explore, as `kmdr.report.explore.explored` gives it; empty for none.
     """
 
     folder: Path
@@ -96,3 +98,4 @@ class Report:
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
     own: Sequence[OwnRuns] = ()
+    explored: Mapping[str, Any] = field(default_factory=dict)

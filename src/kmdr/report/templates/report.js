@@ -48,10 +48,32 @@
     const shown = rows.filter((row) => !row.hidden).length;
     document.getElementById("claim-count").textContent = `${shown} of ${rows.length} claims`;
   };
+  const PREFIX = "#claims?";
+  const restore = () => {
+    if (location.hash.startsWith(PREFIX)) {
+      const state = new URLSearchParams(location.hash.slice(PREFIX.length));
+      for (const name of ["paper", "verdict", "text"]) form.elements[name].value = state.get(name) ?? "";
+      document.getElementById("claims").scrollIntoView();
+    }
+    filter();
+  };
   form.hidden = false;
-  form.addEventListener("input", filter);
+  form.addEventListener("input", () => {
+    filter();
+    const state = [...new FormData(form)].filter(([, value]) => value);
+    history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
-  filter();
+  addEventListener("hashchange", restore);
+  restore();
+
+  // The address of every part, to be sent.
+  for (const part of all("main h2[id], main article[id] > :is(h3, h4), main tr[id] > th")) {
+    const id = part.id || part.parentElement.id;
+    const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
+    anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
+    part.append(anchor);
+  }
 
   // Copying a command; where the clipboard is closed, it is selected instead.
   const status = document.getElementById("status");

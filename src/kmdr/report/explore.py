@@ -1,0 +1,202 @@
+"""What a page lets its reader explore: every mean with its interval, as values for the script in the page."""
+
+import base64
+import gzip
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from kmdr.analysis.ranks import mean_ranks, profiles
+from kmdr.analysis.rows import CELL, DERIVED, TRIAL, is_time, ok_rows, quantity_rows, timed_rows
+from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
+from kmdr.figures.style import Style, method_styles
+from kmdr.metrics import metrics
+
+# In the order of the page's list; whether the least is the best.
+QUANTITIES: Mapping[str, bool] = {
+    "objective_ratio": True, "objective": True, "accuracy": False, "nmi": False, "ari": False,
+    "reduction_seconds": True, "cluster_seconds": True, "total_seconds": True, "n_iter": True,
+}  # fmt: skip
+# What Plotly calls the lines and markers of matplotlib.
+_DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+_SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond", "d": "diamond-tall",
+    "P": "cross", "X": "x", "*": "star", "p": "pentagon", "h": "hexagon", "<": "triangle-left", ">": "triangle-right",
+}  # fmt: skip
+# Digits of a number in the page; what is drawn needs no more.
+_DIGITS = 6
+_PROFILE = ("factor", "share", "low", "high")
+
+
+@cache
+def library() -> str:
+    """Return the part of Plotly that a browser runs, as text."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+def unstyled() -> list[str]:
+    """Return the ids by which the library asks whether styles are there that no plot of the page needs.
+
+    They are of maps. Where an element has the id none is added, which the page's policy would refuse.
+    """
+    return re.findall(r'getElementById\("([0-9a-f]{64})"\)', library())
+
+
+def packed(text: str) -> str:
+    """Return a text compressed and in letters, the same for the same text."""
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what there is to explore.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of a folder, failed ones included.
+    configs : sequence of mapping
+        The ``study`` tree of every study.
+
+    Returns
+    -------
+    dict
+        ``quantities``: name, label and whether the least is the best; ``styles``: look of each method; ``views``: one
+        of each dataset of each study, with a line for each method and quantity; ``overviews``: ranks and profiles over
+        the datasets of each paper's studies, without those that flip one of its choices, and over those of no paper.
+        Numbers have six digits.
+    """
+    known = {study["name"]: study for study in configs}
+    views: list[dict[str, Any]] = []
+    own = [name for name in metrics() if name not in QUANTITIES]
+    quantities = {name: {"label": quantity_label(name)[1], "least": least} for name, least in QUANTITIES.items()}
+    quantities |= {name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in own}
+    renamed, names = named_by_setting(ok_rows(rows))
+    looks = {str(study): method_styles(methods_of(of_study)) for study, of_study in renamed.groupby("study")}
+    of_papers: dict[str, list[pd.DataFrame]] = {}
+    for study, of_study in renamed.groupby("study", sort=True):
+        config = known.get(str(study), {})
+        paper = str(config.get("paper") or "")
+        parts = _summaries(of_study, quantities)
+        drawn = {name: _lines(part, looks[str(study)]) for name, part in parts.items()}
+        for dataset, of_dataset in of_study.groupby("dataset", sort=True):
+            old, told = names.get(str(dataset), (str(dataset), dataset_label(str(dataset))))
+            curves = {name: lines[str(dataset)] for name, lines in drawn.items() if str(dataset) in lines}
+            stand_in = "; ".join(sorted({str(text) for text in of_dataset["stand_in"].unique() if text}))
+            views.append(
+                {
+                    "study": str(study), "paper": paper, "title": config.get("title") or "",
+                    "dataset": old, "label": told, "stand_in": stand_in, "lines": curves,
+                }
+            )  # fmt: skip
+        if "flip" not in config:
+            table = pd.concat(parts.values(), keys=parts.keys(), names=["quantity"]).reset_index("quantity")
+            of_papers.setdefault(paper, []).append(table)
+    styles = {style.label: _look(style) for of_study in looks.values() for style in of_study.values()}
+    overviews = {}
+    for paper, tables in of_papers.items():
+        table = pd.concat(tables)
+        of_paper = method_styles(zip(table["reducer"], table["params"], strict=True))
+        styles |= {style.label: _look(style) for style in of_paper.values()}
+        labels = [of_paper[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
+        overviews[paper] = _overview(table.assign(label=labels), quantities)
+    return {"quantities": quantities, "styles": styles, "views": views, "overviews": overviews}
+
+
+def _look(style: Style) -> dict[str, str]:
+    line = style.linestyle
+    dash = _DASHES.get(line, "solid") if isinstance(line, str) else _dashed(line[1])
+    symbol = _SYMBOLS.get(style.marker, "circle")
+    return {"color": style.color, "dash": dash, "symbol": symbol if style.filled else f"{symbol}-open"}
+
+
+def _dashed(lengths: Sequence[float]) -> str:
+    """Return what Plotly calls a line of dashes and gaps, told in multiples of its width."""
+    return ",".join(f"{2 * length:g}px" for length in lengths)
+
+
+def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.DataFrame]:
+    """Return mean and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
+
+    One setting a dataset has been seen to already, and a trial that was run twice, so that thousands of cells are
+    computed at once.
+    """
+    trials = rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
+    there = [name for name in quantities if name in rows or name in DERIVED]
+    tables: dict[str, pd.DataFrame] = {}
+    for of, names in ((trials, [n for n in there if not is_time(n)]), (timed_rows(rows), list(filter(is_time, there)))):
+        parts = {name: DERIVED.get(name, (name,)) for name in names}
+        sums = {
+            name: sum((of[part] for part in of_name), start=pd.Series(0.0, of.index)) for name, of_name in parts.items()
+        }
+        cells = pd.DataFrame(sums).groupby([of[name] for name in CELL], sort=True)
+        tables |= {name: cells[name].agg(["mean", "std", "count"]) for name in names}
+    for name in set(quantities) - set(there):
+        tables[name] = quantity_rows(rows, name).groupby(CELL, sort=True)["value"].agg(["mean", "std", "count"])
+    return {name: _with_intervals(table[table["count"] > 0]) for name, table in tables.items()}
+
+
+def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    half = student.ppf(0.975, np.maximum(table["count"] - 1, 1)) * table["std"] / table["count"] ** 0.5
+    table = table.assign(low=table["mean"] - half, high=table["mean"] + half).reset_index()
+    return table[[*CELL, "mean", "count", "low", "high"]]
+
+
+def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[str, list[dict[str, Any]]]:
+    """Return a line for each dataset and method, in the order of legends."""
+    lines: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for dataset, reducer, params, r, mean, count, low, high in table.itertuples(index=False, name=None):
+        empty: dict[str, Any] = {"label": "", "r": [], "n": [], "mean": [], "low": [], "high": []}
+        line = lines.setdefault(dataset, {}).setdefault((reducer, params), empty)
+        for name, value in (("r", int(r)), ("n", int(count)), ("mean", mean), ("low", low), ("high", high)):
+            line[name].append(value if isinstance(value, int) else _short(value))
+    return {
+        dataset: [{**of[method], "label": style.label} for method, style in looks.items() if method in of]
+        for dataset, of in lines.items()
+    }
+
+
+def _short(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return ranks and profiles for each quantity; a problem is a dataset, its value the mean over r and studies."""
+    of_quantities = {}
+    for quantity, part in table.groupby("quantity"):
+        least = bool(quantities[str(quantity)]["least"])
+        wide = part.groupby(["dataset", "label"])["mean"].mean().unstack("label")
+        # The largest set of problems and methods without gaps that keeps the methods most have.
+        common = wide.loc[:, wide.notna().mean() >= 0.5]
+        ranks, profile = mean_ranks(common, least), profiles(common, least)
+        if ranks.empty:
+            continue
+        of_quantities[str(quantity)] = {
+            "ranks": [
+                {"label": str(name), **{key: _short(float(value)) for key, value in line.items()}}
+                for name, line in ranks.iterrows()
+            ],
+            "profiles": [
+                {
+                    "label": str(name),
+                    **{key: [_short(v) for v in of[key]] for key in _PROFILE},
+                }
+                for name, of in profile.groupby("method", sort=False)
+            ],
+            "problems": list(map(str, common.dropna().index)),
+            "left_out": [str(name) for name in wide if name not in common],
+        }
+    return of_quantities
+
+
+def data_text(content: Mapping[str, Any]) -> str:
+    """Return what is explored as the page carries it."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
