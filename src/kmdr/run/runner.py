@@ -115,8 +115,9 @@ class Outcome:
 
 
 @cache
-def _data(folder: str, verify: str) -> Dataset:
-    """Map a prepared dataset once a process."""
+def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
+    """Map a prepared dataset once a process, and again where the folder has another content in a later run."""
+    del data_sha256
     return open_prepared(Path(folder), verify)
 
 
@@ -154,7 +155,7 @@ def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) ->
         _pin_once(stamp.threads)
         with nullcontext() if task.serial else store.clock(alone=False):
             try:
-                rows = run(task, _data(task.folder, task.verify), stamp)
+                rows = run(task, _data(task.folder, task.data_sha256, task.verify), stamp)
             except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
                 rows = failed(task, stamp, str(error))
         store.add(task, rows)
