@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_wine
 
 PROJECT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```\w+ (\S+/\S+?)( \(append\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -80,12 +80,12 @@ def test_the_new_reducer_keeps_its_law(project):
 
 
 def test_the_new_dataset_loads_and_runs(project):
-    assert re.search(r"digits\s+1797 x 64, k = 10\s+local", kmdr(project, "list", "datasets"))
-    kmdr(project, "dataset=digits", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")
+    assert re.search(r"wine\s+178 x 13, k = 3\s+local", kmdr(project, "list", "datasets"))
+    kmdr(project, "dataset=wine", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")
     trials = rows(project, "d")
-    assert {(row["n"], row["d"], row["k"]) for row in trials} == {("1797", "64", "10")}
-    X = load_digits().data
-    reference = KMeans(10, init="random", n_init=20, random_state=0).fit(X).inertia_ / np.sum(X**2)
+    assert {(row["n"], row["d"], row["k"]) for row in trials} == {("178", "13", "3")}
+    X = load_wine().data
+    reference = KMeans(3, init="random", n_init=20, random_state=0).fit(X).inertia_ / np.sum(X**2)
     assert min(float(row["objective"]) for row in trials) == pytest.approx(reference, rel=5e-3)
 
 

@@ -262,7 +262,7 @@ def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypat
     out, err = capsys.readouterr()
     assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
     assert "o/rows.csv: 4 rows" in out
-    assert "svd has r = 2 alone here, as its paper has it, whatever r_grid says; reducer.rank=r follows it" in err
+    assert "svd has r = 2 alone here, as its paper has it, whatever r_grid says; a run of reducer=svd" in err
     assert kmdr(monkeypatch, *TINY, "reducer=svd", "reducer.rank=r", "out=o", "-q") == 0
     assert capsys.readouterr() == ("", "")
     assert kmdr(monkeypatch, *TINY, "reducer=random_sign", "out=o", "--verbose") == 0

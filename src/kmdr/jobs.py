@@ -28,6 +28,8 @@ from kmdr.text import Volume, announce, tell
 
 # Rows of one table: a row takes 2 kB of memory while tables are merged.
 _MOST_TRIALS = 500_000
+# Of so many the expected time is looked up in the reference run, which takes a second.
+_MANY_TRIALS = 500
 # A run that is expected to take longer says so before it begins.
 _HEAVY_SECONDS = 60.0
 
@@ -133,9 +135,9 @@ def _of_one_size(jobs: Sequence[Job], tasks: Sequence[Task]) -> list[str]:
         for task in tasks
         if (e := asked.get((task.reducer, task.params))) and task.r_grid != e.r_grid and task.r_grid[0] != task.d
     }
-    ranked = any(by_rank for _, by_rank in fixed.values())
+    ranked = sorted(name for name, (_, by_rank) in fixed.items() if by_rank)
     sizes = ", ".join(f"{name} has r = {r}" for name, (r, _) in sorted(fixed.items()))
-    remedy = "; reducer.rank=r follows it" if ranked else ""
+    remedy = f"; a run of reducer={ranked[0]} reducer.rank=r follows it" if ranked else ""
     return [f"{sizes} alone here, as its paper has it, whatever r_grid says{remedy}"] if fixed else []
 
 
@@ -239,7 +241,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     known = store.merge()
     keep = any(task.keep_labels for task in tasks)
     left = unfinished(tasks, store.labelled(known) if keep else known, refresh)
-    seconds = expected_seconds(known, reference_rows() if left and names else [])
+    many = names or sum(len(task.r_grid) for task in left) >= _MANY_TRIALS
+    seconds = expected_seconds(known, reference_rows() if left and many else [])
     plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
