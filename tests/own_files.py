@@ -14,10 +14,9 @@ NAMES = np.array(["ash", "birch", "cedar"])
 
 
 class Own(NamedTuple):
-    """A file, what it is first used with, what is said then, what it takes, and its matrix."""
+    """A file, what is said of it at first, the settings that it then takes, and its matrix."""
 
     file: str
-    given: tuple[str, ...]
     said: str
     needed: tuple[str, ...]
     A: object
@@ -74,22 +73,22 @@ def write(folder, rng):
     onehot = np.c_[X, (site == "north"), (site == "south")]
     apart = "dataset.labels=kinds.txt"
     return [
-        Own("semicolon.csv", (), of_text, label, X),
-        Own("comma.csv", (), of_text, label, X),
-        Own("bare.csv", (), r"column '4' of bare.csv does not .*dataset.label=4", ("dataset.label=4",), X),
+        Own("semicolon.csv", of_text, label, X),
+        Own("comma.csv", of_text, label, X),
+        Own("bare.csv", r"column '4' of bare.csv does not .*dataset.label=4", ("dataset.label=4",), X),
         Own(
-            "indexed.csv", (), r"column 'Unnamed: 0' looks like an index.*'dataset.drop=\[\"Unnamed: 0\"\]'",
+            "indexed.csv", r"column 'Unnamed: 0' looks like an index.*'dataset.drop=\[\"Unnamed: 0\"\]'",
             ('dataset.drop=["Unnamed: 0"]',), X,
         ),
         Own(
-            "patients.csv", (), r"column 'patient_id' looks like an index.*'dataset.drop=\[patient_id\]'",
+            "patients.csv", r"column 'patient_id' looks like an index.*'dataset.drop=\[patient_id\]'",
             ("dataset.drop=[patient_id]",), X,
         ),
-        Own("text.csv", (), r"column 'site' of .*dataset.encode=onehot", ("dataset.encode=onehot",), onehot),
-        Own("holes.csv", (), r"row 3, counted from 0, column 'width'.*missing=mean", ("dataset.missing=mean",), filled),
-        Own("book.xlsx", (), "", (), X),
-        Own("counts.mtx", (), r"no labels.*dataset\.k=….*dataset.labels=FILE", (apart,), parts),
-        Own("cells.h5ad", (), r"no labels.*dataset.label=…", ("dataset.label=cell_type",), parts),
-        Own("trees", (), "", (), pixels.reshape(60, 48).astype(float)),
-        Own("points.csv", (), r"no labels.*dataset.labels=FILE", (apart,), X),
+        Own("text.csv", r"column 'site' of .*dataset.encode=onehot", ("dataset.encode=onehot",), onehot),
+        Own("holes.csv", r"row 3, counted from 0, column 'width'.*missing=mean", ("dataset.missing=mean",), filled),
+        Own("book.xlsx", "", (), X),
+        Own("counts.mtx", r"no labels.*dataset\.k=….*dataset.labels=FILE", (apart,), parts),
+        Own("cells.h5ad", r"no labels.*dataset.label=…", ("dataset.label=cell_type",), parts),
+        Own("trees", "", (), pixels.reshape(60, 48).astype(float)),
+        Own("points.csv", r"no labels.*dataset.labels=FILE", (apart,), X),
     ]  # fmt: skip

@@ -20,10 +20,7 @@ OWN = {"reducer": "few", "dataset": "lines", "metric": "worth", "engine": "neare
 
 @pytest.fixture
 def kmdr(tmp_path):
-    """Return a function that runs a command of the wheel in an empty folder and returns what it printed.
-
-    It takes an exit status that is expected, and whether what was said on stderr is to be returned.
-    """
+    """Return a function that runs a command of the wheel in an empty folder and returns what it printed."""
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(PROJECT)]
     subprocess.run([*pip, *build], check=True)
@@ -37,13 +34,13 @@ def kmdr(tmp_path):
         "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }  # fmt: skip
 
-    def run(*arguments, guest=True, status=0, said=False):
+    def run(*arguments, guest=True, status=0):
         done = subprocess.run(
             [sys.executable, "-m", "kmdr", *arguments], cwd=empty, check=False, capture_output=True, text=True,
             env={**environment, "KMDR_PATH": "lab"} if guest else environment,
         )  # fmt: skip
         assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stderr if said else done.stdout
+        return done.stdout
 
     return run
 
@@ -91,20 +88,21 @@ def test_everything_of_ones_own_runs_from_an_installed_wheel(kmdr, tmp_path):
 @pytest.mark.slow
 def test_twelve_files_are_right_at_once_or_name_the_setting(kmdr, tmp_path, rng):
     empty = tmp_path / "empty"
-    for file in own_files.write(empty, rng):
-        run = ("dataset=file", f"dataset.path={file.file}", "dataset.title=t", "reducer=svd", "r_grid=[2]", "repeats=1")
-        refused = bool(file.said) and "looks like" not in file.said
-        said = kmdr(*run, *file.given, "out=first", guest=False, status=2 * refused, said=True)
-        sentences = [line for line in said.splitlines() if line.startswith("kmdr: ") and not line.endswith("20")]
-        assert len(sentences) == bool(file.said), (file.file, said)
-        assert re.search(file.said, said), (file.file, said)
-        assert kmdr("data", "check", file.file, *file.needed, guest=False)
+    files = own_files.write(empty, rng)
+    said = kmdr("data", "check", *(file.file for file in files), guest=False, status=1).strip().split("\n\n")
+    for file, block in zip(files, said, strict=True):
+        assert block.startswith(f"{file.file}: ")
+        sentences = [line for line in block.splitlines() if line.startswith(("  refused", "  warning"))]
+        assert len(sentences) == bool(file.said), block
+        assert re.search(file.said, block), block
         out = empty / "out" / file.file
-        kmdr(*run, *file.needed, f"out={out}", guest=False)
+        kmdr(
+            "dataset=file", f"dataset.path={file.file}", "dataset.title=t", *file.needed, "reducer=svd", "r_grid=[2]",
+            "repeats=1", "runner=sequential", f"out={out}", guest=False,
+        )  # fmt: skip
         with (out / "rows.csv").open(newline="") as rows:
             (row,) = csv.DictReader(rows)
-        n, d = file.A.shape
-        assert (int(row["n"]), int(row["d"]), int(row["k"])) == (n, d, 3)
+        assert (int(row["n"]), int(row["d"]), int(row["k"])) == (*file.A.shape, 3)
         (expected,) = compare(file.A, ["svd"], labels=own_files.CLASSES, r_grid=[2], repeats=1, name="t").itertuples()
         for name in ("objective", "accuracy", "nmi", "ari"):
             np.testing.assert_allclose(float(row[name]), getattr(expected, name), rtol=1e-9, err_msg=file.file)
