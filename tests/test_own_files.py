@@ -21,7 +21,7 @@ import own_files
 from kmdr import datasets
 from kmdr.cli import main
 from kmdr.compose import compose
-from kmdr.datasets import formats, own, registry, tables
+from kmdr.datasets import formats, own, readme, registry, tables
 from kmdr.datasets.profile import lines, profile, scale_hint
 from kmdr.datasets.reading import Content
 from kmdr.errors import UserError
@@ -658,6 +658,15 @@ def test_compare_warns_of_an_index_and_names_a_column_of_text():
         assert rows["status"].tolist() == ["ok"]
     with pytest.raises(UserError, match="column 'site' of A does not hold numbers only, but 'n', 's'"):
         kmdr.compare(frame.assign(site=list("nsnsn")), ["svd"], labels=CODED, r_grid=[2], repeats=1)
+
+
+def test_help_and_the_page_of_datasets_say_what_each_option_is(monkeypatch, capsys):
+    said = registry.comments("file")
+    assert set(said) == set(registry.entry("file").offered) - {"rows"}
+    help_ = command(monkeypatch, capsys, "dataset=file", "--help")[1]
+    for name, (_, comment) in said.items():
+        assert re.search(rf"^dataset\.{name}=.*{re.escape(comment)}$", help_, re.MULTILINE), name
+        assert f"| `dataset.{name}` |" in readme.options()
 
 
 def test_own_and_tables_agree_on_their_names():

@@ -83,7 +83,8 @@ def _of_group(group: str, name: str) -> list[tuple[str, str, str]]:
 def _of_dataset(name: str) -> list[tuple[str, str, str]]:
     entry = registry.entry(name)
     texts = _parameters(inspect.getdoc(all_loaders()[entry.format]) or "")
-    comments = {"rows": _ROWS, **texts}
+    of_file = registry.comments("file") if entry.format == "file" else {}
+    comments = {"rows": _ROWS, **texts, **{key: comment for key, (_, comment) in of_file.items()}}
     return [(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]
 
 
