@@ -234,7 +234,9 @@ def test_table_prints_every_format(tmp_path, monkeypatch, capsys):
     assert kmdr(monkeypatch, "table", tmp_path, "--format", "html") == 2
     assert "no format is named 'html'" in capsys.readouterr().err
     assert kmdr(monkeypatch, "table") == 2
-    assert "takes one folder" in capsys.readouterr().err
+    assert "takes one folder of results, not 0; e.g. 'kmdr table results/runs'" in capsys.readouterr().err
+    assert kmdr(monkeypatch, "table", tmp_path, "--format") == 2
+    assert "--format has no value; give one" in capsys.readouterr().err
 
 
 def test_a_folder_of_studies_has_a_line_a_study(tmp_path, monkeypatch, capsys):
@@ -263,8 +265,9 @@ def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypat
     assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
     assert "o/rows.csv: 4 rows" in out
     assert "svd has r = 2 alone here, as its paper has it, whatever r_grid says; a run of reducer=svd" in err
-    assert kmdr(monkeypatch, *TINY, "reducer=svd", "reducer.rank=r", "out=o", "-q") == 0
-    assert capsys.readouterr() == ("", "")
+    for more in (["reducer.rank=r"], ["seed=1"]):
+        assert kmdr(monkeypatch, *TINY, "reducer=svd", *more, "out=o", "-q") == 0
+        assert capsys.readouterr() == ("", "")
     assert kmdr(monkeypatch, *TINY, "reducer=random_sign", "out=o", "--verbose") == 0
     out, err = capsys.readouterr()
     assert "synth random_sign repeat=0: 2 trials" in err

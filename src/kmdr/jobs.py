@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -234,7 +235,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
-    _tell_each([*missing.values(), *_of_one_size(jobs, tasks)])
+    _tell_each([*missing.values(), *(_of_one_size(jobs, tasks) if Volume.level >= 0 else ())])
     write_json(out / "missing.json", missing)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
@@ -288,6 +289,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         )
     for path in made:
         announce(str(path))
+    if limits:
+        announce(f"'kmdr table {shlex.quote(str(out))}' has a line a study, and with STUDY=NAME all of one")
     return failed + max(lost, 0) + wrong
 
 

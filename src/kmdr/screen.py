@@ -82,13 +82,16 @@ def _folders_and_options(
         name = key.lstrip("-").upper()
         if not equals and not key.startswith("-"):
             words.append(Path(key).expanduser())
-        elif name not in valid or (not equals and not left):
+        elif name not in valid:
             raise unknown(f"setting of 'kmdr {command}'", name, [f"{each}=…" for each in valid])
+        elif not equals and not left:
+            raise UserError(f"{key} has no value; give one, e.g. {key} {'md' if name == 'FORMAT' else 'NAME'}")
         else:
             options[name] = value if equals else left.pop(0)
     if len(words) != count:
         folders = "one folder of results" if count == 1 else f"{count} folders of results"
-        raise UserError(f"'kmdr {command}' takes {folders}, not {len(words)}; e.g. 'kmdr list' needs none")
+        example = " ".join(("results/runs", "results/reference")[:count])
+        raise UserError(f"'kmdr {command}' takes {folders}, not {len(words)}; e.g. 'kmdr {command} {example}'")
     if options["FORMAT"] not in FORMATS:
         raise unknown("format", options["FORMAT"], FORMATS)
     return words, options
