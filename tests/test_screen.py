@@ -264,7 +264,7 @@ def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypat
     out, err = capsys.readouterr()
     assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
     assert "o/rows.csv: 4 rows" in out
-    assert "svd has r = 2 alone here, as its paper has it, whatever r_grid says; a run of reducer=svd" in err
+    assert "note: svd has r = 2 alone here, as its paper has it, whatever r_grid says; a run of reducer=svd" in err
     for more in (["reducer.rank=r"], ["seed=1"]):
         assert kmdr(monkeypatch, *TINY, "reducer=svd", *more, "out=o", "-q") == 0
         assert capsys.readouterr() == ("", "")
@@ -279,7 +279,7 @@ def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(her
     assert kmdr(monkeypatch, *TINY, "reducer=none", "out=o") == 0
     told = capsys.readouterr().err.splitlines()
     first = next(i for i, line in enumerate(told) if "tasks" in line)
-    assert re.match(r"kmdr: 2 tasks, about \d+ s on one worker; fewer repeats=, a shorter r_grid=", told[first])
+    assert re.match(r"note: 2 tasks, about \d+ s on one worker; fewer repeats=, a shorter r_grid=", told[first])
     monkeypatch.setattr(jobs, "_HEAVY_SECONDS", 60.0)
     assert kmdr(monkeypatch, *TINY, "reducer=none", "repeats=3", "out=o") == 0
     assert "about" not in capsys.readouterr().err

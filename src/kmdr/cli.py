@@ -2,6 +2,7 @@
 
 import random
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -23,7 +24,7 @@ from kmdr.run.progress import Progress
 from kmdr.run.store import compress
 from kmdr.run.verify import verify_sample
 from kmdr.studies import studies
-from kmdr.text import Volume, aligned
+from kmdr.text import Volume, aligned, announce
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -130,7 +131,9 @@ def reproduce(names: Sequence[str], out: Path, limits: Limits) -> int:
     jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
     if not jobs:
         raise UserError(f"{', '.join(names)} has no studies to run; add one to the folder 'studies' of its own")
-    return run_jobs(jobs, limits)
+    status = run_jobs(jobs, limits)
+    announce(f"'kmdr table {shlex.quote(str(out))}' has a line a study, and with STUDY=NAME all of one")
+    return status
 
 
 def _reproduce(arguments: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -123,7 +122,20 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
     return tasks, missing, wrong
 
 
-def _of_one_size(jobs: Sequence[Job], tasks: Sequence[Task]) -> list[str]:
+def _note(text: str) -> None:
+    """Tell what is no mistake but may not be what was meant; nothing to a command that is to be quiet."""
+    if text and Volume.level >= 0:
+        tell(f"note: {text}")
+
+
+def _show(out: Path, asked: Collection[tuple[str, str]]) -> None:
+    if Volume.level >= 0:
+        from kmdr.screen import show_run
+
+        show_run(out, asked)
+
+
+def _of_one_size(jobs: Sequence[Job], tasks: Sequence[Task]) -> str:
     """Say which reducers outside any study give one r whatever ``r_grid`` says, all features apart."""
     asked = {
         (e.reducer, canonical(recorded(e.reducer, e.params))): e
@@ -139,7 +151,7 @@ def _of_one_size(jobs: Sequence[Job], tasks: Sequence[Task]) -> list[str]:
     ranked = sorted(name for name, (_, by_rank) in fixed.items() if by_rank)
     sizes = ", ".join(f"{name} has r = {r}" for name, (r, _) in sorted(fixed.items()))
     remedy = f"; a run of reducer={ranked[0]} reducer.rank=r follows it" if ranked else ""
-    return [f"{sizes} alone here, as its paper has it, whatever r_grid says{remedy}"] if fixed else []
+    return f"{sizes} alone here, as its paper has it, whatever r_grid says{remedy}" if fixed else ""
 
 
 def _in_words(seconds: float) -> str:
@@ -158,7 +170,7 @@ def _in_words(seconds: float) -> str:
 
 def _before(plan: Plan, seconds: float, workers: int, limits: Limits | None) -> None:
     """Say of a heavy run what it will take, and how to get less."""
-    if Volume.level < 0 or (seconds < _HEAVY_SECONDS and Volume.level == 0):
+    if seconds < _HEAVY_SECONDS and Volume.level <= 0:
         return
     if limits is None:
         less = "fewer repeats=, a shorter r_grid= or kmeans.n_init=1 take less"
@@ -167,8 +179,8 @@ def _before(plan: Plan, seconds: float, workers: int, limits: Limits | None) -> 
     else:
         less = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
     beside = f"{workers} workers" if workers > 1 else "one worker"
-    tell(
-        f"kmdr: {len(plan.tasks)} tasks, about {_in_words(seconds)} on {beside}; {less}, and what is done when it is "
+    _note(
+        f"{len(plan.tasks)} tasks, about {_in_words(seconds)} on {beside}; {less}, and what is done when it is "
         "stopped is kept"
     )
 
@@ -235,7 +247,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))
-    _tell_each([*missing.values(), *(_of_one_size(jobs, tasks) if Volume.level >= 0 else ())])
+    _tell_each(missing.values())
+    _note(_of_one_size(jobs, tasks))
     write_json(out / "missing.json", missing)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
@@ -273,10 +286,8 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
 
             made = draw_items(out, names, configured())
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-    if not limits and Volume.level >= 0:
-        from kmdr.screen import show_run
-
-        show_run(out, asked)
+    if not limits:
+        _show(out, asked)
     announce(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
     if late:
         tell(f"kmdr: the budget was over before {late} tasks began; the same command does them")
@@ -289,8 +300,6 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         )
     for path in made:
         announce(str(path))
-    if limits:
-        announce(f"'kmdr table {shlex.quote(str(out))}' has a line a study, and with STUDY=NAME all of one")
     return failed + max(lost, 0) + wrong
 
 
