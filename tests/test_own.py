@@ -11,7 +11,9 @@ from kmdr.analysis.untrusted import rows_of
 from kmdr.compose import compose
 from kmdr.jobs import run_jobs
 from kmdr.report.build import build
+from kmdr.report.own import own_runs
 from kmdr.studies import studies
+from rows import make_rows, write_rows
 
 DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")
 SETTINGS = ("repeats=4", "r_grid=[2,5]", "runner=sequential", "kmeans.n_init=2")
@@ -55,6 +57,28 @@ def test_its_table_is_the_means_of_the_rows(folder):
             )
         else:
             assert line["against kMeans"] in ("F higher", "F lower", "no difference shown")
+
+
+def test_methods_are_ranked_over_several_datasets(tmp_path):
+    """Against ranks by hand: random signs are second on both, in F; and no ranks where there is one dataset."""
+    parts = [
+        make_rows("custom", data, name, (2, 5), 3, objective=F + 0.001 * i, accuracy=F, config_hash=f"{data}{name}")
+        for i, data in enumerate(("first", "second"))
+        for name, F in (("leverage", 0.2), ("random_sign", 0.3), ("none", 0.1))
+    ]
+    write_rows(tmp_path, *parts)
+    table = pd.read_csv(tmp_path / "rows.csv", dtype=str)
+    keys = {name: f"{i:012x}" for i, name in enumerate(sorted(set(pd.concat(parts)["config_hash"])))}
+    data = {name: str(i) * 64 for i, name in enumerate(("first", "second"))}
+    table["config_hash"] = [keys[name] for name in pd.concat(parts)["config_hash"]]
+    table.assign(data_sha256=table["dataset"].map(data)).to_csv(tmp_path / "rows.csv", index=False)
+    (both,) = own_runs(tmp_path, ["custom"])
+    ranks = both.ranks.frame.set_index("method")
+    assert ranks["F/F_best"].to_dict() == {"kMeans": 1.0, "Sampl/SVD": 2.0, "RP": 3.0}
+    assert ranks["P"].to_dict() == {"kMeans": 3.0, "Sampl/SVD": 2.0, "RP": 1.0}
+    assert (ranks["± F/F_best"] == 0).all()
+    table[table["dataset"] == "first"].to_csv(tmp_path / "rows.csv", index=False)
+    assert own_runs(tmp_path, ["custom"])[0].ranks is None
 
 
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):

@@ -1,5 +1,9 @@
 """The reducers as scikit-learn transformers: its own checks, pipelines, and the r of the theorems."""
 
+import doctest
+import inspect
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,16 +93,49 @@ def test_sparse_and_dense_give_the_same(cls, rng):
 def test_names_and_frames(cls, rng):
     A = pd.DataFrame(points(rng, d=6), columns=[f"gene {i}" for i in range(6)])
     reducer = cls(n_components=3, n_clusters=2, random_state=0)
-    if cls.name == "sparsified":  # its result is sparse, which a frame does not take
-        assert len(reducer.fit(A).get_feature_names_out()) == 8
-        return
+    plain = clone(reducer).fit_transform(A)
     frame = reducer.set_output(transform="pandas").fit_transform(A)
     assert list(frame.columns) == list(reducer.get_feature_names_out())
-    if hasattr(cls, "get_feature_names_out") and cls.name in ("variance", "laplacian_score", "top_leverage"):
-        np.testing.assert_array_equal(frame.to_numpy(), A[list(frame.columns)].to_numpy())
-        assert len(set(frame.columns)) == 3
-    else:
-        assert list(frame.columns) == [f"{cls.__name__.lower()}{i}" for i in range(3)]
+    assert len(set(frame.columns)) == frame.shape[1]
+    np.testing.assert_array_equal(frame.to_numpy(), plain.toarray() if sp.issparse(plain) else plain)
+    if cls.name == "sparsified":
+        assert all(isinstance(kind, pd.SparseDtype) for kind in frame.dtypes)
+        with pytest.raises(ValueError, match="has no sparse columns; use 'pandas'"):
+            reducer.set_output(transform="polars").transform(A)
+    if not hasattr(cls, "get_support"):
+        assert list(frame.columns) == [f"{cls.__name__.lower()}{i}" for i in range(frame.shape[1])]
+        return
+    kept = reducer.get_support(indices=True)
+    np.testing.assert_array_equal(reducer.get_support(), np.isin(np.arange(6), kept))
+    for name, column, i in zip(frame.columns, frame.to_numpy().T, kept, strict=True):
+        assert name.partition(" (")[0] == f"gene {i}"
+        own = A[f"gene {i}"].to_numpy()
+        np.testing.assert_allclose(column / column.max(), own / own.max())  # as it is, or rescaled
+
+
+def test_an_error_names_the_argument_at_fault():
+    """The papers' k is ``n_clusters`` and their r ``n_components``; the one that was too large is blamed."""
+    A = np.random.default_rng(0).random((150, 4))
+    with pytest.raises(
+        ValueError, match=r"^n_clusters = 8 is more than the 4 .* ask for n_clusters ≤ 4 \(n_samples=150"
+    ):
+        kmdr.reducers.LeverageScores(3).fit(A)
+    with pytest.raises(ValueError, match=r"^n_clusters = 8 is more than the 4"):
+        kmdr.reducers.SVD().fit(A)
+    with pytest.raises(ValueError, match=r"^n_components = 9 is more than the 4 .* ask for n_components ≤ 4"):
+        kmdr.reducers.SVD(9).fit(A)
+    with pytest.raises(ValueError, match=r"^n_components = 9 is more than the 4"):
+        kmdr.reducers.Variance(9).fit(A)
+
+
+@every_class
+def test_a_docstring_has_every_parameter_and_an_example_that_runs(cls):
+    names = inspect.signature(cls).parameters
+    assert [name for name in names if not re.search(rf"^{name} : ", cls.__doc__, re.MULTILINE)] == []
+    examples = doctest.DocTestFinder(recurse=False).find(cls, cls.__name__, globs={cls.__name__: cls})
+    assert sum(len(each.examples) for each in examples) >= 2
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert all(runner.run(each).failed == 0 for each in examples)
 
 
 @every_class

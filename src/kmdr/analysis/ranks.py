@@ -65,7 +65,7 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     lines = []
     if len(whole) and whole.shape[1] > 1:
         best = whole.min(axis=1) if ascending else whole.max(axis=1)
-        factors = whole.div(best, axis=0) if ascending else (1 / whole).mul(best, axis=0)
+        factors = whole.div(best, axis=0) if ascending else whole.rdiv(best, axis=0)
         for method in factors:
             own = np.sort(factors[method].to_numpy())
             for factor in np.unique(np.r_[1.0, own]):

@@ -337,7 +337,8 @@ def named_by_setting(
     names : mapping of str to (str, str)
         For each new name, the old name and the display name.
     """
-    kinds = rows[["study", "dataset", *TOLD_APART]].drop_duplicates()
+    # NaN, where a setting was not recorded, would not be found again.
+    kinds = rows[["study", "dataset", *TOLD_APART]].drop_duplicates().astype(object).fillna("")
     renamed: dict[tuple[Any, ...], str] = {}
     names: dict[str, tuple[str, str]] = {}
     for (_, dataset), of_dataset in kinds.groupby(["study", "dataset"], sort=False):
@@ -351,7 +352,7 @@ def named_by_setting(
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})
-        trials = rows.loc[several, list(kinds.columns)].itertuples(index=False, name=None)
+        trials = rows.loc[several, list(kinds.columns)].astype(object).fillna("").itertuples(index=False, name=None)
         rows = rows.copy()
         rows.loc[several, "dataset"] = [renamed.get(trial, trial[1]) for trial in trials]
     return rows, names

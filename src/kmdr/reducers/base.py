@@ -2,9 +2,10 @@
 
 import inspect
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,10 +29,48 @@ def register(name: str) -> Callable[[R], R]:
 
     def add(cls: R) -> R:
         cls.name = name
+        cls.__doc__ = _documented(cls)
         REGISTRY.add(name, cls.__module__, cls)
         return cls
 
     return add
+
+
+_HEADING = "Parameters\n----------\n"
+
+
+def _entries(cls: type) -> dict[str, str]:
+    """Return what the class's own docstring says of each parameter."""
+    section = inspect.cleandoc(vars(cls).get("__doc__") or "").partition(_HEADING)[2].partition("\n\n")[0]
+    parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
+    return {part.partition(" : ")[0]: part.rstrip() for part in parts if part}
+
+
+def _documented(cls: type["Reducer"]) -> str:
+    """Return a class's docstring with its inherited parameters, and an example where it has none; a test runs them."""
+    known: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        known |= _entries(each)
+    names = [*cls.parameters(), *inspect.signature(Reducer).parameters]
+    parameters = _HEADING + "\n".join(known[name] for name in names if name in known)
+    own = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    before, there, after = own.partition(_HEADING)
+    if not there:
+        section = re.search(r"^\w+\n-{3,}$", own, re.MULTILINE)
+        before, after = (own[: section.start()], "\n\n" + own[section.start() :]) if section else (own, "")
+    rest = after.partition("\n\n")[2]
+    whole = "\n\n".join(part.strip() for part in (before, parameters, rest) if part.strip())
+    if "Examples\n--------" in whole:
+        return whole
+    return f"""{whole}
+
+Examples
+--------
+>>> from sklearn.datasets import load_iris
+>>> from kmdr.reducers import {cls.__name__}
+>>> {cls.__name__}(n_components=2, n_clusters=3, random_state=0).fit_transform(load_iris().data).shape
+(150, 2)
+"""
 
 
 class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -194,17 +233,25 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             rng = self._generator()
             self.map_ = self.draw(A, r, rng, self.prepare(A, k, rng))
         except UserError as error:
-            raise ArgumentError(f"{error} (n_samples={n}, n_features={d})") from error
+            sentence = re.sub(r"\b[rk](?= [=≤] )", lambda letter: self._argument(letter[0]), str(error))
+            raise ArgumentError(f"{sentence} (n_samples={n}, n_features={d})") from error
         self.n_components_ = r
         return self
 
     def transform(self, X: Any) -> Matrix:
         """Return the image of the rows of X, n×r, in X's precision."""
+        return self._image(X)
+
+    def _image(self, X: Any) -> Matrix:
         check_is_fitted(self)
         C = self.apply(self._matrix(X, reset=False), self.map_)
         if not is_finite(C):
             raise ArgumentError(f"the image of X is beyond {C.dtype}; scale X down")
         return C
+
+    def _argument(self, letter: str) -> str:
+        """Return which argument gave the papers' r or k, for an error that names it."""
+        return "n_components" if letter == "r" else "n_clusters"
 
     def _sizes(self, n: int, d: int) -> tuple[int, int]:
         """Return k and r."""
@@ -241,15 +288,17 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def at_most(r: int, limit: int, name: str, what: str) -> None:
-    """Refuse r above a limit.
+def at_most(count: int, limit: int, name: str, what: str, symbol: Literal["r", "k"] = "r") -> None:
+    """Refuse an r, or a k, above a limit.
 
     Raises
     ------
     UserError
     """
-    if r > limit:
-        raise UserError(f"r = {r} is more than the {limit} {what} that {name} can give; ask for r ≤ {limit}")
+    if count > limit:
+        raise UserError(
+            f"{symbol} = {count} is more than the {limit} {what} that {name} can give; ask for {symbol} ≤ {limit}"
+        )
 
 
 def fewer_than_points(n_neighbors: int, n: int) -> None:

@@ -19,7 +19,7 @@ from kmdr.reducers.base import (
     register,
     true_or_false,
 )
-from kmdr.reducers.selection import BestFeatures, largest_first
+from kmdr.reducers.selection import BestFeatures, Selecting, largest_first
 from kmdr.reducers.singular_vectors import SOLVERS, right_singular_vectors
 
 # Failure probability of Lemma 6 in the number of columns that bzmd15's Algorithm 1 asks for: 4k ln(200k)/ε².
@@ -98,8 +98,12 @@ def merge_columns(columns: Dense, scale: Dense, weighted: bool) -> tuple[Dense, 
     return columns[first], scale[first] * weight
 
 
-class _Sampling(Reducer):
+class _Sampling(Selecting):
     """Columns drawn by probabilities that ``prepare`` returns, each rescaled."""
+
+    @property
+    def _columns(self) -> Dense:
+        return np.asarray(self.map_[0])
 
     def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:
         del A
@@ -163,7 +167,7 @@ class LeverageScores(_Sampling):
         one_of(self.solver, SOLVERS, "solver")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)")
+        at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)", "k")
         if self.merged is True:  # else draws are with replacement, so r may exceed d
             at_most(r, d, "leverage sampling", "distinct columns of this matrix")
 
@@ -300,7 +304,7 @@ class RidgeLeverageScores(_Sampling):
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         del r
-        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)")
+        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈2k ln(2k/δ)·4/ε²⌉, δ = 0.01: Lemma 6's count for scores that sum to at most 2k."""
@@ -324,7 +328,7 @@ class TopLeverageScores(BestFeatures):
     deterministic = True
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)")
+        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
         super().check(n, d, k, r)
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102

@@ -5,13 +5,54 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
 
 from kmdr.linalg import Dense, Matrix, take_columns
 from kmdr.linalg.matrix import normalised
 from kmdr.reducers.base import Reducer, at_most, register
 
 
-class BestFeatures(Reducer):
+class Selecting(Reducer):
+    """A reducer whose C has columns of A, as they are or rescaled."""
+
+    @property
+    def _columns(self) -> Dense:
+        """The columns of A that C has, in its order."""
+        return np.asarray(self.map_)
+
+    def get_support(self, indices: bool = False) -> Dense:
+        """Say which features were kept.
+
+        Parameters
+        ----------
+        indices : bool
+            Whether to return them by index, in the order of the columns of C, one that was drawn twice there twice.
+
+        Returns
+        -------
+        ndarray
+            By default a mask, (d,) of bool.
+        """
+        check_is_fitted(self)
+        if indices:
+            return self._columns
+        mask = np.zeros(int(self.n_features_in_), dtype=bool)
+        mask[self._columns] = True
+        return mask
+
+    def get_feature_names_out(self, input_features: Any = None) -> Dense:
+        """Return the names of the features that were kept; one drawn again has a number: ``x0``, ``x0 (2)``."""
+        check_is_fitted(self)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self._columns]
+        times: dict[str, int] = {}
+        unique = []
+        for name in names:
+            times[name] = times.get(name, 0) + 1
+            unique.append(f"{name} ({times[name]})" if times[name] > 1 else name)
+        return np.asarray(unique, dtype=object)
+
+
+class BestFeatures(Selecting):
     """C = the first r features of an order that ``prepare`` returns, as they are: neither repeated nor rescaled."""
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
@@ -24,10 +65,6 @@ class BestFeatures(Reducer):
 
     def apply(self, A: Matrix, drawn: Dense) -> Dense:  # noqa: D102
         return take_columns(A, drawn)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Dense:
-        """Return the names of the features that were kept."""
-        return np.asarray(OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self.map_])
 
 
 def largest_first(scores: Dense) -> Dense:

@@ -1,7 +1,7 @@
 """Feature extraction by singular vectors: C = A·V."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -94,7 +94,8 @@ class SVD(Reducer):
         one_of(self.solver, SOLVERS, "solver")
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        at_most(k if self.rank == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors")
+        symbol: Literal["r", "k"] = "k" if self.rank == "k" else "r"
+        at_most(k if symbol == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors", symbol)
 
     def fixed_r(self, d: int, k: int) -> int | None:  # noqa: D102
         del d
@@ -127,6 +128,10 @@ class SVD(Reducer):
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         del rng
         return right_singular_vectors(A, rank, self.solver, self.name)
+
+    def _argument(self, letter: str) -> str:
+        del letter  # the rank is both
+        return "n_clusters" if self.n_components is None else "n_components"
 
     def _sizes(self, n: int, d: int) -> tuple[int, int]:
         r = super()._sizes(n, d)[1]

@@ -1,10 +1,15 @@
 """Sparsified k-means: each point keeps few of its coordinates, and k-means looks at these alone."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
+from sklearn import get_config
 
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
+from kmdr.errors import ArgumentError
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotate
 from kmdr.reducers.base import Reducer, at_most, register
 
@@ -21,7 +26,15 @@ class Sparsified(Reducer):
     with a centre on the point's own entries, and a centre's coordinate is the mean over those of its points that kept
     it. Law: E‖c_i‖² = ‖a_i‖².
 
-    As a transformer the entries kept depend on a row's position in X.
+    As a transformer the entries kept depend on a row's position in X. ``set_output(transform="pandas")`` gives a frame
+    of sparse columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> C = Sparsified(n_components=2, random_state=0).fit_transform(load_iris().data)
+    >>> C.shape, C.nnz
+    ((150, 4), 300)
     """
 
     own_kmeans = True
@@ -57,6 +70,23 @@ class Sparsified(Reducer):
     ) -> Clustering:
         del k, rng
         return masked_lloyd(C, starts, protocol.max_iter)
+
+    def transform(self, X: Any) -> Any:
+        """Return the kept entries of the rows of X, n×d' in CSR, or the frame that ``set_output`` asks for.
+
+        Raises
+        ------
+        ArgumentError
+            When a container is asked for that has no sparse columns.
+        """
+        C = self._image(X)
+        container = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if container == "default":
+            return C
+        if container != "pandas":
+            raise ArgumentError(f"transform output {container!r} has no sparse columns; use 'pandas' or 'default'")
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame.sparse.from_spmatrix(C, index=index, columns=self.get_feature_names_out())  # type: ignore[attr-defined]
 
     @property
     def _n_features_out(self) -> int:

@@ -505,7 +505,11 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),
         "own": [
-            (runs, [embedded(report.folder / file) for file in runs.pictures], table_grid(runs.table))
+            (
+                runs,
+                [embedded(report.folder / file) for file in runs.pictures],
+                [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
+            )
             for runs in report.own
         ],
         "shortfalls": shortfalls(report.plan),

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import LEVEL, QUANTITIES, compared, with_ratio
+from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.untrusted import rows_of
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
@@ -32,12 +33,15 @@ class OwnRuns:
         A line a dataset, method and r.
     commands : tuple of str
         What runs them again.
+    ranks : Table or None
+        Mean rank of each method over the datasets, where there are several.
     """
 
     study: str
     files: tuple[Path, ...]
     table: Table
     commands: tuple[str, ...]
+    ranks: Table | None = None
 
     @property
     def pictures(self) -> list[Path]:
@@ -67,9 +71,11 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
             of_study, folder / "figures" / f"own_{stem}", {name: told for name, (_, told) in names.items()}
         )
         table = _table(of_study, names)
+        ranks = _ranks(of_study)
         files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
+        files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
         commands = _commands(own[own["study"] == study])
-        runs.append(OwnRuns(str(study), tuple(file.relative_to(folder) for file in files), table, commands))
+        runs.append(OwnRuns(str(study), tuple(file.relative_to(folder) for file in files), table, commands, ranks))
     return runs
 
 
@@ -94,6 +100,31 @@ def _table(rows: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     )
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
     return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]})
+
+
+def _ranks(rows: pd.DataFrame) -> Table | None:
+    """Return the mean rank of each method by each quantity; None where fewer than two datasets have the same two."""
+    lines = compared(rows)
+    methods = list(zip(lines["reducer"], lines["params"], strict=True))
+    styles = method_styles(methods)
+    labelled = lines.assign(method=[styles[method].label for method in methods])
+    columns: dict[str, pd.Series[float]] = {}
+    problems = 0
+    for quantity in QUANTITIES.values():
+        values = labelled.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
+        ranks = mean_ranks(values, ascending=quantity.less)
+        if len(values) > 1 and len(ranks):
+            problems = max(problems, len(values))
+            columns |= {quantity.title: ranks["mean"], f"± {quantity.title}": ranks["high"] - ranks["mean"]}
+    if not columns:
+        return None
+    frame = pd.DataFrame(columns).rename_axis("method").reset_index()
+    first = frame.columns[1]
+    note = (
+        f"Mean rank over {problems} datasets, in each setting that they were run with, that all of these methods ran "
+        "on; 1 is the best, by the mean over r; ± is to the upper end of the 95 % interval over such datasets."
+    )
+    return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 
 
 def _against_all_features(lines: pd.DataFrame) -> list[str]:
