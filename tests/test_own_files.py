@@ -9,6 +9,7 @@ import warnings
 
 import h5py
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 import scipy.io
@@ -470,6 +471,11 @@ def test_xlsx_is_what_pandas_reads(tmp_path):
         formats.read("a.xlsx", matrix="tow")
     with pytest.raises(UserError, match=r"a\.xlsx unpacks to .*dataset.max_gb"):
         tables.xlsx(tmp_path / "a.xlsx", 1000.0)
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "a", 3.0  # a table of 17 billion cells to pandas
+    book.save("corner.xlsx")
+    with pytest.raises(UserError, match=r"corner\.xlsx unpacks to at least 1048576 rows of 16384 cells"):
+        formats.read("corner.xlsx")
     whole = (tmp_path / "a.xlsx").read_bytes()
     (tmp_path / "a.xlsx").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match=r"a\.xlsx is not a readable xlsx file"):

@@ -2,8 +2,10 @@
 
 import math
 import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +97,17 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name) if part]
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is too large is refused here
+        with Image.open(path) as image:
+            yield image
+
+
 def _size(path: Path, limit: float) -> tuple[int, int]:
     """Height and width, from the head of a file alone."""
-    with reading(path, "image"), Image.open(path) as image:
+    with reading(path, "image"), _opened(path) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UserError(f"{path.name} holds {image.n_frames} images; give files of one image")  # type: ignore[attr-defined]
         width, height = image.size
@@ -106,7 +116,7 @@ def _size(path: Path, limit: float) -> tuple[int, int]:
 
 
 def _grey(path: Path, height: int, width: int) -> NDArray[Any]:
-    with reading(path, "image"), Image.open(path) as image:
+    with reading(path, "image"), _opened(path) as image:
         grey = image.convert("F" if image.mode in _DEEP else "L")
         if grey.size != (width, height):
             grey = grey.resize((width, height), Image.Resampling.BILINEAR)

@@ -265,11 +265,14 @@ def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: st
         sheet = matrix or sheets[0]
         lines = book[sheet]
         lines.reset_dimensions()  # of which the file may claim any
-        cells, sample = 0, list[list[str]]()
-        for row in lines.iter_rows(values_only=True):
-            cells += len(row)
-            afford(path, f"unpacks to at least {cells} cells", float(_CELL_BYTES * cells), limit)
-            if len(sample) < _SAMPLE_LINES and any(cell is not None for cell in row):
+        widest, sample = 0, list[list[str]]()
+        for number, row in enumerate(lines.iter_rows(values_only=True), 1):
+            if not any(cell is not None for cell in row):
+                continue  # it counts only where there is one below it
+            widest = max(widest, len(row))
+            needed = float(_CELL_BYTES * number * widest)  # pandas makes all rows as wide
+            afford(path, f"unpacks to at least {number} rows of {widest} cells", needed, limit)
+            if len(sample) < _SAMPLE_LINES:
                 sample.append(["" if cell is None else str(cell) for cell in row])
         book.close()
         if not sample:
