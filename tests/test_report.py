@@ -475,27 +475,33 @@ def test_failed_missing_and_users_reducer():
     assert "LLE" not in labels
 
 
-def test_lines_as_the_paper_would_have_seen_them():
+def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_bands():
     rows = pd.DataFrame(dataset_rows(repeats=8))
     ax, drawn = panel(rows, paper_repeats=5)
     leverage = rows[rows["reducer"] == "leverage"]
-    np.testing.assert_allclose(
-        line(ax, "Sampl/SVD").get_ydata(), leverage[leverage["repeat"] < 5].groupby("r")["objective"].mean(), rtol=1e-12
-    )
+    drawn_line = line(ax, "Sampl/SVD")
+    np.testing.assert_allclose(drawn_line.get_ydata(), leverage.groupby("r")["objective"].mean(), rtol=1e-12)
+    assert drawn_line.get_marker() in ("", "None")
+    marks = ax.get_lines()[ax.get_lines().index(drawn_line) + 1]
+    assert (marks.get_linestyle(), marks.get_color()) == ("None", drawn_line.get_color())
+    seen = leverage[leverage["repeat"] < 5].groupby("r")["objective"].mean()
+    np.testing.assert_allclose(marks.get_ydata(), seen, rtol=1e-12)
     curve = drawn[drawn["reducer"] == "leverage"]
     np.testing.assert_allclose(curve["mean"], leverage.groupby("r")["objective"].mean(), rtol=1e-12)
     assert set(curve["shown_count"]) == {5}
     assert set(curve["count"]) == {8}
     note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)
-    assert "Lines: means of the first 5 repetitions, as many as the paper made; bands: 95 % Student-t interval" in note
-    assert "of the mean of all 8." in note
+    assert (
+        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; marks: mean of the first 5"
+        in note
+    )
     some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
-    assert "of all 8 (times: 3)." in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5).figure)
+    assert "of all 8 (times: 3) repetitions" in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5).figure)
     late_alone = rows.assign(concurrency=np.where(rows["repeat"] < 5, 2, 1))
     assert panel(late_alone, "total_seconds", paper_repeats=5)[1]["shown"].isna().all()
 
 
-def test_a_method_without_the_papers_repetitions_has_a_band_alone():
+def test_a_method_without_the_papers_repetitions_has_no_marks():
     rows = [row(r=r, repeat=i) for r in GRID for i in range(8)]
     rows += [row(reducer="svd", r=r, repeat=i) for r in GRID for i in (6, 7)]
     ax, drawn = panel(rows, paper_repeats=5)
@@ -503,7 +509,9 @@ def test_a_method_without_the_papers_repetitions_has_a_band_alone():
     assert late["shown"].isna().all()
     assert set(late["shown_count"]) == {0}
     assert late["mean"].notna().all()
-    assert np.isnan(line(ax, "SVD").get_ydata()).all()
+    drawn_line = line(ax, "SVD")
+    np.testing.assert_allclose(drawn_line.get_ydata(), late["mean"])
+    assert np.isnan(ax.get_lines()[ax.get_lines().index(drawn_line) + 1].get_ydata()).all()
 
 
 def test_a_drawing_has_the_numbers_of_panels_of_any_kind(tmp_path):

@@ -108,13 +108,13 @@ def plot_panel(
     reason : str
         Why there are no rows, if there are none.
     paper_repeats : int, optional
-        How often the paper repeated its experiment: lines are then means of the first repetitions, as many as this, as
-        the paper would have seen them; bands stay those of all. By default lines are means of all.
+        How often the paper repeated its experiment: marks are then means of the first repetitions, as many as this, as
+        the paper would have seen them; lines and bands stay those of all. By default marks are means of all.
 
     Returns
     -------
     DataFrame
-        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the line, a mean of
+        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the mark, a mean of
         `shown_count` repetitions.
     """
     if rows["dataset"].nunique() > 1:
@@ -151,7 +151,7 @@ def plot_panel(
 
 
 def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
-    """Return the summary of all repetitions, and beside it the mean of those that the line shows."""
+    """Return the summary of all repetitions, and beside it the mean of those that the marks show."""
     numbers = summarise(rows, quantity)
     if paper_repeats is None:
         return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
@@ -420,18 +420,27 @@ def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
     return sorted({r for method in several for r in tried[method]}), set(tried) - several
 
 
+def _told_apart(numbers: pd.DataFrame) -> bool:
+    """Whether what the paper would have seen is another mean than that of all repetitions."""
+    return bool((numbers["shown_count"] != numbers["count"]).any())
+
+
 def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
     r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
+    face = style.color if style.filled else "white"
+    apart = _told_apart(numbers)
     ax.plot(
         r,
-        numbers["shown"].to_numpy(),
+        mean,
         color=style.color,
-        marker=style.marker,
+        marker="" if apart else style.marker,
         linestyle=style.linestyle,
-        markerfacecolor=style.color if style.filled else "white",
+        markerfacecolor=face,
         markevery=math.ceil(len(r) / 25),  # markers that touch are a thick line
         label=style.label,
     )
+    if apart:  # beside the line and its band, of the same repetitions
+        ax.plot(r, numbers["shown"], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none")
     low, high = numbers["low"].to_numpy(), numbers["high"].to_numpy()
     if len(r) == 1 and numbers["count"].iloc[0] > 1:  # a band needs two points
         ax.errorbar(r, mean, [mean - low, high - mean], fmt="none", ecolor=style.color, elinewidth=0.7, capsize=1.5)
@@ -446,7 +455,7 @@ def _band_alpha(numbers: pd.DataFrame) -> float:
 
 def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
     line = numbers.iloc[0]
-    ax.axhline(line["shown"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
+    ax.axhline(line["mean"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
     if line["count"] > 1:
         ax.axhspan(line["low"], line["high"], color=style.color, alpha=_band_alpha(numbers), linewidth=0)
     if style.marker and grid and grid[0] <= line["r"] <= grid[-1]:
@@ -567,8 +576,8 @@ def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], ban
         if times.any() and not times.all():
             several, of_times = _span(numbers.loc[~times, "count"]), _span(numbers.loc[times, "count"])
             several += f" (times: {of_times})" if of_times != several else ""
-        text = f"Lines: means of the first {shown} repetitions, as many as the paper made"
-        text += f"; bands: 95 % Student-t interval of the mean of all {several}."
+        text = f"Lines and bands: mean of all {several} repetitions with its 95 % Student-t interval"
+        text += f"; marks: mean of the first {shown}, as many as the paper made."
     else:
         text = f"Means of {several} repetition{'s' if most > 1 else ''}"
         text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
