@@ -336,7 +336,12 @@ def test_missing_values_become_means_or_the_row_goes(capsys):
     np.testing.assert_allclose(load("m.csv", missing="mean").A, filled, rtol=1e-15)
     data = load("m.csv", missing="drop")
     assert (data.A.tolist(), data.labels.tolist()) == (A[[0, 2, 3]].tolist(), [0, 0, 1])
-    assert "missing: 3 values, in x (1), z (2)" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert said[1::2] == [
+        "kmdr: m.csv: missing: 3 values, in x (1), z (2)",
+        "kmdr: m.csv: missing: 3 values, in x (1), z (2); used as 3 x 3",
+    ]
+    assert formats.read("m.csv", missing="drop")[0].shape == (3, 3)
     np.savez("m.npz", X=B, y=KINDS)
     np.save("m.npy", B)
     np.testing.assert_allclose(load("m.npz", missing="mean").A, filled, rtol=1e-15)
@@ -375,7 +380,7 @@ def test_a_sparse_matrix_is_not_made_dense():
 def test_variables_of_other_names_can_be_named():
     held = {"dtm": A, "classid": np.array(CODED)[:, None], "other": np.eye(2)}
     scipy.io.savemat("a.mat", held)
-    np.savez("a.npz", **held)
+    np.savez("a.npz", **held, none=[9, 9, 9, 1, 1])
     with h5py.File("a.h5", "w") as file:
         for name, values in held.items():
             file[f"deep/{name}"] = file[name] = values
@@ -387,6 +392,7 @@ def test_variables_of_other_names_can_be_named():
             formats.read(name, matrix="dtn")
         with pytest.raises(UserError, match=r"is named 'class'; did you mean 'classid'"):
             formats.read(name, matrix="dtm", label="class")
+    assert read("a.npz", matrix="dtm", label="none")[1] == [1, 1, 1, 0, 0]  # a name like any other
     assert read("a.h5", matrix="deep/dtm")[0] == A.tolist()
 
 

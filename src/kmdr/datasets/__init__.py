@@ -487,7 +487,7 @@ def _loaded(
     content = formats.look(**arguments)
     seen = profile(content)
     loaded = _valid(e, settings, formats.made(content=content, **arguments))
-    return loaded, in_short(content, seen, settings), warnings_of(seen)
+    return loaded, in_short(content, seen, settings, loaded[0].shape), warnings_of(seen)
 
 
 def _arguments(e: Entry, settings: Mapping[str, Any], ours: Iterable[str]) -> dict[str, Any]:

@@ -47,6 +47,10 @@ _READERS: Mapping[str, tuple[Callable[..., Content], Sequence[str]]] = {
 _TABLES = ("csv", "tsv", "xlsx", "parquet")
 _COLUMNS = tuple(name for name in _READERS if name != "images")
 _TREATED = {"encode": _TABLES, "columns": _COLUMNS, "drop": _COLUMNS, "missing": _COLUMNS, "scale": _COLUMNS}
+# What options are where nothing is asked of them, beside what is empty.
+_UNSET = {
+    "separator": FOUND, "header": FOUND, "decimal": FOUND, "encode": "none", "missing": "refuse", "scale": "none"
+}  # fmt: skip
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "separator": {FOUND: FOUND, **{sign: name for name, sign in tables.SEPARATORS.items()}, "\\t": "tab", " ": "space"},
     "decimal": {FOUND: FOUND, **{sign: name for name, sign in tables.DECIMALS.items()}},
@@ -118,7 +122,7 @@ def look(
         "size": size if any(size) else (), "d": d, "encode": encode, "columns": columns, "drop": drop,
         "missing": missing, "scale": scale,
     }  # fmt: skip
-    given = {option: value for option, value in given.items() if value and value not in (FOUND, "none", "refuse")}
+    given = {option: value for option, value in given.items() if value and value != _UNSET.get(option)}
     for option in given:
         meant = [name for name, (_, options) in _READERS.items() if option in options] + [*_TREATED.get(option, ())]
         if kind not in meant:

@@ -295,7 +295,7 @@ def warnings_of(seen: Profile) -> list[str]:
     return [sentence for sentence in (identifier_warning(seen), class_warning(seen)) if sentence]
 
 
-def in_short(content: Content, seen: Profile, settings: Mapping[str, Any]) -> list[str]:
+def in_short(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:
     """Return what was understood in a line, and in a second what of it a user may not expect.
 
     Parameters
@@ -305,9 +305,13 @@ def in_short(content: Content, seen: Profile, settings: Mapping[str, Any]) -> li
         Of it.
     settings : mapping
         Options of the dataset: what they mend is not told of as if it were still so.
+    made : (int, int)
+        Shape of the matrix that is made of it.
     """
     labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
     odd = [f"{about}: {what}" for about, what in remarks(seen)]
     if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):
         odd.append(hint)
+    if tuple(made) != (seen.n, seen.d):
+        odd.append(f"used as {' x '.join(map(str, made))}")
     return [f"{seen.n} x {seen.d}, {seen.held}; read as {content.form}; {labels}", *(["; ".join(odd)] if odd else [])]
