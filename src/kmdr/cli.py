@@ -18,7 +18,7 @@ from kmdr.guests import origin_of
 from kmdr.jobs import run_jobs
 from kmdr.paths import RESULTS
 from kmdr.protocols import composed_studies, experiments, pairs
-from kmdr.run import check, rescore
+from kmdr.run import check, merge, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.run.store import compress
@@ -207,9 +207,9 @@ def _help(arguments: Sequence[str]) -> None:
 # A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "demo": demo.run, "list": _list, "table": screen.table, "compare": screen.compare, "figures": _figures,
-    "report": _report, "data": status.run, "check": check.run, "metrics": rescore.run, "reproduce": _reproduce,
-    "multiverse": _multiverse, "quick": _quick, "reference": _reference, "verify": _verify, "new": new.run,
-    "help": _help, "version": say_version,
+    "report": _report, "data": status.run, "check": check.run, "merge": merge.run, "metrics": rescore.run,
+    "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick, "reference": _reference,
+    "verify": _verify, "new": new.run, "help": _help, "version": say_version,
 }  # fmt: skip
 _VOLUMES = {"-q": -1, "--quiet": -1, "-v": 1, "--verbose": 1}
 

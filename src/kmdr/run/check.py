@@ -7,23 +7,24 @@ Figures, tables and the report are made of these by ``kmdr report DIR``, and are
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, noted, read_json, read_plain, unsealed, writing
+from kmdr.files import DamagedError, noted, read_json, read_plain, writing
 from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
 from kmdr.run.store import (
     ASKED,
     CONFIGS,
+    LOG,
     UNIVERSES,
     Store,
     configs_of,
     described,
     is_merged,
+    log_lines,
     place,
     read_rows,
     read_task,
@@ -62,7 +63,9 @@ def _tasks(folder: Path) -> Iterator[Fault]:
             yield Fault(path, f"{path} is a link; what lies elsewhere is not read", True)
 
 
-def _labels(folder: Path) -> Iterator[Fault]:
+def of_labels(folder: Path) -> Iterator[Fault]:
+    """Yield which files of labels are damaged."""
+
     def read(path: Path) -> None:
         task_file = (folder / "tasks" / path.relative_to(folder / "labels")).with_suffix(".csv")
         sizes = {int(row["r"]): int(row["n"]) for row in read_task(task_file)} if task_file.exists() else None
@@ -103,20 +106,12 @@ def _described(folder: Path) -> Iterator[Fault]:
 def _notes(folder: Path) -> Iterator[Fault]:
     for path in (folder / name for name in (ASKED, UNIVERSES, "plan.json", "missing.json")):
         yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
-
-    def read(path: Path) -> None:
-        try:
-            for line in read_plain(path).decode().splitlines():
-                unsealed(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise DamagedError(f"{path} is damaged: it has a line that is not what was logged") from error
-
-    log = folder / "runs.jsonl"
-    if log.exists():
-        yield from _damage(log, lambda: read(log), again=False)
+    yield from _damage(folder / LOG, lambda: log_lines(folder), again=False)
 
 
-def _facts(folder: Path) -> Iterator[Fault]:
+def of_facts(folder: Path) -> Iterator[Fault]:
+    """Yield which facts are not what the notes beside them say."""
+
     def read(path: Path) -> None:
         note = path.with_suffix(".from")
         digest = noted(read_plain(note) if note.exists() else None)[1]
@@ -140,7 +135,14 @@ def faults(folder: Path) -> list[Fault]:
     """
     if not any((folder / name).exists() for name in ("tasks", "rows.csv", "rows.csv.xz")):
         raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    return [*_tasks(folder), *_labels(folder), *_tables(folder), *_described(folder), *_notes(folder), *_facts(folder)]
+    return [
+        *_tasks(folder),
+        *of_labels(folder),
+        *_tables(folder),
+        *_described(folder),
+        *_notes(folder),
+        *of_facts(folder),
+    ]
 
 
 def repair(folder: Path, what: Sequence[Fault]) -> None:

@@ -42,6 +42,7 @@ from kmdr.files import (
     read_plain,
     sealed,
     sweep_abandoned,
+    unsealed,
     with_checksum,
     without_checksum,
     write_atomically,
@@ -60,6 +61,7 @@ CONFIGS = "configs.jsonl"
 ASKED = "asked.json"
 # The universes of papers that were run, with the configurations of each.
 UNIVERSES = "universes.json"
+LOG = "runs.jsonl"
 # Damaged files that are told of one by one.
 _TOLD = 10
 _PACKED = "rows.csv.xz"
@@ -218,13 +220,18 @@ def place(row: Mapping[str, str]) -> str:
     return f"{where}-{row['config_hash']}/{int(row['repeat']):04d}"
 
 
-def _united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
+def trial_of(row: Mapping[str, str]) -> tuple[Any, ...]:
+    """Return what tells the trial of a row from all others."""
+    return (
+        row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]), int(row["repeat"]),
+    )  # fmt: skip
+
+
+def united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
     """Return one table of several of a folder: of the rows of one trial the best, the first of equals."""
     best: dict[tuple[Any, ...], dict[str, str]] = {}
     for row in chain.from_iterable(tables):
-        key = (
-            row["study"], row["dataset"], row["reducer"], row["config_hash"], int(row["r"]), int(row["repeat"]),
-        )  # fmt: skip
+        key = trial_of(row)
         if key not in best or _rank(row) < _rank(best[key]):
             best[key] = row
     table = [best[key] for key in sorted(best)]
@@ -265,7 +272,7 @@ def _merged_rows(
             except DamagedError as error:
                 tell(error)
 
-    return _united(folder, chain(of_tasks(), [_packed_rows(folder)]))
+    return united(folder, chain(of_tasks(), [_packed_rows(folder)]))
 
 
 def rows_in(folder: Path) -> list[dict[str, str]]:
@@ -274,6 +281,27 @@ def rows_in(folder: Path) -> list[dict[str, str]]:
         return _merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
     except DamagedError:
         return []
+
+
+def _handed_on(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of a folder's tables, which has no task files."""
+    plain = folder / "rows.csv"
+    return united(folder, [read_rows(plain) if plain.exists() else [], _packed_rows(folder)])
+
+
+def all_rows(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of a folder, of its task files or of the table that it came with. Nothing is written.
+
+    Raises
+    ------
+    UserError
+        When a file of them is damaged.
+    """
+
+    def refuse(error: DamagedError) -> None:
+        raise error
+
+    return _merged_rows(folder, refuse) if any(task_files(folder)) else _handed_on(folder)
 
 
 def is_merged(folder: Path) -> bool:
@@ -297,14 +325,14 @@ def compress(folder: Path) -> Path:
     return path
 
 
-def _pack(content: bytes, path: Path) -> None:
+def _pack(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
     """Write a compressed table, unless it holds the same already."""
     try:
         same = table_content(path) == content
     except DamagedError:
         same = False
     if not same:
-        write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME))
+        write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))
 
 
 def _config_line(key: str, config: Mapping[str, Any]) -> bytes:
@@ -363,6 +391,26 @@ def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
             or f"{folder / CONFIGS} has no configuration {key}, which rows name; the run that made them writes it again"
         )
     return known[key]
+
+
+def log_lines(folder: Path) -> list[str]:
+    """Return the lines of ``runs.jsonl``, one a run.
+
+    Raises
+    ------
+    DamagedError
+        When one is not what was logged.
+    """
+    path = folder / LOG
+    if not path.exists():
+        return []
+    try:
+        lines = read_plain(path).decode().splitlines()
+        for line in lines:
+            unsealed(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} is damaged: it has a line that is not what was logged") from error
+    return lines
 
 
 def _hashed(path: Path) -> dict[str, Any]:
@@ -578,12 +626,16 @@ class Store:
 
     def labelled(self, rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """Return those of some rows whose labels are kept."""
-        kept = {
+        kept = self.labels_kept()
+        return [row for row in rows if (place(row), int(row["r"])) in kept]
+
+    def labels_kept(self) -> set[tuple[str, int]]:
+        """Return `place` and r of the rows whose labels are kept."""
+        return {
             (str(file.relative_to(self.folder)).rpartition("-")[0], r)
             for file in task_files(self.folder)
             for r in self._labels(file)
         }
-        return [row for row in rows if (place(row), int(row["r"])) in kept]
 
     def add_environment(self, manifest: Mapping[str, Any]) -> str:
         """Write the manifest of an environment, unless it is there, and return its hash."""
@@ -606,10 +658,18 @@ class Store:
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append a line to ``runs.jsonl``."""
-        path = self.folder / "runs.jsonl"
+        path = self.folder / LOG
         with self._locked(_CHANGE, fcntl.LOCK_EX):
             logged = read_plain(path) if path.exists() else b""
             write_atomically(path, logged + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
+
+    def change_log(self, change: Callable[[list[str]], list[str]]) -> None:
+        """Replace the lines of ``runs.jsonl`` by a function of them, where it gives others."""
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            logged = log_lines(self.folder)
+            lines = change(logged)
+            if lines != logged:
+                write_atomically(self.folder / LOG, "".join(f"{line}\n" for line in lines).encode())
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""
@@ -657,13 +717,30 @@ class Store:
                 write_atomically(note, note_of(state, merged))
         return rows
 
+    @contextmanager
+    def taking_in(self) -> Iterator[Callable[[Sequence[Mapping[str, str]]], None]]:
+        """Hold the table, and yield a function that puts another in its place, which is to have all of its rows.
+
+        It becomes ``rows.csv.xz``, so that the task files stay as they are; `merge` makes ``rows.csv`` of both.
+        """
+
+        def put(rows: Sequence[Mapping[str, str]]) -> None:
+            content = _to_csv(rows)
+            _pack(content, self.folder / _PACKED, preset=1)  # minutes less for 100 000 rows
+            if not any(task_files(self.folder)):
+                write_atomically(self.folder / "rows.csv", content)
+
+        with self._locked(_MERGE, fcntl.LOCK_EX):
+            sweep_abandoned(self.folder)
+            yield put
+
     def _without_tasks(self) -> list[dict[str, str]]:
         """Return the rows of a table without task files, which the first merge of some would replace: it is packed."""
         table = self.folder / "rows.csv"
         if not table.exists():
             return _packed_rows(self.folder)
         try:
-            rows = _united(self.folder, [read_rows(table), _packed_rows(self.folder)])
+            rows = _handed_on(self.folder)
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
         _pack(_to_csv(rows), self.folder / _PACKED)
