@@ -12,6 +12,7 @@ import pytest
 
 from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
+from kmdr.claims.catalogue import papers
 from kmdr.cli import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
 from kmdr.compose import compose, compose_studies
@@ -22,6 +23,7 @@ from kmdr.run.store import Store
 from kmdr.run.task import canonical
 from kmdr.studies import config_files, study_names
 
+PAPER = papers()[0].name
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner=sequential")
 
 
@@ -274,7 +276,7 @@ def test_a_mistake_gets_one_sentence_and_status_2_before_any_work(arguments, sen
     ("arguments", "sentence"),
     [
         (["help", "figures"], "'kmdr help' takes no more words"),
-        (["reproduce", "bzd01"], "no paper is named 'bzd01'; did you mean 'bzd10'?"),
+        (["reproduce", f"{PAPER}x"], f"no paper is named '{PAPER}x'; did you mean '{PAPER}'?"),
         (["reproduce", "BUGDET=10m"], "did you mean 'BUDGET=…'?"),
         (["reproduce", "--budget", "10m"], "did you mean 'BUDGET=…'?"),
         (["verify", "nowhere"], "there is no nowhere/rows.csv; name a folder of results"),

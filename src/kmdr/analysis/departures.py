@@ -1,5 +1,6 @@
 """What of a study's rows is not as the study is configured: a changed protocol is no rerun of the paper's."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,8 +116,18 @@ def _params(experiment: Experiment) -> str:
 
 def _nearest(row: Mapping[Any, Any], asked: Sequence[Experiment]) -> Experiment:
     """Return what was asked for that a row is most like."""
-    own = _dataset(row)
-    return max(asked, key=lambda e: (e.reducer == row["reducer"], e.dataset == own, _params(e) == row["params"]))
+    own, options = _dataset(row), json.loads(row["options"] or "{}")
+
+    def likeness(experiment: Experiment) -> tuple[bool, ...]:
+        told = experiment.told_options(str(row["dataset"]))
+        return (
+            experiment.reducer == row["reducer"],
+            experiment.dataset == own,
+            _params(experiment) == row["params"],
+            told == options,
+        )
+
+    return max(asked, key=likeness)
 
 
 def _sizes(row: Mapping[Any, Any], experiment: Experiment) -> list[int]:
