@@ -36,6 +36,7 @@ def register(name: str) -> Callable[[R], R]:
     return add
 
 
+_PROMPT = ">" * 3  # written out, this module would look as if it had examples of its own
 _HEADING = "Parameters\n----------\n"
 
 
@@ -62,15 +63,10 @@ def _documented(cls: type["Reducer"]) -> str:
     whole = "\n\n".join(part.strip() for part in (before, parameters, rest) if part.strip())
     if "Examples\n--------" in whole:
         return whole
-    return f"""{whole}
-
-Examples
---------
->>> from sklearn.datasets import load_iris
->>> from kmdr.reducers import {cls.__name__}
->>> {cls.__name__}(n_components=2, n_clusters=3, random_state=0).fit_transform(load_iris().data).shape
-(150, 2)
-"""
+    call = f"{cls.__name__}(n_components=2, n_clusters=3, random_state=0).fit_transform(load_iris().data).shape"
+    typed = ("from sklearn.datasets import load_iris", f"from kmdr.reducers import {cls.__name__}", call)
+    example = "\n".join(f"{_PROMPT} {line}" for line in typed)
+    return f"{whole}\n\nExamples\n--------\n{example}\n(150, 2)\n"
 
 
 class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
