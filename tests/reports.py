@@ -170,6 +170,7 @@ def make_report(folder, plan=None):
         folder, papers(), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
         ["bzmd15_fig1: rows of svd by <2> versions"], studies,
         {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
+        made_on={"bzmd15_fig1": {"7090d7a38db0": 900}, "flip_rank": {"7090d7a38db0": 80}},
     )  # fmt: skip
 
 

@@ -250,6 +250,12 @@ def test_a_run_that_is_not_full_says_so_at_the_top(page, report, folder, tmp_pat
     assert "Not the full run" not in markdown_path.read_text(encoding="utf-8")
 
 
+def test_the_report_says_which_environment_made_how_many_rows(page, folder):
+    (box,) = page.all("div", **{"aria-label": "Rows"})
+    assert "bzmd15_fig1900" in page.inside(box, "table")[0]["text"].split()
+    assert "bzmd15\\_fig1: 900 rows by `7090d7a38db0`" in (folder / "report" / "report.md").read_text("utf-8")
+
+
 def test_an_empty_report_is_a_page_too(tmp_path, report):
     empty = dataclasses.replace(
         report, folder=tmp_path, items=[], verdicts=[], register=[], environments={}, code_versions={}, studies=[],

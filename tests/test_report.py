@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 
+from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note
 from kmdr.analysis.untrusted import rows_of
@@ -23,7 +24,7 @@ from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles
 from kmdr.jobs import run_jobs
 from kmdr.run.store import configs_of
 from kmdr.run.task import COLUMNS
-from rows import make_results
+from rows import make_results, make_rows
 
 GRID = (5, 10, 20)
 PAPER_METHODS = [
@@ -651,6 +652,18 @@ def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in
     assert "Repetitions of 2 seeds" in text
     assert "2 versions of the code" in text
     assert "2 environments" in text
+
+
+def test_times_of_several_machines_in_one_curve_are_told_of():
+    rows = pd.concat(
+        [make_rows("s", "usps", name, (5, 10), 4).assign(env_hash=["e", "e", "f", "f"] * 2) for name in ("svd", "none")]
+    )
+    (sentence,) = environment_notes(rows)
+    assert sentence == "s: times of several environments are in one curve: none on usps, svd on usps"
+    assert sentence in " ".join(footnote(paper_grid(rows, ["usps"]).figure).split())
+    apart = rows.assign(env_hash=rows["reducer"])  # a machine a method: two curves
+    beside = rows.assign(concurrency=[1, 1, 2, 2] * 4)  # those of one were timed beside others and give no time
+    assert environment_notes(apart) == environment_notes(beside) == []
 
 
 def test_the_palette_of_a_png_keeps_the_colours_of_all_methods(tmp_path):

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.rows import (
     COLUMNS,
     TOLD_APART,
@@ -614,6 +615,8 @@ def _notes(
     for column, what in (("code_version", "versions of the code"), ("env_hash", "environments")):
         if rows[column].nunique() > 1:
             notes.append(f"Rows of {rows[column].nunique()} {what}.")
+    if any(map(is_time, quantities)):
+        notes += environment_notes(rows)
     failed = failed_counts(rows)
     if failed:
         total = sum(failed.values())

@@ -15,6 +15,7 @@ import pandas as pd
 from joblib import cpu_count
 
 from kmdr.analysis.departures import Departure, departures
+from kmdr.analysis.environments import environment_notes, rows_by_environment
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
@@ -223,12 +224,13 @@ def report_of(
         register,
         environments,
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
-        code_notes(results.all_rows),
+        [*code_notes(results.all_rows), *environment_notes(results.all_rows)],
         _studies(results, configs),
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
         own_runs(folder, own),
+        rows_by_environment(results.all_rows),
         explored(results.all_rows, configs),
     )
 

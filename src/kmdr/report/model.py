@@ -70,7 +70,8 @@ class Report:
     code_versions : mapping of str to int
         Rows of each version of the code.
     code_notes : sequence of str
-        Which rows that are shown together were made by several versions of the code that computes them.
+        Which rows that are shown together were made by several versions of the code that computes them, and which times
+        are of several environments.
     studies : sequence of mapping
         Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
     missing : mapping
@@ -81,6 +82,8 @@ class Report:
         By paper, of those that have rows.
     own : sequence of OwnRuns
         What no paper knows.
+    made_on : mapping of str to mapping of str to int
+        How many rows of each study each environment made.
     explored : mapping
         What the page lets its reader explore, as `kmdr.report.explore.explored` gives it; empty for none.
     """
@@ -98,4 +101,5 @@ class Report:
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
     own: Sequence[OwnRuns] = ()
+    made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
