@@ -10,7 +10,9 @@ from kmdr.analysis.untrusted import rows_of
 from kmdr.claims.verdicts import judge
 from kmdr.compose import compose
 from kmdr.protocols import experiments
+from kmdr.reducers import recorded
 from kmdr.report.build import build, report_of
+from kmdr.run.task import canonical
 from kmdr.studies import studies
 from rows import make_results, make_rows, write_rows
 
@@ -29,9 +31,6 @@ def params(reducer):
 
 def rows_with(grid=GRID, repeats=10, **changes):
     """Rows of some methods of bzmd15's Figure 1 on USPS, in which two differ in F."""
-    from kmdr.reducers import recorded
-    from kmdr.run.task import canonical
-
     usual = USUAL | changes
     return pd.concat([
         make_rows(
@@ -43,8 +42,13 @@ def rows_with(grid=GRID, repeats=10, **changes):
     ])  # fmt: skip
 
 
+def asked_for(study):
+    """What the study asks of the data and the methods that these rows have."""
+    return [e for e in experiments(study) if e.dataset == "usps" and e.reducer in METHODS]
+
+
 def of(rows, **plan):
-    return departures(rows, experiments, plan)
+    return departures(rows, asked_for, plan)
 
 
 def test_rows_as_they_are_asked_for_are_no_departure():
@@ -70,7 +74,9 @@ def test_another_setting_is_named_with_the_override_that_gives_it(changes, told,
     assert list(departure.overrides) == overrides
     assert departure.told(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
     # Given to the command line they ask for such rows.
-    other = compose(f"study={STUDY}", *overrides).experiments
+    other = [
+        e for e in compose(f"study={STUDY}", *overrides).experiments if e.dataset == "usps" and e.reducer in METHODS
+    ]
     rows = rows_with(**changes)
     assert departures(rows, lambda _: other, {}) == {}
 
@@ -83,6 +89,17 @@ def test_fewer_repetitions_are_told_unless_they_were_planned():
     assert of(rows_with(grid=(5, 50)), thinned_grid=True) == {}
 
 
+def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_had():
+    departure = departures(rows_with(), experiments, {})[STUDY]
+    absent = ("synth", "svd", "approx_svd", "laplacian_score", "none")
+    assert (departure.settings, departure.absent) == ((), absent)
+    assert departure.told(STUDY) == f"{STUDY}: 10 of 10 repetitions, without {', '.join(absent)}"
+    narrowed = compose(f"study={STUDY}", *departure.overrides).experiments
+    assert departures(rows_with(), lambda _: narrowed, {}) == {}
+    assert departures(rows_with(), experiments, {}, ["synth"])[STUDY].absent == absent[1:]
+    assert departures(rows_with(), experiments, {"studies": {STUDY: {"left_out": ["svd"]}}}) == {}
+
+
 def test_another_reducer_setting_and_seed_are_in_the_command():
     rows = rows_with()
     other = rows.assign(params=rows["params"].where(rows["reducer"] != "leverage", '{"rescaled":false}'), seed=3)
@@ -90,6 +107,18 @@ def test_another_reducer_setting_and_seed_are_in_the_command():
     assert len(departure.settings) == 1
     assert "leverage with" in departure.settings[0]
     assert departure.overrides == ("study.reducers=[{leverage:{rescaled:false}}]", "seed=3")
+
+
+def test_a_method_with_settings_keeps_them_in_the_command():
+    svd = next(e for e in experiments("lst17_coil20") if e.reducer == "svd")
+    rows = make_rows(
+        "lst17_coil20", "coil20", "svd", svd.r_grid, 30, params=canonical(recorded("svd", svd.params)), d=1024,
+        **USUAL | {"k": 20, "n_init": 1, "max_iter": 100}, config_hash="0" * 12,
+    )  # fmt: skip
+    departure = departures(rows, experiments, {})["lst17_coil20"]
+    assert "lle" in departure.absent
+    assert departure.overrides == ("study.reducers=[{svd:{rank:r}}]",)
+    assert [e.params for e in compose("study=lst17_coil20", *departure.overrides).experiments] == [svd.params]
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +138,10 @@ def test_a_figure_of_a_changed_protocol_is_marked_and_reruns_as_it_was(reports):
         next(part for part in report.items if STUDY in part.item.studies and part.state != "not run")
         for report in reports.values()
     )
-    assert usual.state in ("rerun", "in part")
-    assert not usual.changed
+    assert usual.state == "in part"
+    assert usual.changed.startswith(f"Of {STUDY}: 10 of 10 repetitions, without synth, svd")
     assert changed.state == "changed"
-    assert changed.changed == f"Changed protocol: {STUDY}: n_init = 1, not 5 (10 of 10 repetitions)."
+    assert changed.changed.startswith(f"Changed protocol: {STUDY}: n_init = 1, not 5; without synth, svd")
     assert shlex.split(changed.command)[:3] == ["kmdr", f"study={STUDY}", "kmeans.n_init=1"]
 
 
@@ -133,7 +162,7 @@ def test_the_page_shows_it(tmp_path):
     table = pd.read_csv(folder / "rows.csv", dtype=str, keep_default_na=False)
     table.assign(config_hash=rows_with()["config_hash"].to_list()).to_csv(folder / "rows.csv", index=False)
     page = build(folder, studies()).read_text(encoding="utf-8")
-    assert "<strong>Changed protocol: bzmd15_fig1: n_init = 1, not 5 (10 of 10 repetitions).</strong>" in page
+    assert "<strong>Changed protocol: bzmd15_fig1: n_init = 1, not 5; without synth, svd" in page
     verdicts = pd.read_csv(folder / "verdicts.csv")
     of_study = verdicts[verdicts["rows"].str.contains(STUDY, na=False)]
     assert set(of_study["verdict"]) == {"changed"}

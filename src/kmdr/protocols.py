@@ -34,7 +34,7 @@ def plain(config: DictConfig) -> Config:
 
 
 @cache
-def _choice(group: str, name: str) -> Config:
+def choice(group: str, name: str) -> Config:
     """Return the configuration of one dataset or reducer, read as it stands."""
     if group == "dataset":
         return {"name": name, **registry.entry(name).offered}
@@ -76,7 +76,7 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
                 f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
                 "'{svd: {rank: r}}'; give either"
             )
-        composed = _choice(group, name)
+        composed = choice(group, name)
         for key in settings:
             if key not in composed:
                 raise unknown(f"setting of {group} {name}", key, composed)
@@ -156,7 +156,7 @@ def _composed(file: Path, out: str) -> Config:
             continue
         files = config_files(group)
         if group in ("dataset", "reducer"):
-            layer = _choice(group, name)
+            layer = choice(group, name)
         elif name in files:
             layer = _loaded(files[name])
         else:

@@ -1,7 +1,7 @@
 """What of a study's rows is not as the study is configured: a changed protocol is no rerun of the paper's."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 from kmdr import reducers
 from kmdr.analysis.rows import named_settings
 from kmdr.datasets import registry
+from kmdr.protocols import choice
 from kmdr.run.experiment import Experiment
 from kmdr.run.task import canonical, settings_of
 from kmdr.text import override
@@ -33,21 +34,30 @@ class Departure:
         The least that any configuration has.
     asked : int
         How many that configuration is to have.
+    absent : tuple of str
+        Datasets and methods without any row, though they could be had.
     """
 
     settings: tuple[str, ...]
     overrides: tuple[str, ...]
     repetitions: int
     asked: int
+    absent: tuple[str, ...] = ()
 
     def told(self, study: str) -> str:
         """Return it in words, for the study's name."""
         count = f"{self.repetitions} of {self.asked} repetitions"
-        return f"{study}: {'; '.join(self.settings)} ({count})" if self.settings else f"{study}: {count}"
+        without = f"without {', '.join(self.absent)}" if self.absent else ""
+        if not self.settings:
+            return f"{study}: {', '.join(filter(None, (count, without)))}"
+        return f"{study}: {'; '.join(filter(None, (*self.settings, without)))} ({count})"
 
 
 def departures(
-    rows: pd.DataFrame, experiments: Callable[[str], Sequence[Experiment]], plan: Mapping[str, Any]
+    rows: pd.DataFrame,
+    experiments: Callable[[str], Sequence[Experiment]],
+    plan: Mapping[str, Any],
+    missing: Collection[str] = (),
 ) -> dict[str, Departure]:
     """Compare the rows of each study with what it asks for.
 
@@ -58,21 +68,25 @@ def departures(
     experiments : callable
         Gives what a study asks for.
     plan : mapping
-        ``plan.json``: fewer repetitions or sizes of r that were planned are no departure.
+        ``plan.json``: fewer repetitions, methods or sizes of r that were planned are no departure.
+    missing : collection of str
+        Datasets that could not be had, which is told elsewhere.
 
     Returns
     -------
     dict
-        By study, of those that differ in a setting or have fewer repetitions.
+        By study, of those that differ in a setting, have fewer repetitions or lack a dataset or a method.
     """
     known = rows[rows["engine"] != ""]
     of_studies = {str(name): of_study for name, of_study in known.groupby("study", sort=True)}
-    compared = {name: _departure(of_study, experiments(name), name, plan) for name, of_study in of_studies.items()}
+    compared = {
+        name: _departure(of_study, experiments(name), name, plan, missing) for name, of_study in of_studies.items()
+    }
     return {name: departure for name, departure in compared.items() if departure is not None}
 
 
 def _departure(
-    rows: pd.DataFrame, asked: Sequence[Experiment], study: str, plan: Mapping[str, Any]
+    rows: pd.DataFrame, asked: Sequence[Experiment], study: str, plan: Mapping[str, Any], missing: Collection[str]
 ) -> Departure | None:
     if not asked:
         return None
@@ -94,11 +108,38 @@ def _departure(
     repetitions, of = min(counts, key=lambda pair: pair[0] / pair[1])
     planned = plan.get("studies", {}).get(study, {})
     short = repetitions < min(of, planned.get("repeats_planned", of))
-    if not settings and not short:
+    absent = {} if planned.get("left_out") else _absent(rows, asked, missing)
+    for group, names in absent.items():
+        if names:
+            kept = [e for e in asked if getattr(e, group) not in {*names, *missing}]
+            overrides[f"study.{group}s=[{','.join(dict.fromkeys(_item(group, e) for e in kept))}]"] = None
+    without = tuple(name for names in absent.values() for name in names)
+    if not settings and not short and not without:
         return None
     if repetitions != of:
         overrides[f"repeats={repetitions}"] = None
-    return Departure(tuple(settings), tuple(overrides), repetitions, of)
+    return Departure(tuple(settings), tuple(overrides), repetitions, of, without)
+
+
+def _item(group: str, experiment: Experiment) -> str:
+    """Return a dataset or reducer as a study's list has it: a name, or one with settings that are not the usual."""
+    name = getattr(experiment, group)
+    if group == "dataset":
+        told = experiment.told_options(name)
+    else:
+        usual = choice("reducer", name)
+        told = {key: value for key, value in experiment.params.items() if value != usual.get(key)}
+    return override({name: told} if told else name)
+
+
+def _absent(rows: pd.DataFrame, asked: Sequence[Experiment], missing: Collection[str]) -> dict[str, list[str]]:
+    """Return datasets and reducers that were asked for and have no row."""
+    kinds = rows[["dataset", "options", "reducer"]].drop_duplicates().to_dict("records")
+    there = {"dataset": {_dataset(row) for row in kinds} | {*missing}, "reducer": {row["reducer"] for row in kinds}}
+    return {
+        group: list(dict.fromkeys(name for e in asked if (name := getattr(e, group)) not in names))
+        for group, names in there.items()
+    }
 
 
 def _listed(sizes: Sequence[int]) -> str:

@@ -140,7 +140,7 @@ def _all_made(
 ) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
     there = set(results.all_rows["study"])
-    departing = departures(results.all_rows, experiments, plan_of(folder))
+    departing = departures(results.all_rows, experiments, plan_of(folder), results.missing)
     size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
     if size == 1:
         for part in parts:
@@ -317,7 +317,7 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     results = Results.of_folder(folder)
     write_facts(folder, results, wanted)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    departing = departures(results.all_rows, experiments, plan_of(folder))
+    departing = departures(results.all_rows, experiments, plan_of(folder), results.missing)
     written = [
         folder / file
         for item in items()
