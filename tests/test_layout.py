@@ -21,6 +21,7 @@ ROOF = {
     "cli",
     "compose",
     "demo",
+    "export",
     "jobs",
     "multiverse",
     "new",

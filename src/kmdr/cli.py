@@ -14,6 +14,7 @@ from kmdr.compose import compose_studies, from_command_line
 from kmdr.datasets import registry, status
 from kmdr.entry import WELCOME, at_once, exit_status, say_version
 from kmdr.errors import UserError, shown, unknown
+from kmdr.export import command as export
 from kmdr.guests import origin_of
 from kmdr.jobs import run_jobs
 from kmdr.paths import RESULTS
@@ -207,7 +208,8 @@ def _help(arguments: Sequence[str]) -> None:
 # A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "demo": demo.run, "list": _list, "table": screen.table, "compare": screen.compare, "figures": _figures,
-    "report": _report, "data": status.run, "check": check.run, "merge": merge.run, "metrics": rescore.run,
+    "report": _report, "data": status.run, "check": check.run, "merge": merge.run, "export": export.run,
+    "metrics": rescore.run,
     "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick, "reference": _reference,
     "verify": _verify, "new": new.run, "help": _help, "version": say_version,
 }  # fmt: skip

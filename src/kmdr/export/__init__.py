@@ -1,0 +1,1 @@
+"""Results and datasets for others: research objects that repositories and catalogues read."""

@@ -1,0 +1,38 @@
+"""``kmdr export``: a folder of results as an RO-Crate, or a dataset of the registry described in Croissant."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kmdr.errors import UserError, shown, unknown
+from kmdr.export.croissant import write_croissant
+from kmdr.text import announce, tell
+
+_USAGE = "'kmdr export DIR --crate OUT' or OUT.zip, or 'kmdr export --croissant DATASET OUT.json'"
+
+
+def run(arguments: Sequence[str]) -> None:
+    """``kmdr export DIR --crate OUT[.zip] [LICENSE=URL] | --croissant DATASET OUT.json``: RO-Crate, Croissant."""
+    licences = [text.partition("=")[2] for text in arguments if text.upper().startswith("LICENSE=")]
+    words = [text for text in arguments if not text.upper().startswith("LICENSE=")]
+    kinds = [text for text in words if text.startswith("-")]
+    names = [text for text in words if not text.startswith("-")]
+    if any(kind not in ("--crate", "--croissant") for kind in kinds):
+        raise unknown("option of 'kmdr export'", kinds[-1], ["--crate", "--croissant"])
+    if len(kinds) != 1 or len(names) != 2 or len(licences) > 1 or (licences and kinds != ["--crate"]):
+        raise UserError(f"'kmdr export' takes {_USAGE}")
+    if kinds == ["--croissant"]:
+        announce(str(write_croissant(names[0], Path(names[1]).expanduser())))
+        return
+    if words[0] == "--crate":  # before both: DIR is what comes last
+        names.reverse()
+    licence = licences[0] if licences else ""
+    if licence and not licence.startswith(("https://", "http://")):
+        raise UserError(f"LICENSE = {shown(licence)} is no address; give one, e.g. https://spdx.org/licenses/CC-BY-4.0")
+    folder, target = (Path(name).expanduser() for name in names)
+    from kmdr.export.crate import write_crate
+
+    announce(str(write_crate(folder, target, licence)))
+    if not licence:
+        tell("kmdr: the crate says that no licence is stated; LICENSE=https://spdx.org/licenses/… states one")
+    if not (folder / "report").is_dir():
+        tell(f"kmdr: {folder} has no report yet; after 'kmdr report {folder}' a crate has figures and verdicts too")

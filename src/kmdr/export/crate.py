@@ -1,0 +1,308 @@
+"""A folder of results as an RO-Crate after the Process Run Crate profile: each study an action.
+
+What is said of an action is what rows, log and registry say: its inputs are datasets by the hash of their content, and
+configurations; its instrument is kmdr in each version that made rows; its results are the rows and what was made of
+them. It names no person and no machine.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kmdr.analysis.untrusted import check_places
+from kmdr.claims.catalogue import claims, items
+from kmdr.datasets import registry
+from kmdr.errors import UserError
+from kmdr.files import read_plain, writing
+from kmdr.run.store import LOG, log_lines, read_rows, rows_file
+from kmdr.run.task import COLUMNS
+from kmdr.run.values import VALUES
+from kmdr.studies import studies
+
+_CRATE, _PROFILE = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/process/0.5"
+_METADATA = "ro-crate-metadata.json"
+Entity = dict[str, Any]
+
+# What goes into a crate beside the table, with what it is; of folders all files.
+_PARTS: Mapping[str, str] = {
+    "configs.jsonl": "What the config_hash of a row stands for, a line each",
+    "environments": "What the env_hash of a row stands for: packages, BLAS, CPU, Python",
+    LOG: "A line a run: when it ended, and what it took",
+    "asked.json": "The configurations that each study was last run with",
+    "universes.json": "The universes of papers that were run",
+    "plan.json": "What was planned of each study",
+    "missing.json": "Which datasets could not be had, and why",
+    "facts": "Tables computed from datasets",
+    "figures": "A figure, or its numbers",
+    "tables": "A table",
+    "verdicts.csv": "The verdict on each claim of the papers",
+    "components.csv": "The statements that verdicts rest on",
+    "margins.csv": "Verdicts at other margins than ours",
+    "report": "The report",
+}
+_FORMATS: Mapping[str, tuple[str, str]] = {  # media type, PRONOM
+    ".csv": ("text/csv", "x-fmt/18"),
+    ".html": ("text/html", "fmt/471"),
+    ".json": ("application/json", "fmt/817"),
+    ".jsonl": ("application/jsonl", ""),
+    ".md": ("text/markdown", "fmt/1149"),
+    ".pdf": ("application/pdf", "fmt/276"),
+    ".png": ("image/png", "fmt/11"),
+    ".tex": ("application/x-tex", "fmt/280"),
+    ".xz": ("application/x-xz", "fmt/1098"),
+}
+
+
+def _refer(ids: Iterable[str]) -> dict[str, str] | list[dict[str, str]]:
+    """Return references to some entities; a single one not as a list, as the specification recommends."""
+    references = [{"@id": id_} for id_ in dict.fromkeys(ids)]
+    return references[0] if len(references) == 1 else references
+
+
+def _slug(text: str) -> str:
+    return quote(re.sub(r"\s+", "-", text.strip()), safe="-._")
+
+
+def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield name, description and content of each file of a crate."""
+    table = rows_file(folder)
+    yield table.name, "The rows: a trial each", read_plain(table)
+    for name, what in _PARTS.items():
+        path = folder / name
+        paths = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+        for file in paths:
+            within = file.relative_to(folder)
+            if file.is_file() and not any(part.startswith(".") for part in within.parts):
+                yield within.as_posix(), what, read_plain(file)
+
+
+def _file(name: str, what: str, content: bytes) -> Entity:
+    media, pronom = _FORMATS.get(Path(name).suffix, ("application/octet-stream", ""))
+    entity: Entity = {
+        "@id": quote(name), "@type": "File", "name": name, "description": what, "contentSize": str(len(content)),
+        "sha256": hashlib.sha256(content).hexdigest(), "encodingFormat": media,
+    }  # fmt: skip
+    if pronom:
+        entity["encodingFormat"] = [media, {"@id": f"https://www.nationalarchives.gov.uk/PRONOM/{pronom}"}]
+    return entity
+
+
+def _formats(files: Sequence[Entity]) -> list[Entity]:
+    """Return what the addresses of formats stand for."""
+    known = {each["encodingFormat"][1]["@id"]: each["encodingFormat"][0] for each in files
+             if isinstance(each["encodingFormat"], list)}  # fmt: skip
+    return [{"@id": id_, "@type": "WebSite", "name": name} for id_, name in sorted(known.items())]
+
+
+def _columns() -> list[Entity]:
+    """Return the data dictionary of the rows."""
+    return [
+        {
+            "@id": f"#column-{name}", "@type": "PropertyValue", "name": name,
+            "description": f"{VALUES[name].meaning}; {VALUES[name].words}",
+            **({"unitText": VALUES[name].unit} if VALUES[name].unit else {}),
+        }
+        for name in COLUMNS
+    ]  # fmt: skip
+
+
+def data_id(data_sha256: str) -> str:
+    """Return what a dataset is named by: the hash of its content."""
+    return f"urn:sha256:{data_sha256}"
+
+
+def _data(name: str, data_sha256: str, rows: Sequence[Mapping[str, str]]) -> list[Entity]:
+    """Return a dataset and what it refers to: its licence, whom to cite, and the files that it may be had from."""
+    row = rows[0]
+    shape = f"{row['n']} points, {row['d']} features, k = {row['k']}"
+    entity: Entity = {
+        "@id": data_id(data_sha256), "@type": "Dataset", "name": name, "identifier": f"sha256:{data_sha256}",
+        "sha256": data_sha256, "description": f"{row['stand_in'] or name}; {shape}",
+    }  # fmt: skip
+    if name not in registry.names():
+        return [entity]
+    entry = registry.entry(name)
+    entity["description"] = f"{entry.title}; {shape}" + (f"; stand-in: {row['stand_in']}" if row["stand_in"] else "")
+    licence = {"@id": f"#licence-{_slug(entry.licence)}", "@type": "CreativeWork", "name": entry.licence,
+               "description": "What the source of the data says of their licence"}  # fmt: skip
+    cited = {"@id": f"#citation-{name}", "@type": "CreativeWork", "name": entry.citation}
+    downloads = [
+        {"@id": source.url, "@type": "DataDownload", "name": source.filename, "contentUrl": source.url,
+         "sha256": source.sha256}
+        for source in entry.sources if source.url
+    ]  # fmt: skip
+    entity |= {"license": {"@id": licence["@id"]}, "citation": {"@id": cited["@id"]}}
+    if downloads:
+        entity["distribution"] = _refer(each["@id"] for each in downloads)
+    return [entity, licence, cited, *downloads]
+
+
+def _times(folder: Path) -> dict[str, tuple[datetime, datetime]]:
+    """Return when the first run of each study began and the last ended, as far as the log says."""
+    times: dict[str, tuple[datetime, datetime]] = {}
+    for line in log_lines(folder):
+        entry = json.loads(line)
+        with suppress(KeyError, ValueError, TypeError):  # older versions logged less
+            ended = datetime.fromisoformat(entry["finished"]).astimezone(UTC)
+            began = ended - timedelta(seconds=round(entry["serial_seconds"] + entry["parallel_seconds"]))
+            for study in entry["studies"]:
+                first, last = times.get(study, (began, ended))
+                times[study] = min(first, began), max(last, ended)
+    return times
+
+
+def _results_of(study: str, files: Iterable[str]) -> Iterator[str]:
+    """Yield which files of a folder were made of a study."""
+    made = {item.id for item in items() if study in item.studies}
+    stem = re.escape(re.sub(r"[^\w.+-]", "_", study))
+    own = re.compile(rf"(own_)?{stem}(_\d+)?")
+    judged = any(study in claim.studies for claim in claims())
+    for name in files:
+        path = Path(name)
+        if path.parts[0] in ("figures", "tables"):
+            if path.stem in made or own.fullmatch(path.stem):
+                yield name
+        elif judged and name in ("verdicts.csv", "components.csv", "margins.csv"):
+            yield name
+
+
+def _action(study: str, rows: Sequence[Mapping[str, str]], files: Sequence[str], titles: Mapping[str, str]) -> Entity:
+    """Return a study as an action, without its times."""
+    failed = sum(row["status"] != "ok" for row in rows)
+    inputs = [data_id(digest) for digest in sorted({row["data_sha256"] for row in rows})]
+    there = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {"configs.jsonl"}
+    told = f"{len(rows)} trials" + (f", {failed} of them failed" if failed else "")
+    status = "Failed" if failed == len(rows) else "Completed"
+    results = [next(name for name in files if name.startswith("rows.csv")), *_results_of(study, files)]
+    return {
+        "@id": f"#study-{_slug(study)}", "@type": "CreateAction", "name": study,
+        "description": f"{titles.get(study) or study}: {told}",
+        "instrument": _refer(_software_id(version) for version in sorted({row["code_version"] for row in rows})),
+        "object": _refer([*inputs, *(quote(name) for name in files if name in there)]),
+        "result": _refer(map(quote, results)),
+        "actionStatus": f"http://schema.org/{status}ActionStatus",
+    }  # fmt: skip
+
+
+def _software_id(version: str) -> str:
+    return f"urn:kmdr:{quote(version)}"
+
+
+def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[str, Any]:
+    """Return what ``ro-crate-metadata.json`` says of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Of results.
+    files : sequence of dict
+        The entities of its files, the table first.
+    licence : str
+        Address of the licence of the results; without one it says that none is stated.
+    """
+    rows = read_rows(rows_file(folder))
+    names = [each["name"] for each in files]
+    by_study: dict[str, list[dict[str, str]]] = {}
+    by_data: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        by_study.setdefault(row["study"], []).append(row)
+        by_data.setdefault((row["dataset"], row["data_sha256"]), []).append(row)
+    titles = {study["name"]: study["title"] for study in studies()}
+    times = _times(folder)
+    actions = [_action(study, of_study, names, titles) for study, of_study in sorted(by_study.items())]
+    for action in actions:
+        if action["name"] in times:
+            began, ended = times[action["name"]]
+            action |= {"startTime": began.isoformat(), "endTime": ended.isoformat()}
+    data = [entity for (name, digest), of_data in sorted(by_data.items()) for entity in _data(name, digest, of_data)]
+    inputs = [each["@id"] for each in data if each["@type"] == "Dataset"]
+    published = max((ended for _, ended in times.values()), default=datetime.now(UTC))
+    terms = {
+        "@id": licence or "#licence-not-stated", "@type": "CreativeWork", "name": licence or "none stated",
+        "description": "The licence of these results" if licence else "Whoever publishes these results states it",
+    }  # fmt: skip
+    table = {**files[0], "variableMeasured": _refer(f"#column-{name}" for name in COLUMNS)}
+    software = [
+        {"@id": _software_id(version), "@type": "SoftwareApplication", "name": "kmdr", "softwareVersion": version,
+         "license": {"@id": "https://spdx.org/licenses/MIT"},
+         "description": "A reproducible benchmark harness for dimensionality reduction before k-means"}
+        for version in sorted({row["code_version"] for row in rows})
+    ]  # fmt: skip
+    root = {
+        "@id": "./", "@type": "Dataset", "name": f"Results of {', '.join(sorted(by_study)[:3])}"
+        + (f" and {len(by_study) - 3} more studies" if len(by_study) > 3 else ""),
+        "description": f"{len(rows)} trials of k-means after dimensionality reduction, and what was made of them",
+        "datePublished": published.date().isoformat(), "license": {"@id": terms["@id"]},
+        "conformsTo": {"@id": _PROFILE}, "hasPart": _refer([*(each["@id"] for each in files), *inputs]),
+        "mentions": _refer(action["@id"] for action in actions),
+    }  # fmt: skip
+    descriptor = {"@id": _METADATA, "@type": "CreativeWork", "conformsTo": {"@id": _CRATE}, "about": {"@id": "./"}}
+    profile = {"@id": _PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+    mit = {"@id": "https://spdx.org/licenses/MIT", "@type": "CreativeWork", "name": "MIT License",
+           "description": "The licence of kmdr"}  # fmt: skip
+    entities: list[Entity] = [
+        descriptor, root, profile, table, *files[1:], *data, *software, *actions, *_columns(), *_formats(files),
+        terms, mit,
+    ]  # fmt: skip
+    graph = list({entity["@id"]: entity for entity in reversed(entities)}.values())[::-1]
+    return {"@context": [f"{_CRATE}/context", {"sha256": "https://schema.org/sha256"}], "@graph": graph}
+
+
+def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
+    """Write a folder of results as a crate; it appears complete or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Is only read. Task files and labels stay there: the table has all that they say of trials.
+    target : Path
+        A folder that is not there yet, or a file ``.zip``.
+    licence : str
+        Address of the licence of the results.
+
+    Raises
+    ------
+    UserError
+        When the folder has no rows or is damaged, or the target is there.
+    """
+    check_places(folder)
+    table = rows_file(folder)
+    if not table.exists():
+        raise UserError(f"there is no {table}, so {folder} has nothing to export; name a folder of results")
+    if target.exists() or target.is_symlink():
+        raise UserError(f"{target} is there already; name another, or remove it")
+    contents: list[tuple[str, bytes]] = []
+    files: list[Entity] = []
+    for name, what, content in _described_files(folder):
+        contents.append((name, content))
+        files.append(_file(name, what, content))
+    told = json.dumps(metadata(folder, files, licence), indent=2, ensure_ascii=False) + "\n"
+    contents.insert(0, (_METADATA, told.encode()))
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            crate = aside / target.name
+            if target.suffix == ".zip":
+                with zipfile.ZipFile(crate, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for name, content in contents:
+                        member = zipfile.ZipInfo(name)  # of no date, so that the same results give the same bytes
+                        member.external_attr = 0o644 << 16
+                        archive.writestr(member, content, zipfile.ZIP_DEFLATED)
+            else:
+                for name, content in contents:
+                    (crate / name).parent.mkdir(parents=True, exist_ok=True)
+                    (crate / name).write_bytes(content)
+            crate.rename(target)
+        finally:
+            shutil.rmtree(aside)
+    return target
