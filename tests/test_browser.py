@@ -309,6 +309,19 @@ def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, e
     assert shown[3] == "4 repetitions"
 
 
+def test_a_name_that_looks_like_a_tag_is_shown_as_it_is(session, tmp_path):
+    name = "<a href='x'>y</a> & z"
+    rows = make_rows("custom", "usps", name, (5, 10), 3)
+    report = dataclasses.replace(make_report(tmp_path, THINNED), explored=explored(rows, []))
+    session.open(write_report(report, "0.1.0+gtest")[0])
+    session.run("document.getElementById('explore').scrollIntoView()")
+    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+    assert session.run("return document.querySelectorAll('#explore-plot a[*|href]').length") == 0
+    legend = "return document.querySelector('#explore-plot .legendtext').textContent"
+    assert session.run(legend) == session.run("return document.querySelector('#explore-table td').textContent") == name
+    session.console()
+
+
 def test_a_method_that_does_not_depend_on_r_is_a_level_line(explorer):
     drawn = explorer.run("return document.getElementById('explore-plot').data.map((one) => [one.name, one.x, one.y])")
     assert next((x, y) for name, x, y in drawn if name == "kMeans") == ([5, 20], [1.0, 1.0])  # objective_ratio of rows

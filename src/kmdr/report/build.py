@@ -231,7 +231,7 @@ def report_of(
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
         own_runs(folder, own),
         rows_by_environment(results.all_rows),
-        explored(results.all_rows, configs),
+        explored(results.all_rows[~results.all_rows["study"].str.startswith(STUDY)], configs),
     )
 
 

@@ -69,6 +69,8 @@
     const given = data.styles[label]?.color ?? "#000000";
     return given === "#000000" ? colour("--ink") : given;
   };
+  // Plotly reads tags in what it writes; names are what they are.
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const number = (value) => (value === null || value === undefined ? "–" : Number(value).toPrecision(4).replace(/\.?0+($|e)/, "$1"));
   const between = (low, high) => (low === null ? "" : ` [${number(low)}, ${number(high)}]`);
   const bars = (line, values) => ({
@@ -78,14 +80,14 @@
   });
 
   const traces = () => {
-    const title = data.quantities[fields.quantity.value]?.label ?? "";
+    const title = plain(data.quantities[fields.quantity.value]?.label ?? "");
     if (fields.view.value === "ranks") {
       const shown = lines().filter((line) => !hidden.has(line.label)).reverse();
       return shown.map((line) => ({
-        x: [line.mean], y: [line.label], mode: "markers", name: line.label,
+        x: [line.mean], y: [plain(line.label)], mode: "markers", name: plain(line.label),
         marker: { color: ink(line.label), symbol: data.styles[line.label]?.symbol, size: 9 },
         error_x: { type: "data", symmetric: false, array: [line.high === null ? 0 : line.high - line.mean], arrayminus: [line.low === null ? 0 : line.mean - line.low], color: ink(line.label) },
-        text: [`${line.label}<br>mean rank ${number(line.mean)}${between(line.low, line.high)}<br>${line.count} datasets`],
+        text: [`${plain(line.label)}<br>mean rank ${number(line.mean)}${between(line.low, line.high)}<br>${line.count} datasets`],
         hovertemplate: "%{text}<extra></extra>",
       }));
     }
@@ -99,10 +101,10 @@
       const [x, y] = profile ? [line.factor, line.share] : [flat ? [Math.min(...grid), Math.max(...grid)] : line.r, line.mean];
       const style = data.styles[line.label] ?? {};
       const said = x.map((at, i) => profile
-        ? `${line.label}<br>within ${number(at)} × of the best<br>on ${number(100 * y[i])} % of the datasets${between(line.low[i], line.high[i])}`
-        : `${line.label}<br>r = ${flat ? `${given.r[0]}, whatever r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
+        ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(100 * y[i])} % of the datasets${between(line.low[i], line.high[i])}`
+        : `${plain(line.label)}<br>r = ${flat ? `${given.r[0]}, whatever r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
       return {
-        x, y, name: line.label, mode: profile || flat ? "lines" : "lines+markers", text: said, hovertemplate: "%{text}<extra></extra>",
+        x, y, name: plain(line.label), mode: profile || flat ? "lines" : "lines+markers", text: said, hovertemplate: "%{text}<extra></extra>",
         line: { color: ink(line.label), dash: style.dash, width: 2, shape: profile ? "hv" : "linear" },
         marker: { color: ink(line.label), symbol: style.symbol, size: 7 },
         error_y: profile || flat ? undefined : { ...bars(line, y), color: ink(line.label) },
@@ -113,7 +115,7 @@
   const layout = () => {
     const axis = { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
     const kind = fields.view.value;
-    const title = data.quantities[fields.quantity.value]?.label ?? "";
+    const title = plain(data.quantities[fields.quantity.value]?.label ?? "");
     const x = { dataset: "number of dimensions r", ranks: `mean rank by ${title} (1 is best)`, profiles: `factor of the best ${title}` }[kind];
     const y = { dataset: title, ranks: "", profiles: "share of the datasets" }[kind];
     return {
