@@ -65,10 +65,9 @@ def description(entry: Entry) -> dict[str, Any]:
     """
     if entry.by_path or not entry.n:
         raise UserError(f"dataset {entry.name!r} is a file of yours, which the registry cannot describe; name another")
-    distribution: list[dict[str, Any]] = []
     known: set[str] = set()
-    for source in entry.sources:
-        distribution += _files(source, known)
+    of_sources = [_files(source, known) for source in entry.sources]
+    distribution = [file for files in of_sources for file in files]
     fields = [
         ("features", "sc:Float", f"{entry.d} features of a point", True),
         ("label", "sc:Integer", f"class of a point, one of {entry.k}", False),
@@ -79,7 +78,7 @@ def description(entry: Entry) -> dict[str, Any]:
         "field": [
             {
                 "@type": "cr:Field", "@id": f"points/{name}", "name": name, "description": what, "dataType": kind,
-                "repeated": repeated, "source": {"fileObject": {"@id": distribution[-1]["@id"]}, **extract},
+                "repeated": repeated, "source": {"fileObject": {"@id": of_sources[0][-1]["@id"]}, **extract},
             }
             for name, kind, what, repeated in fields
         ] if distribution else [],
