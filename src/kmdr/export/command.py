@@ -11,7 +11,7 @@ _USAGE = "'kmdr export DIR --crate OUT' or OUT.zip, or 'kmdr export --croissant 
 
 
 def run(arguments: Sequence[str]) -> None:
-    """``kmdr export DIR --crate OUT [LICENSE=URL] | --croissant DATASET OUT``: results as RO-Crate, data as Croissant."""
+    """``kmdr export DIR --crate OUT [LICENSE=URL] | --croissant NAME OUT``: results as RO-Crate, data in Croissant."""
     licences = [text.partition("=")[2] for text in arguments if text.upper().startswith("LICENSE=")]
     words = [text for text in arguments if not text.upper().startswith("LICENSE=")]
     kinds = [text for text in words if text.startswith("-")]
