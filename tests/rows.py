@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.run.task import COLUMNS, Task, code_of
+from kmdr.run.task import COLUMNS, Task, code_of, settings_of
 
 HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]
@@ -75,7 +75,8 @@ def trial(task: Task, r: int, objective: float, env_hash: str = "e" * 12) -> dic
     """Return a finished row of a task, all of whose columns hold what they are to hold."""
     return {
         "study": task.study, "dataset": task.dataset, "reducer": task.reducer, "params": task.params, "n": 9, "d": 20,
-        "nnz": 180, "k": task.k, "r": r, "repeat": task.repeat, "seed": task.seed, "objective": objective,
+        "nnz": 180, "k": task.k, "r": r, "repeat": task.repeat, "seed": task.seed, **settings_of(task.config),
+        "options": "{}", "objective": objective,
         "accuracy": 0.5, "nmi": 0.25, "ari": -0.125, "prepare_seconds": 0.5, "reduce_seconds": 0.25,
         "cluster_seconds": 0.125, "total_seconds": 0.875, "score_seconds": 1e-05, "n_iter": 3, "n_init_failed": 0,
         "status": "ok", "error": "", "concurrency": 2, "threads": 1, "stand_in": "", "config_hash": task.config_hash,
