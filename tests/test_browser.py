@@ -253,7 +253,7 @@ def explored_page(tmp_path_factory):
 
 
 def wait_for(session, script):
-    for _ in range(200):
+    for _ in range(1200):
         if value := session.run(script):
             return value
         time.sleep(0.05)
