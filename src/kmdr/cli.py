@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 from kmdr import datasets, demo, metrics, new, reducers, screen, usage
@@ -22,9 +23,10 @@ from kmdr.protocols import composed_studies, experiments, pairs
 from kmdr.run import check, merge, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
+from kmdr.run.shard import parse_part
 from kmdr.run.store import compress
 from kmdr.run.verify import verify_sample
-from kmdr.studies import studies
+from kmdr.studies import studies, study_names
 from kmdr.text import Volume, aligned, announce
 
 
@@ -171,6 +173,42 @@ def _quick(arguments: Sequence[str]) -> int:
     return reproduce(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
 
 
+# Options that the next argument belongs to, and settings that say how to run, not what.
+_TAKE_A_VALUE = {"-cd", "--config-dir", "-cn", "--config-name"}
+_HOW = re.compile(r"(out|runner|verify|keep_labels|refresh)\b.*|--refresh")
+
+
+def _shard(arguments: Sequence[str]) -> int:
+    """``kmdr shard I/N [STUDY|PAPER …] [SETTING=VALUE …] out=PART``: run one of N parts of a plan, to be merged.
+
+    Without studies, papers or settings that say what to run the plan is that of all studies.
+    """
+    part = parse_part(arguments[0] if arguments else "")
+    words: list[str] = []
+    settings: list[str] = []
+    for before, text in pairwise(arguments):
+        is_word = re.fullmatch(r"\w[\w-]*", text) and before not in _TAKE_A_VALUE
+        (words if is_word else settings).append(text)
+    if not any(text.startswith("out=") for text in settings):
+        raise UserError(f"part {part} needs a folder of its own for its rows; name one, e.g. out=parts/{part.number}")
+    if any(re.match(r"\W*hydra[./]launcher", text) for text in settings):
+        raise UserError("a part runs where its command was started, so hydra/launcher cannot be set; leave it away")
+    known = {name: [name] for name in study_names()}
+    names = list(known) if not words and all(map(_HOW.fullmatch, settings)) else []
+    for study in studies():
+        if "paper" in study:
+            known.setdefault(study["paper"], []).append(study["name"])
+    for word in words:
+        if word not in known:
+            raise unknown("study or paper", word, known)
+        names += known[word]
+    of_studies = [f"study={','.join(dict.fromkeys(names))}"] if names else []
+    sys.argv[1:] = ["-m", *of_studies, *settings]
+    with at_once():
+        jobs = from_command_line()
+    return run_jobs(jobs, part=part) if jobs else 0
+
+
 def _reference(arguments: Sequence[str]) -> int:
     """``kmdr reference [OUT=DIR]``: run what a folder lacks of all studies, and pack its rows to hand on."""
     names, settings = _words_and_settings("reference", arguments, ("OUT",))
@@ -208,10 +246,9 @@ def _help(arguments: Sequence[str]) -> None:
 # A command gets the remaining arguments; None as exit status means 0. The first line of its docstring is its help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {
     "demo": demo.run, "list": _list, "table": screen.table, "compare": screen.compare, "figures": _figures,
-    "report": _report, "data": status.run, "check": check.run, "merge": merge.run, "export": export.run,
-    "metrics": rescore.run,
-    "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick, "reference": _reference,
-    "verify": _verify, "new": new.run, "help": _help, "version": say_version,
+    "report": _report, "data": status.run, "check": check.run, "shard": _shard, "merge": merge.run,
+    "export": export.run, "metrics": rescore.run, "reproduce": _reproduce, "multiverse": _multiverse, "quick": _quick,
+    "reference": _reference, "verify": _verify, "new": new.run, "help": _help, "version": say_version,
 }  # fmt: skip
 _VOLUMES = {"-q": -1, "--quiet": -1, "-v": 1, "--verbose": 1}
 

@@ -17,9 +17,19 @@ from kmdr.errors import UserError, section, shown, yes_or_no
 from kmdr.files import write_json
 from kmdr.reducers import recorded
 from kmdr.run.experiment import Experiment
-from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, Plan, choose, expected_seconds, reference_rows, wall_seconds
+from kmdr.run.plan import (
+    ALLOWANCE_SECONDS,
+    Limits,
+    Plan,
+    Seconds,
+    choose,
+    expected_seconds,
+    reference_rows,
+    wall_seconds,
+)
 from kmdr.run.progress import Progress
 from kmdr.run.runner import Runner, run_tasks
+from kmdr.run.shard import SHARDS, Part, hash_of_cut, partition, with_parts
 from kmdr.run.store import ASKED, Store, mixed_code
 from kmdr.run.store import missing as unfinished
 from kmdr.run.task import Task, canonical
@@ -234,14 +244,16 @@ def _tell_each(lines: Iterable[str]) -> None:
         tell(f"kmdr: {line}")
 
 
-def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float, *, stated: bool) -> int:
+def _run_together(jobs: Sequence[Job], limits: Limits | None, start: float, part: Part | None, *, stated: bool) -> int:
     """Run jobs that share a folder and a runner; return how many trials failed or were lost and datasets are wrong."""
     store = Store(jobs[0].out)  # refuses a folder that cannot be written to
     with store.in_use():
-        return _run_in(store, jobs, limits, start, stated=stated)
+        return _run_in(store, jobs, limits, start, part, stated=stated)
 
 
-def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: float, *, stated: bool) -> int:
+def _run_in(
+    store: Store, jobs: Sequence[Job], limits: Limits | None, start: float, part: Part | None, *, stated: bool
+) -> int:
     bounds, out, runner, refresh = limits or Limits(), store.folder, jobs[0].runner, jobs[0].refresh
     names = [job.study["name"] for job in jobs if job.study]
     tasks, missing, wrong = _tasks(jobs, bounds)
@@ -249,6 +261,9 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         raise UserError(" ".join(missing.values()))
     _tell_each(missing.values())
     _note(_of_one_size(jobs, tasks))
+    asked = {(task.study, task.config_hash) for task in tasks}
+    cut, of_plan = _cut(tasks, part)
+    tasks = cut[part.number - 1] if part else tasks
     write_json(out / "missing.json", missing)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
@@ -256,7 +271,7 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
     keep = any(task.keep_labels for task in tasks)
     left = unfinished(tasks, store.labelled(known) if keep else known, refresh)
     many = names or sum(len(task.r_grid) for task in left) >= _MANY_TRIALS
-    seconds = expected_seconds(known, reference_rows() if left and many else [])
+    seconds = of_plan or expected_seconds(known, reference_rows() if left and many else [])
     plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
@@ -265,28 +280,21 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
         write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
     work = sum(wall_seconds(task, seconds, runner.n_jobs) for task in plan.tasks)
-    asked = {(task.study, task.config_hash) for task in tasks}
     left_out = {(t.study, t.config_hash, t.repeat) for t in left} - {
         (t.study, t.config_hash, t.repeat) for t in plan.tasks
     }
-    made: list[Path] = []
     whole = work + (ALLOWANCE_SECONDS if limits else 0.0)
     _before(plan, whole, runner.n_jobs, limits)
     with closing(Progress(len(plan.tasks), whole)) as progress:
-        rows, late = run_tasks(plan.tasks, runner, out, seconds, progress, until) if plan.tasks else (known, 0)
+        rows, late = (
+            run_tasks(plan.tasks, runner, out, seconds, progress, until, len(cut)) if plan.tasks else (known, 0)
+        )
         if limits and stated and late:
             write_json(out / "plan.json", _described(plan, jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, asked, names))
-        if limits:
-            from kmdr.report.build import build
-
-            made = [build(out, configured(), tell=progress.making)]
-        elif names:
-            from kmdr.report.build import draw_items
-
-            made = draw_items(out, names, configured())
+        made = [] if part else _made(out, names, limits, progress)
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
-    if not limits:
+    if not limits and not part:
         _show(out, asked)
     announce(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
     if late:
@@ -298,12 +306,42 @@ def _run_in(store: Store, jobs: Sequence[Job], limits: Limits | None, start: flo
             f"kmdr: {lost} planned tasks have no rows in {out / 'rows.csv'}: files were removed or damaged meanwhile; "
             "the same command does them",
         )
-    for path in made:
-        announce(str(path))
+    for line in _close(store, part, cut, finished=lost <= 0) if part else map(str, made):
+        announce(line)
     return failed + max(lost, 0) + wrong
 
 
-def run_jobs(jobs: Sequence[Job], limits: Limits | None = None, *, stated: bool = True) -> int:
+def _made(out: Path, names: Collection[str], limits: Limits | None, progress: Progress) -> list[Path]:
+    """Make the whole report where there are limits, else the tables and figures of some studies; return the files."""
+    if not limits and not names:
+        return []
+    from kmdr.report.build import build, draw_items
+
+    return [build(out, configured(), tell=progress.making)] if limits else draw_items(out, names, configured())
+
+
+def _cut(tasks: Sequence[Task], part: Part | None) -> tuple[list[list[Task]], Seconds | None]:
+    """Return the parts of a plan, and the seconds by which they were cut; the whole as one where no part is wanted."""
+    if not part:
+        return [list(tasks)], None
+    seconds = expected_seconds(reference_rows())
+    return partition(tasks, part.of, seconds), seconds
+
+
+def _close(store: Store, part: Part, cut: Sequence[Sequence[Task]], *, finished: bool) -> list[str]:
+    """Note that a part is finished, where it is, and return what is to be done with it."""
+    plan, tasks = hash_of_cut(cut), cut[part.number - 1]
+    if finished:
+        store.change(SHARDS, lambda known: with_parts(known, {plan: {"of": part.of, "parts": [part.number]}}))
+    return [
+        f"part {part} of the plan {plan}: {len(tasks)} of {sum(map(len, cut))} tasks; tables, figures and the report "
+        "are made of all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
+    ]
+
+
+def run_jobs(
+    jobs: Sequence[Job], limits: Limits | None = None, *, part: Part | None = None, stated: bool = True
+) -> int:
     """Run jobs as one: check everything, then run what is missing, then make what is made of the rows.
 
     With limits that is the whole report; else the tables and figures that read the studies.
@@ -313,6 +351,8 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None, *, stated: bool 
     jobs : sequence of Job
     limits : Limits, optional
         Where they are given, also if they limit nothing, the report is made.
+    part : Part, optional
+        Of the tasks that alone is run; then nothing is made of the rows.
     stated : bool
         Whether ``plan.json``, and so the report, then tells what was planned of the studies.
 
@@ -335,7 +375,7 @@ def run_jobs(jobs: Sequence[Job], limits: Limits | None = None, *, stated: bool 
     for _, group in groupby(sorted(jobs, key=where), key=where):
         together = list(group)
         try:
-            failed += _run_together(together, limits, start, stated=stated)
+            failed += _run_together(together, limits, start, part, stated=stated)
         except UserError:
             raise
         except Exception as error:

@@ -15,6 +15,7 @@ from kmdr.errors import UserError
 from kmdr.files import DamagedError, noted, read_json, read_plain, writing
 from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
+from kmdr.run.shard import SHARDS
 from kmdr.run.store import (
     ASKED,
     CONFIGS,
@@ -104,7 +105,7 @@ def _described(folder: Path) -> Iterator[Fault]:
 
 
 def _notes(folder: Path) -> Iterator[Fault]:
-    for path in (folder / name for name in (ASKED, UNIVERSES, "plan.json", "missing.json")):
+    for path in (folder / name for name in (ASKED, UNIVERSES, SHARDS, "plan.json", "missing.json")):
         yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
     yield from _damage(folder / LOG, lambda: log_lines(folder), again=False)
 

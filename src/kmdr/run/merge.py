@@ -10,6 +10,7 @@ was interrupted leaves either the rows of the folder as they were or all of them
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from kmdr.errors import UserError, unknown
 from kmdr.files import DamagedError, read_json, read_plain, write_atomically
 from kmdr.run.check import of_facts, of_labels
+from kmdr.run.shard import SHARDS, absent, with_parts
 from kmdr.run.store import (
     ASKED,
     UNIVERSES,
@@ -35,7 +37,7 @@ from kmdr.run.store import (
 )
 from kmdr.run.task import TIME_COLUMNS
 from kmdr.run.verify import compare, platform_of
-from kmdr.text import announce
+from kmdr.text import announce, tell
 
 _PLAN, _MISSING = "plan.json", "missing.json"
 Rows = list[dict[str, str]]
@@ -74,7 +76,7 @@ def read(folder: Path) -> Source:
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
-    if not rows:
+    if not rows and not _is_there(folder / SHARDS):  # a part of a plan may be without tasks
         raise UserError(f"{folder} has no rows to merge; name folders that hold task files, rows.csv or rows.csv.xz")
     configs, damaged = configs_of(folder)
     for sentence in damaged.values():
@@ -86,7 +88,7 @@ def read(folder: Path) -> Source:
     return Source(
         folder, rows, configs,
         {key: described(folder, "environments", key) for key in there},
-        {name: read_json(folder / name) for name in (ASKED, UNIVERSES, _PLAN, _MISSING)},
+        {name: read_json(folder / name) for name in (ASKED, UNIVERSES, SHARDS, _PLAN, _MISSING)},
         log_lines(folder),
     )  # fmt: skip
 
@@ -284,7 +286,7 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         sources = [*([read(target)] if all_rows(target) else []), *others]
         merged = tally(sources, target)
         unions: Unions = {
-            ASKED: _asked, UNIVERSES: _universes, _PLAN: _plan,
+            ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, _PLAN: _plan,
             _MISSING: partial(_missing, {row["dataset"] for row in merged.rows}),
         }  # fmt: skip
         notes = _notes(sources, unions)
@@ -324,3 +326,5 @@ def run(arguments: Sequence[str]) -> None:
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times, the better ranked kept" if merged.timed_apart else "")
     )
+    for sentence in absent(read_json(out / SHARDS)):
+        tell(f"kmdr: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is missing")

@@ -280,7 +280,13 @@ def _run_stage(
 
 
 def run_tasks(
-    left: Sequence[Task], runner: Runner, folder: Path, seconds: Seconds, progress: Progress, until: float = math.inf
+    left: Sequence[Task],
+    runner: Runner,
+    folder: Path,
+    seconds: Seconds,
+    progress: Progress,
+    until: float = math.inf,
+    shards: int = 1,
 ) -> tuple[list[dict[str, str]], int]:
     """Run tasks, merge the table and return it.
 
@@ -299,6 +305,9 @@ def run_tasks(
         Told of each task that is done.
     until : float
         Seconds since the epoch after which no task begins.
+    shards : int
+        Parts of the plan that may run at the same time, on this machine or others. Their workers count as neighbours of
+        what is not timed: on nodes of one core it would else look as if it had run alone, and be drawn in one curve.
 
     Returns
     -------
@@ -317,18 +326,18 @@ def run_tasks(
     def done(outcome: Outcome) -> None:
         progress.advance(outcome.rows, wall_seconds(outcome.task, seconds, runner.n_jobs))
 
-    def stamp(runner: Runner) -> Stamp:
-        return Stamp(runner.n_jobs, runner.threads, code_version(), env_hash)
+    def stamp(concurrency: int) -> Stamp:
+        return Stamp(concurrency, runner.threads, code_version(), env_hash)
 
     try:
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")
                 with store.clock(alone=True):
-                    timed = _run_stage(store, serial, alone, stamp(alone), until, done, workers)
+                    timed = _run_stage(store, serial, alone, stamp(1), until, done, workers)
             if beside:
                 progress.stage(f"{runner.n_jobs} at a time")
-                other = _run_stage(store, beside, runner, stamp(runner), until, done, workers)
+                other = _run_stage(store, beside, runner, stamp(runner.n_jobs * shards), until, done, workers)
     finally:
         with undisturbed():
             rows = store.merge()
