@@ -100,7 +100,7 @@ def test_a_warning_is_told_each_time_and_what_was_understood_once(tmp_path, caps
     load("a.csv", drop=["Unnamed: 0"])
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "kmdr: a.csv: 5 x 3, float64; read as text, separator comma, decimal point, the first line names the columns; "
+        "note: a.csv: 5 x 3, float64; read as text, separator comma, decimal point, the first line names the columns; "
         "column 'label' has 3 classes: a 2, b 2, c 1"
     )
 
@@ -338,8 +338,8 @@ def test_missing_values_become_means_or_the_row_goes(capsys):
     assert (data.A.tolist(), data.labels.tolist()) == (A[[0, 2, 3]].tolist(), [0, 0, 1])
     said = capsys.readouterr().err.splitlines()
     assert said[1::2] == [
-        "kmdr: m.csv: missing: 3 values, in x (1), z (2)",
-        "kmdr: m.csv: missing: 3 values, in x (1), z (2); used as 3 x 3",
+        "note: m.csv: missing: 3 values, in x (1), z (2)",
+        "note: m.csv: missing: 3 values, in x (1), z (2); used as 3 x 3",
     ]
     assert formats.read("m.csv", missing="drop")[0].shape == (3, 3)
     np.savez("m.npz", X=B, y=KINDS)

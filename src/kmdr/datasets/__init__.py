@@ -174,7 +174,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     try:
         if prepared.is_current(folder, fingerprint, verify):
             for line in prepared.read_meta(folder).get("warnings", ()):
-                tell(f"kmdr: {_of(e, settings)}: {line}")
+                tell(f"warning: {_of(e, settings)}: {line}")
             return folder
     except DamagedError as error:
         try:
@@ -224,8 +224,9 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         prepared.write(folder, fingerprint, dict(_arrays(A, labels, in_place)), meta, feature_names)
     except OSError as error:
         raise UnwritableError(folder, error) from error
-    for line in (*said, *cautions):
-        tell(f"kmdr: {_of(e, settings)}: {line}")
+    for kind, lines in (("note", said), ("warning", cautions)):
+        for line in lines:
+            tell(f"{kind}: {_of(e, settings)}: {line}")
 
 
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
