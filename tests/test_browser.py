@@ -266,6 +266,7 @@ def explorer(session, explored_page):
     session.size(1100)
     session.media()
     session.open(explored_page[1])
+    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
     session.run("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     yield session
@@ -314,6 +315,7 @@ def test_a_name_that_looks_like_a_tag_is_shown_as_it_is(session, tmp_path):
     rows = make_rows("custom", "usps", name, (5, 10), 3)
     report = dataclasses.replace(make_report(tmp_path, THINNED), explored=explored(rows, []))
     session.open(write_report(report, "0.1.0+gtest")[0])
+    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
     session.run("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     assert session.run("return document.querySelectorAll('#explore-plot a[*|href]').length") == 0
@@ -376,6 +378,7 @@ def test_no_rule_of_accessibility_is_broken(session, explored_page, width, schem
     session.size(width)
     session.media(prefers_color_scheme=scheme)
     session.open(explored_page[1])
+    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
     session.run("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     session.run("for (const each of document.querySelectorAll('details')) each.open = true")

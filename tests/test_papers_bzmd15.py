@@ -367,7 +367,7 @@ def test_figures_have_the_papers_panels(number):
     assert labels == ["Sampl/SVD", "Sampl/ApproxSVD", "RP", "SVD", "ApprSVD", "LapScores", "kMeans"]
 
 
-def test_lines_are_means_of_five_and_bands_of_all():
+def test_marks_are_means_of_five_and_lines_and_bands_of_all():
     rows = results(("synth", "usps"), repeats=30)
     drawing = catalogue.item("bzmd15_fig1").make(rows)
     numbers = drawing.numbers
@@ -387,9 +387,9 @@ def test_lines_are_means_of_five_and_bands_of_all():
         assert set(drawn["count"]) == {30}
     line = next(line for line in drawing.figure.axes[3].get_lines() if line.get_label() == "RP")
     expected = numbers[(numbers["panel"] == "d") & (numbers["reducer"] == "random_sign")]
-    np.testing.assert_array_equal(line.get_ydata(), expected["shown"])
+    np.testing.assert_array_equal(line.get_ydata(), expected["mean"])
     assert to_hex(line.get_color()).upper() == KNOWN["random_sign"].color
-    assert "means of the first 5 repetitions, as many as the paper made" in drawing.figure.get_supxlabel().replace(
+    assert "marks: mean of the first 5, as many as the paper made" in drawing.figure.get_supxlabel().replace(
         "\n", " "
     )
 
