@@ -2,6 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Python compiles what it imports, so most of what is installed never needs to be.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # The first of these that runs and is 3.11 to 3.13; name another with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
@@ -16,13 +18,15 @@ help: ## Show the targets
 
 setup: $(READY) ## Make .venv with the locked dependencies and kmdr itself
 
-$(READY): requirements.lock pyproject.toml
+# The pip that comes with Python may be years old and take twice as long as today's to choose among files.
+$(READY): requirements-pip.lock requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'kmdr needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo '$(PYTHON) has no venv module; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes -r requirements-pip.lock
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 demo: setup ## Run four methods on real data that need no download: a table and a picture in seconds (results/demo)
@@ -74,8 +78,7 @@ check: lint ## Check style and types, and run the tests that take no longer than
 	$(BIN)/python -m pytest --quiet $(QUICK:%=tests/test_%.py)
 
 bench: setup ## Measure the kernels against other libraries and the limit, side by side, in about half an hour (results/bench)
-	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation \
-	  -r requirements-bench.lock
+	-@$(INSTALL) --require-hashes --no-build-isolation -r requirements-bench.lock
 	$(BIN)/python scripts/bench.py
 
 # All locks hold hashes and no addresses of indexes; the peers of the bench go with the versions of requirements.lock.
@@ -85,6 +88,7 @@ PIN := uv pip compile --universal --python-version 3.11 --generate-hashes \
 lock: ## Pin the newest versions of all dependencies in the requirements*.lock (needs uv)
 	$(PIN) pyproject.toml --extra dev --output-file requirements.lock
 	$(PIN) pyproject.toml --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+	echo pip | $(PIN) - --output-file requirements-pip.lock
 	echo pip-audit | $(PIN) - --output-file requirements-audit.lock
 
 audit: ## Compare the locked dependencies with the known vulnerabilities (needs a network)
@@ -95,7 +99,7 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 	  { "$$work/bin/python" -c 'import urllib.request as u; u.urlopen("https://api.osv.dev", timeout=20)' 2>"$$work/why" || \
 	    grep -q HTTPError "$$work/why" || \
 	    { echo 'audit: no network to the list of vulnerabilities (osv.dev), so nothing was compared' >&2; exit 1; }; } && \
-	  for lock in requirements.lock requirements-bench.lock; do \
+	  for lock in requirements-pip.lock requirements.lock requirements-bench.lock; do \
 	    "$$work/bin/pip-audit" --vulnerability-service osv --disable-pip --require-hashes -r $$lock || exit 1; \
 	  done
 
