@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from kmdr.analysis.statistics import (
+    LEVEL,
     Component,
     above,
     below,
@@ -27,7 +28,7 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.claims.draws import jointly, of_best, of_count, of_run
-from kmdr.claims.effects import LEVEL, decided
+from kmdr.claims.effects import decided
 from kmdr.claims.reported import Number
 from kmdr.linalg import Dense
 from kmdr.seeding import generator

@@ -15,8 +15,6 @@ from scipy.stats import ttest_ind
 from kmdr.analysis.rows import TOLD_APART, differing_settings, mean_interval, ok_rows, quantity_rows, ratio_to_best
 from kmdr.analysis.statistics import Component, above, holm, ratio_above
 
-LEVEL = 0.05
-
 
 class Quantity(NamedTuple):
     """A quantity of the table: its title and format, whether less of it is better, and is compared by its ratio."""

@@ -17,7 +17,8 @@ from kmdr.text import override
 
 # Where a file of the user's own lies, and how much of it may be read, is no protocol.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
-_OF_KMEANS = ("engine", "start", "n_init", "max_iter")
+# Settings of k-means that have columns of their own.
+OF_KMEANS = ("engine", "start", "n_init", "max_iter")
 
 
 @dataclass(frozen=True)
@@ -204,15 +205,14 @@ def _differences(
             "options": canonical(experiment.told_options(own) if compared else {}),
         }
     )
-    there = named_settings(row)
+    there, options = named_settings(row), named_settings({"options": row["options"]})
     for key in dict.fromkeys([*there, *expected]):
         if key in _PLACES or there.get(key) == expected.get(key):
             continue
         words = f"{key} = {there.get(key, 'as usual')}, not {expected.get(key, 'as usual')}"
         if key in ("k", "matching"):
             yield words, f"{key}={override(there[key])}"
-        elif key in _OF_KMEANS or key not in named_settings({"options": row["options"]}) | experiment.options:
+        elif key in OF_KMEANS or key not in options | experiment.options:
             yield words, f"kmeans.{key}={override(there.get(key, 'null'))}"
         else:
-            options = named_settings({"options": row["options"]})
             yield words, f"study.datasets=[{{{own}:{override(options)}}}]"

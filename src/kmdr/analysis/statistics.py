@@ -18,6 +18,9 @@ from scipy.stats import t as student
 
 from kmdr.analysis.rows import half_width, standard_error
 
+# The level of every test.
+LEVEL = 0.05
+
 Floats = NDArray[np.float64]
 
 
@@ -336,7 +339,7 @@ def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -
     The p-values are those of a partial conjunction (Benjamini & Heller, Biometrics 64, 2008) of the groups' own: at
     least u of m hold with m − u + 1 times the u-th smallest; fewer do when m − u + 1 fail, with u times the
     (m − u + 1)-th smallest. With u = m these are those of `conjunction`. The effect is the number of groups whose
-    statements hold by themselves at 5 %; where statements have margins, theirs is that of the whole.
+    statements hold by themselves at `LEVEL`; where statements have margins, theirs is that of the whole.
 
     Parameters
     ----------
@@ -352,7 +355,7 @@ def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -
     p_against = min(1.0, u * sorted(p for _, p in pairs)[m - u])
     every = [component for components in groups.values() for component in components]
     margins = [component.margin for component in every if component.margin]
-    holding = sum(p <= 0.05 for p, _ in pairs)
+    holding = sum(p <= LEVEL for p, _ in pairs)
     whole = Component(
         label, holding, math.nan, math.nan, p_for, p_against, min(c.n for c in every), "groups", every[0].kind
     )

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
-from kmdr.analysis.statistics import Component, conjunction, several, slopes
+from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slopes
 
 Floats = NDArray[np.float64]
 Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run", "changed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-LEVEL = 0.05
 
 
 def outcome(components: Sequence[Component]) -> Outcome:
@@ -36,7 +35,7 @@ def outcome(components: Sequence[Component]) -> Outcome:
 
 
 def decided(p_for: float, p_against: float) -> Outcome:
-    """Return the outcome of two p-values at the level of 5 %."""
+    """Return the outcome of two p-values at `LEVEL`."""
     if p_for <= LEVEL:
         return "reproduced"
     return "not reproduced" if p_against <= LEVEL else "inconclusive"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kmdr.claims.effects import LEVEL
+from kmdr.analysis.statistics import LEVEL
 from kmdr.claims.reported import reported
 from kmdr.errors import UserError
 from kmdr.figures.panels import dataset_label

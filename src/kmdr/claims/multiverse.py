@@ -23,11 +23,11 @@ from scipy.special import logsumexp
 
 from kmdr.analysis.factorial import Floats, shapley_shares
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.statistics import best_of
+from kmdr.analysis.statistics import LEVEL, best_of
 from kmdr.analysis.untrusted import Settled
 from kmdr.claims.catalogue import claims
 from kmdr.claims.choices import Multiverse
-from kmdr.claims.effects import LEVEL, Outcome
+from kmdr.claims.effects import Outcome
 from kmdr.claims.laws import Law, law_of_best, law_of_share
 from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import verdict_on

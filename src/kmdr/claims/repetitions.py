@@ -15,8 +15,8 @@ from typing import NamedTuple
 from scipy.stats import ncf
 from scipy.stats import t as student
 
-from kmdr.analysis.statistics import Component
-from kmdr.claims.effects import LEVEL, Outcome
+from kmdr.analysis.statistics import LEVEL, Component
+from kmdr.claims.effects import Outcome
 
 POWER = 0.9
 LEAST = 10

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import LEVEL, QUANTITIES, Beside, Quantity, differences
+from kmdr.analysis.comparison import QUANTITIES, Beside, Quantity, differences
+from kmdr.analysis.statistics import LEVEL
 from kmdr.figures.tables import Table
 
 # Lines at the end of a run: what a person takes in at a glance.

@@ -136,11 +136,11 @@ def _all_made(
     results: Results,
     datasets: Mapping[str, Sequence[str]],
     folder: Path,
+    departing: Mapping[str, Departure],
     tell: Callable[[str], None],
 ) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
     there = set(results.all_rows["study"])
-    departing = departures(results.all_rows, experiments, plan_of(folder), results.missing)
     size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
     if size == 1:
         for part in parts:
@@ -204,7 +204,8 @@ def report_of(
     datasets = {study["name"]: study["datasets"] for study in configs}
     run = universes_of(folder, UNIVERSES)
     parts: list[Part] = [*items(), *flips(configs), *claims(), *multiverses(run)]
-    by_name = dict(_all_made(parts, results, datasets, folder, tell))
+    departing = departures(results.all_rows, experiments, plan, results.missing)
+    by_name = dict(_all_made(parts, results, datasets, folder, departing, tell))
     made = [by_name[_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
     diagnoses: dict[str, list[Diagnosis]] = {}

@@ -21,9 +21,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
-from kmdr.analysis.statistics import KINDS, Component
+from kmdr.analysis.statistics import KINDS, LEVEL, Component
 from kmdr.claims.catalogue import Kind, Paper
-from kmdr.claims.effects import LEVEL, OUTCOMES, Outcome, decided
+from kmdr.claims.effects import OUTCOMES, Outcome, decided
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER

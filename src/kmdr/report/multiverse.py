@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.analysis.statistics import LEVEL
 from kmdr.analysis.untrusted import Settled
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.choices import Multiverse
-from kmdr.claims.effects import LEVEL, Outcome, counted
+from kmdr.claims.effects import Outcome, counted
 from kmdr.claims.multiverse import Findings, find
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import Drawing, save

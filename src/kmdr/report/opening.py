@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kmdr.analysis.statistics import Kind
-from kmdr.claims.effects import LEVEL
+from kmdr.analysis.statistics import LEVEL, Kind
 from kmdr.claims.verdicts import Verdict
 
 # What fails of a claim of each kind, with places for how many of how many.

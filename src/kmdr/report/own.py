@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import LEVEL, QUANTITIES, compared, with_ratio
+from kmdr.analysis.comparison import QUANTITIES, compared, with_ratio
+from kmdr.analysis.departures import OF_KMEANS
 from kmdr.analysis.ranks import mean_ranks
+from kmdr.analysis.statistics import LEVEL
 from kmdr.analysis.untrusted import rows_of
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
@@ -70,8 +72,8 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
         drawn = figures_of(
             of_study, folder / "figures" / f"own_{stem}", {name: told for name, (_, told) in names.items()}
         )
-        table = _table(of_study, names)
-        ranks = _ranks(of_study)
+        lines = compared(of_study)
+        table, ranks = _table(lines, names), _ranks(lines)
         files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
         files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
         commands = _commands(own[own["study"] == study])
@@ -79,9 +81,8 @@ def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
     return runs
 
 
-def _table(rows: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
+def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     """Return means with intervals, and whether F differs from that of k-means on all features."""
-    lines = compared(rows)
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
     told = {
@@ -102,9 +103,8 @@ def _table(rows: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]})
 
 
-def _ranks(rows: pd.DataFrame) -> Table | None:
+def _ranks(lines: pd.DataFrame) -> Table | None:
     """Return the mean rank of each method by each quantity; None where fewer than two datasets have the same two."""
-    lines = compared(rows)
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
     labelled = lines.assign(method=[styles[method].label for method in methods])
@@ -152,7 +152,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
             "k": int(row["k"]),
             "repeats": int(group["repeat"].max()) + 1,
             "seed": int(row["seed"]),
-            **{f"kmeans.{name}": row[name] for name in ("engine", "start", "n_init", "max_iter") if row[name] != ""},
+            **{f"kmeans.{name}": row[name] for name in OF_KMEANS if row[name] != ""},
             **_kmeans(json.loads(row["kmeans"] or "{}")),
             "matching": row["matching"] or "best",
         }

@@ -7,11 +7,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.statistics import Component, Margin, above, below, best_in_blocks, certain
+from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Finding, claim, unmeasured
 from kmdr.claims.draws import jointly, of_best
-from kmdr.claims.effects import LEVEL, counted, estimate, outcome
+from kmdr.claims.effects import counted, estimate, outcome
 from kmdr.claims.reported import numbers
 
 from .facts import BEST_OF, FIGURE_R, NAMED, STUDY

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import (
+    LEVEL,
     Component,
     Margin,
     above,
@@ -23,7 +24,7 @@ from kmdr.analysis.statistics import (
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
 from kmdr.claims.draws import Draw, jointly, of_best, of_computation, of_count, of_run
-from kmdr.claims.effects import LEVEL, at_each_r, counted, estimate, of_time, over_r, paired, together
+from kmdr.claims.effects import at_each_r, counted, estimate, of_time, over_r, paired, together
 from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
