@@ -59,6 +59,19 @@ def test_its_table_is_the_means_of_the_rows(folder):
             assert line["against kMeans"] in ("F higher", "F lower", "no difference shown")
 
 
+def test_the_best_of_its_data_is_bold_on_the_page_as_in_markdown(folder):
+    table = pd.read_csv(folder / "tables" / "own_custom.csv", index_col="method")
+    label = table["F/F_best"].idxmin()
+    for text, row in (
+        ((folder / "report" / "index.html").read_text(), rf"<tr>(?=<td>[^<]*</td><td>{label}</td>)(.*?)</tr>"),
+        ((folder / "tables" / "own_custom.md").read_text(), rf"\n(\| [^|]* \| {label} \|.*)\n"),
+    ):
+        line = re.search(row, text)
+        best = f"{table.loc[label, 'F/F_best']:.4f}"
+        assert f"<strong>{best}</strong>" in line[1] or f"**{best}**" in line[1]
+        assert "Bold: the best of its data." in text
+
+
 def test_methods_are_ranked_over_several_datasets(tmp_path):
     """Against ranks by hand: random signs are second on both, in F; and no ranks where there is one dataset."""
     parts = [

@@ -27,7 +27,7 @@ class Table:
     note : str
         What a reader needs to know below it.
     bold : collection of (int, str)
-        Cells that stand out: line and column.
+        Cells that stand out, the best of their data: line and column.
     """
 
     frame: pd.DataFrame
@@ -51,6 +51,11 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
         for line in table.frame.itertuples(index=False)
     ]
     return names, lines
+
+
+def footnote(table: Table, mark: str = "Bold") -> str:
+    """Return the note of a table, after what its bold cells are."""
+    return " ".join(filter(None, (f"{mark}: the best of its data." if table.bold else "", table.note)))
 
 
 def _emphasised(
@@ -93,9 +98,8 @@ def text(table: Table, *, styled: bool = False) -> str:
     console = Console(file=page, force_terminal=styled, color_system="standard" if styled else None, width=10_000)
     console.width = Measurement.get(console, console.options, grid).maximum
     console.print(grid, soft_wrap=False)
-    best = f"{'Bold' if styled else '*'}: the best of its data. " if table.bold else ""
     rows = (line.rstrip() for line in page.getvalue().strip("\n").splitlines())
-    return "\n".join([*rows, *textwrap.wrap(f"{best}{table.note}", 100)])
+    return "\n".join([*rows, *textwrap.wrap(footnote(table, "Bold" if styled else "*"), 100)])
 
 
 def markdown(table: Table) -> str:
@@ -104,7 +108,8 @@ def markdown(table: Table) -> str:
     rule = ["---:" if name in table.formats else "---" for name in names]
     head, body = list(map(markdown_escaped, names)), _emphasised(table, names, lines, markdown_escaped, "**{}**")
     text = "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *body])
-    return text + "\n" + (f"\n{markdown_escaped(table.note)}\n" if table.note else "")
+    note = footnote(table)
+    return text + "\n" + (f"\n{markdown_escaped(note)}\n" if note else "")
 
 
 def latex(table: Table) -> str:
@@ -114,7 +119,8 @@ def latex(table: Table) -> str:
     emphasised = _emphasised(table, names, lines, latex_escaped, r"\textbf{{{}}}")
     body = "\n".join(" & ".join(line) + r" \\" for line in emphasised)
     head = " & ".join(map(latex_escaped, names)) + r" \\"
-    note = f"% {' '.join(table.note.splitlines())}\n" if table.note else ""
+    below = " ".join(footnote(table).splitlines())
+    note = f"% {below}\n" if below else ""
     return (
         f"{note}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
     )

@@ -31,7 +31,7 @@ from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Swing, Verdict
 from kmdr.figures.escape import markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
-from kmdr.figures.tables import Table, cells, markdown
+from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.files import write_atomically
 from kmdr.report.explore import data_text, library, packed, unstyled
 from kmdr.report.model import Report, Reproduction
@@ -63,12 +63,13 @@ class Picture(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table as text: headings, lines, which columns are numbers, and how many lines are left to the CSV."""
+    """A table as text: headings, lines, which columns are numbers, how many lines the CSV alone has, bold cells."""
 
     names: list[str]
     lines: list[list[str]]
     numeric: frozenset[int]
     left_out: int = 0
+    bold: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,8 @@ def described(reproduction: Reproduction, paper: Paper) -> str:
 def table_grid(table: Table) -> Grid:
     """Return a table as text."""
     names, lines = cells(table)
-    return Grid(names, lines, frozenset(i for i, name in enumerate(names) if name in table.formats))
+    numeric = frozenset(i for i, name in enumerate(names) if name in table.formats)
+    return Grid(names, lines, numeric, bold=frozenset((line, names.index(name)) for line, name in table.bold))
 
 
 class Segment(NamedTuple):
@@ -440,6 +442,7 @@ def _environment() -> Environment:
         "md": markdown_escaped,
         "markdown": markdown,
         "grid": table_grid,
+        "footnote": footnote,
         "plain": _plain,
         "segments": segments,
         "ticks": ticks,
