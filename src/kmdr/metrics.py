@@ -1,7 +1,7 @@
 """What a partition of A is worth: F on the original matrix, and P, NMI, ARI against labels."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from kmdr.errors import ArgumentError
 from kmdr.guests import PaperFolder, Registry, paper_folders
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import SQUARES, canonical_csr, normalised, scaled_back, squared_frobenius
+from kmdr.linalg.matrix import canonical_csr, is_large, normalised, scaled_back, squared_frobenius, squares_at_once
 from kmdr.linalg.tiles import TILE, add, add_square, load, scratch, store, subtract, zeros
 
 # Bytes of a cluster's rows and some columns that stay in a second-level cache between the two passes over them.
@@ -23,6 +23,8 @@ _CACHE = 2**20
 _WIDTH = 256
 # Cells of a table of names that is counted directly; names further apart are numbered by sorting first.
 _CELLS = 2**20
+# Sums of clusters of a large matrix, those of several partitions together, that are held at a time (128 MB).
+_SUMS = 2**24
 # What rounding may change F by: a millionth of it, or 10⁻²⁴ where the fit is perfect.
 _TOLERANCE, _PERFECT = 1e-6, 1e-18
 # What rounding may change the residual of CSR by in the form that costs less.
@@ -245,6 +247,56 @@ def _within_csr(A: sp.csr_array, labels: Dense, k: int) -> Dense:
     return within
 
 
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
+    """Add each row to the sum of its cluster in each partition, in the order in which a file has them."""
+    for i in range(A.shape[0]):
+        for p in range(len(labels)):
+            s = sums[p, labels[p, i]]
+            for j in range(A.shape[1]):
+                s[j] += A[i, j]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: Dense) -> None:
+    """Add the differences of each row from the mean of its cluster, and their squares, to those of the cluster."""
+    for i in range(A.shape[0]):
+        c = labels[i]
+        for j in range(A.shape[1]):
+            x = A[i, j] - means[c, j]
+            parts[c, j] += x * x
+            shift[c, j] += x
+
+
+def _by_sums(A: Matrix, k: int) -> bool:
+    """Whether the sums of k clusters serve; those of very many would take as much memory as A."""
+    return is_large(A) and k * A.shape[1] <= _SUMS
+
+
+def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
+    """Yield the sums of the clusters of each partition, (k, d), from few reads of A, from its first row to its last.
+
+    So a file that is not in memory is read ahead. Where the rows of a cluster are fetched one after the other, each of
+    them costs a read of its own, of more than the row.
+    """
+    A = np.ascontiguousarray(A)
+    together = max(1, _SUMS // (k * A.shape[1]))
+    for first in range(0, len(partitions), together):
+        labels = partitions[first : first + together]
+        sums = np.zeros((len(labels), k, A.shape[1]))
+        _add_rows(A, labels, sums)
+        yield from sums
+
+
+def _residual_of_large(A: Dense, labels: Dense, k: int, sums: Dense) -> float:
+    """Return what `_residual` does, by a read of A from its first row to its last."""
+    counts = np.bincount(labels, minlength=k)[:, None]
+    parts, shift = np.zeros_like(sums), np.zeros_like(sums)
+    means = sums / np.maximum(counts, 1)
+    _add_deviations(np.ascontiguousarray(A), labels, means, parts, shift)
+    return float(np.maximum(parts - shift**2 / np.maximum(counts, 1), 0.0).sum())
+
+
 def _gamma(terms: int) -> float:
     """mu/(1 − mu), u = 2⁻⁵³: what a sum of m terms errs by, relative to the sum of their magnitudes, in any order."""
     mu = terms * 2.0**-53
@@ -258,25 +310,39 @@ class Residual(NamedTuple):
     error: float
 
 
-def _bounded_residual(A: Matrix, labels: Dense, k: int, total: float, known: float | None = None) -> Residual:
-    """Return it for A in the range of `normalised`; of a dense A the value may be known.
+def _from_within(R: float, terms: int, total: float) -> Residual | None:
+    """Return a residual R = Σ‖a_i‖² − Σ‖s‖²/m of sums of so many terms, unless rounding may have changed too much."""
+    error = 6 * _gamma(terms) * total
+    return Residual(R, error) if error <= _CANCELLED * R else None
+
+
+def _bounded_residual(
+    A: Matrix, labels: Dense, k: int, total: float, known: float | None = None, sums: Dense | None = None
+) -> Residual:
+    """Return it for A in the range of `normalised`; of a dense A the value may be known, of a large one the sums.
 
     With μ̂ the computed mean, m‖μ̂ − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the
     computed differences give the second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002,
-    §3.1): by 8γ(R + γ²‖A‖²), γ = γ_N, N the additions that a term passes. CSR is first summed as Σ‖a_i‖² − ‖s‖²/m, s
-    the sum of a cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more, which serves unless
-    little is left of ‖A‖².
+    §3.1): by 8γ(R + γ²‖A‖²), γ = γ_N, N the additions that a term passes. CSR, and what is large, is first summed as
+    Σ‖a_i‖² − ‖s‖²/m, s the sum of a cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more
+    (of dense data the additions), which serves unless little is left of ‖A‖².
     """
     n, d = A.shape
-    if isinstance(A, np.ndarray):
+    if _by_sums(A, k):
+        (sums,) = _sums_of_large(A, labels[None], k) if sums is None else (sums,)
+        counts = np.maximum(np.bincount(labels, minlength=k), 1)
+        within = np.einsum("cj,cj->c", sums, sums) / counts
+        if quick := _from_within(total - float(within.sum()), n + d + k + _squares_terms(A) + 8, total):
+            return quick
+        gamma, R = _gamma(n + k * d + 8), _residual_of_large(A, labels, k, sums)
+    elif isinstance(A, np.ndarray):
         gamma = _gamma(n + d + k * (d // _WIDTH + 1) + 8)
         R = float(_residual(A, labels, k)) if known is None else known
     else:
         counts = np.bincount(labels, minlength=k)
         within = _within_csr(A, labels, k) / np.maximum(counts, 1)
-        R, error = float(squared_frobenius(A) - within.sum()), 6 * _gamma(A.nnz + n + 8) * total
-        if error <= _CANCELLED * R:
-            return Residual(R, error)
+        if quick := _from_within(float(squared_frobenius(A) - within.sum()), A.nnz + n + 8, total):
+            return quick
         gamma = _gamma(n + min(A.nnz, k * d) + 8)
         R = float(_residual_csr((A.data, A.indices, A.indptr), d, labels, k))
     return Residual(R, 8 * gamma * (R + gamma**2 * total))
@@ -351,7 +417,13 @@ def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Resid
         When the labels are not those of its rows.
     """
     clusters = [_clusters(labels, A.shape[0]) for labels in partitions]
-    values = _residuals(A, np.array([labels for labels, _ in clusters]), max(k for _, k in clusters))
+    together, most = np.array([labels for labels, _ in clusters]), max(k for _, k in clusters)
+    if _by_sums(A, most):
+        return [
+            _bounded_residual(A, labels, most, total, sums=sums)
+            for labels, sums in zip(together, _sums_of_large(A, together, most), strict=True)
+        ]
+    values = _residuals(A, together, most)
     return [
         _bounded_residual(A, labels, k, total, float(value))
         for (labels, k), value in zip(clusters, values, strict=True)
@@ -389,14 +461,16 @@ def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Re
         return 0.0
     R, error = residual or _bounded_residual(A, labels, k, total)
     F = R / total
-    doubt = error / total + 2 * _gamma(min(_stored(A), SQUARES) + _stored(A) // SQUARES + 8) * F
+    doubt = error / total + 2 * _gamma(_squares_terms(A) + 8) * F
     if not doubt <= _TOLERANCE * max(F, _PERFECT):
         raise ArithmeticError(f"F = {F:.3g} may be wrong by {doubt:.1g} by rounding, more than {_TOLERANCE:g} of it")
     return F
 
 
-def _stored(A: Matrix) -> int:
-    return int(A.size if isinstance(A, np.ndarray) else A.nnz)
+def _squares_terms(A: Matrix) -> int:
+    """Return how many additions a term of `squared_frobenius` passes."""
+    stored, step = int(A.size if isinstance(A, np.ndarray) else A.nnz), squares_at_once(A)
+    return min(stored, step) + stored // step
 
 
 def _numbered(names: Dense) -> tuple[Dense, int]:

@@ -31,7 +31,7 @@ from sklearn.cluster import kmeans_plusplus
 from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, prepare, run_starts, workspace
 from kmdr.errors import ArgumentError, UserError, whole_number, yes_or_no
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back
+from kmdr.linalg.matrix import canonical_csr, column_means, in_float64, is_large, normalised, row_blocks, scaled_back
 from kmdr.threads import over_rows
 
 # Entries of CSR data, stored or not, and of their inner products, up to which these may be computed.
@@ -178,7 +178,7 @@ def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
     -------
     (n_init, k) ndarray of int64
     """
-    C = normalised(C)[0].astype(np.float64, copy=False)
+    C = in_float64(normalised(C)[0])
     rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
     return np.array(rows, dtype=np.int64)
 
@@ -230,13 +230,29 @@ def _scale(largest: float) -> float:
     return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
 
 
+def _kernel_input_of_large(C: Dense, m: int) -> tuple[Points, float]:
+    """Do the same, for blocks of m points, without a copy: compiled code centres and scales what it reads."""
+    n, r = C.shape
+    C = np.ascontiguousarray(C).view()
+    C.flags.writeable = False  # one type to compile for
+    mean, norms = column_means(C), np.empty(n, np.float32)
+    scale = _scale(max(float(np.abs(block - mean).max()) for _, block in row_blocks(C)))
+    for rows, block in row_blocks(C):
+        norms[rows] = np.linalg.norm((block - mean) * scale, axis=1)
+    none, no_index = np.empty(0), np.empty(0, np.int32)
+    panels, no_rows = np.empty((0, r, m), np.float32), np.empty(0, np.int64)
+    return Points((C, mean, scale), panels, none, no_index, no_rows, none, norms, np.empty((0, 0)), r), scale
+
+
 def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     """Return the points as the kernels take them, for so many starts, and by what they were scaled."""
     n, r = C.shape
     m = block_size(n, r, k)
     norms, none, no_index, gram = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32), np.empty((0, 0))
+    # Distances do not change with a shift, and centred products keep more digits.
+    if is_large(C):
+        return _kernel_input_of_large(C, m)
     if isinstance(C, np.ndarray):
-        # Distances do not change with a shift, and centred products keep more digits.
         C = np.ascontiguousarray(C, dtype=np.float64)
         mean, largest = centre(C)
         scale = _scale(largest)

@@ -15,9 +15,10 @@ In an iteration a point passes at most three stages, and goes to the next only w
 3. *Double precision.* For the rest, s is computed for each centre whose float32 value is within twice the error of the
    smallest, and decides.
 
-Dense data are kept twice: row by row in float64, and in float32 in blocks that are transposed, (blocks, r, m), because
-a BLAS multiplies small matrices fastest when neither is transposed on the way (n = 65,536; r, k = 5, 5: 0.7 against
-2.6 ns a point; 20, 20: 7.5, 15; 100, 10: 28, 56; 100, 68: 112, 137).
+Dense data, unless they are large, are kept twice: row by row in float64, and in float32 in blocks that are transposed,
+(blocks, r, m), because a BLAS multiplies small matrices fastest when neither is transposed on the way (n = 65,536;
+r, k = 5, 5: 0.7 against 2.6 ns a point; 20, 20: 7.5, 15; 100, 10: 28, 56; 100, 68: 112, 137). Large data are not
+copied: a block is gathered, centred and transposed each time its points wait.
 
 After Lloyd's last iteration points may be moved one at a time, which `_move_singly` does with all of the n·k values.
 
@@ -31,6 +32,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+from numba.core import types
+from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense
 
@@ -58,10 +61,11 @@ class Points(NamedTuple):
 
     Attributes
     ----------
-    X : (n, r) ndarray of float64
-        Dense points; (0, r) for CSR.
+    X : (n, r) ndarray of float64, or tuple
+        Dense points; (0, r) for CSR. Of a large matrix, which is not copied: itself, the mean of its rows, (r,), and
+        the scale, so that a point is (row − mean)·scale.
     panels : (blocks, r, m) ndarray of float32
-        The same, m points a block, the last filled up with zeros; (0, r, m) for CSR.
+        The same, m points a block, the last filled up with zeros; (0, r, m) for CSR and for a large matrix.
     data, indices, indptr : ndarray of float64, int32, int64
         CSR points.
     squares : (n,) ndarray of float64
@@ -74,7 +78,7 @@ class Points(NamedTuple):
         Stored entries of a row at the most.
     """
 
-    X: Dense
+    X: Dense | tuple[Dense, Dense, float]
     panels: Dense
     data: Dense
     indices: Dense
@@ -96,11 +100,25 @@ def block_size(n: int, r: int, k: int) -> int:
     return -(-n // (_LINE * blocks)) * _LINE
 
 
+def _entry(X: Any, i: Any, j: Any) -> Any:
+    """Return a coordinate of a dense point: as it is stored, in compiled code that of a large matrix too."""
+    return X[i, j]
+
+
+@overload(_entry, inline="always")
+def _typed_entry(X: Any, i: Any, j: Any) -> Callable[[Any, Any, Any], Any]:
+    def centred(X: Any, i: Any, j: Any) -> Any:
+        return (X[0][i, j] - X[1][j]) * X[2]
+
+    del i, j
+    return _entry if isinstance(X, types.Array) else centred
+
+
 @_inner("contract", "reassoc")
-def _dense_distance(X: Dense, i: int, centres: Dense, c: int) -> float:
+def _dense_distance(X: Any, i: int, centres: Dense, c: int) -> float:
     s = 0.0
-    for j in range(X.shape[1]):
-        e = X[i, j] - centres[c, j]
+    for j in range(centres.shape[1]):
+        e = _entry(X, i, j) - centres[c, j]
         s += e * e
     return s
 
@@ -116,14 +134,14 @@ def _csr_distance(
 
 
 @_inner()
-def _gather(X: Dense, index: Dense, part: Dense, out: Dense) -> None:
+def _gather(X: Any, index: Dense, part: Dense, out: Dense) -> None:
     """Transpose some rows into out, in float32; part (16, r) is room for a few of them in a row, read as they lie."""
     for lo in range(0, len(index), _LINE):
         for t in range(min(_LINE, len(index) - lo)):
             i = index[lo + t]
-            for j in range(X.shape[1]):
-                part[t, j] = X[i, j]
-        for j in range(X.shape[1]):
+            for j in range(part.shape[1]):
+                part[t, j] = _entry(X, i, j)
+        for j in range(part.shape[1]):
             for t in range(_LINE):
                 out[j, lo + t] = part[t, j]
 
@@ -426,9 +444,9 @@ def _assign(points: Points, run: Run, labels: Dense, index: Dense, block: int, f
 
 
 @_inner("contract")
-def _add_dense(X: Dense, i: int, sign: float, sums: Dense, c: int) -> None:
-    for j in range(X.shape[1]):
-        sums[c, j] += sign * X[i, j]
+def _add_dense(X: Any, i: int, sign: float, sums: Dense, c: int) -> None:
+    for j in range(sums.shape[1]):
+        sums[c, j] += sign * _entry(X, i, j)
 
 
 @_inner("contract")
@@ -560,7 +578,7 @@ def _start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration o
     additions = 0
     # A block is multiplied as it lies where more than a third of its points wait, as gathering costs as much again.
     # A half or a quarter made 0-5 % of difference (n = 500,000; r, k = 5, 5 and 20, 20; n = 50,000; 100, 68).
-    enough = m // 3 if len(points.X) else m
+    enough = m // 3 if len(points.panels) else m
     longest = 0.0  # way of the centre that moved most in each iteration
     refilled = np.inf
     no_block = min(n, 0) - 1  # a literal −1 would have the kernels compiled twice

@@ -1,5 +1,6 @@
 """Matrices, dense or CSR, and the few operations on them that every reducer shares."""
 
+from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
 import numba
@@ -12,8 +13,13 @@ Dense: TypeAlias = np.ndarray
 Matrix: TypeAlias = np.ndarray | sp.csr_array
 T = TypeVar("T", bound=Matrix)
 
-# Entries whose squares are added up at a time: float32 ones are copied to float64 for it.
-SQUARES = 1 << 25
+# Entries of a dense matrix up to which it may be copied, as float64 if need be (256 MB). A larger one, which may be a
+# mapped file, is passed over in blocks of rows of so many entries (32 MB), whatever memory there is, so that the sums
+# and with them all results are the same on every machine.
+WHOLE = 1 << 25
+BLOCK = 1 << 22
+# Entries of a large matrix whose squares are added up at a time: a copy of them stays in a second-level cache.
+_SQUARES = 1 << 16
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
@@ -29,10 +35,48 @@ def _entries(A: Matrix) -> Dense:
     return A.ravel(order="K") if isinstance(A, np.ndarray) else A.data
 
 
+def is_large(A: Matrix) -> bool:
+    """Whether a matrix is dense and so large that it is passed over in blocks, and never copied."""
+    return isinstance(A, np.ndarray) and A.size > WHOLE
+
+
+def in_float64(A: Matrix) -> Matrix:
+    """Return A in float64, but a large one as it is: `row_blocks` and `panels` convert what they yield of it."""
+    return A if is_large(A) else A.astype(np.float64, copy=False)
+
+
+def row_blocks(A: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """Yield a matrix in float64 with the places of its rows: whole, or some rows after the other where it is large."""
+    n, d = A.shape
+    if not is_large(A):
+        yield slice(0, n), A.astype(np.float64, copy=False)
+        return
+    for start in range(0, n, max(1, BLOCK // d)):
+        rows = slice(start, min(start + max(1, BLOCK // d), n))
+        yield rows, A[rows].astype(np.float64, copy=False)
+
+
+def panels(S: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """Yield the same by columns."""
+    yield from ((columns, rows.T) for columns, rows in row_blocks(S.T))
+
+
+def column_means(A: Dense) -> Dense:
+    """Return the mean of each column in float64, from one read; of a constant column exactly."""
+    first = A[0].astype(np.float64)
+    return np.asarray(first + sum((block - first).sum(axis=0) for _, block in row_blocks(A)) / len(A))
+
+
+def squares_at_once(A: Matrix) -> int:
+    """Return how many squares `squared_frobenius` adds up at a time."""
+    return _SQUARES if is_large(A) else WHOLE
+
+
 def squared_frobenius(A: Matrix) -> float:
     """Return ‖A‖²_F, accumulated in float64."""
     values = _entries(A)
-    blocks = (values[i : i + SQUARES].astype(np.float64, copy=False) for i in range(0, values.size, SQUARES))
+    step = squares_at_once(A)
+    blocks = (values[i : i + step].astype(np.float64, copy=False) for i in range(0, values.size, step))
     with np.errstate(over="ignore", invalid="ignore"):
         return float(sum(block @ block for block in blocks))
 
@@ -93,7 +137,7 @@ def scaled_back(value: float, e: int) -> float:
 def is_finite(A: Matrix) -> bool:
     """Tell whether all entries are finite, in blocks."""
     values = _entries(A)
-    return all(bool(np.isfinite(values[i : i + SQUARES]).all()) for i in range(0, values.size, SQUARES))
+    return all(bool(np.isfinite(values[i : i + BLOCK]).all()) for i in range(0, values.size, BLOCK))
 
 
 def canonical_csr(A: T) -> T:

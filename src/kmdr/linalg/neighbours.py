@@ -1,6 +1,7 @@
 """Nearest neighbours of every point: exact in float64, most of the work in float32, memory linear in n."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
-from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, normalised, scaled_back
+from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, scaled_back
 from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
@@ -27,6 +28,8 @@ _DENSE_SHARE = 0.15
 # Pairs nearer than this share of ‖x‖² + ‖y‖² lose too many digits in ‖x‖² + ‖y‖² − 2xᵀy and are computed as ‖x − y‖².
 _NEAR = 1e-4
 _CHUNK = 64
+# Rows of tiles of a large matrix that are kept: those of the tile and of the one before, on a few threads.
+_KEPT = 8
 
 
 # Sums may be reassociated, always in the same way: coinciding points are at exactly equal distances from any other.
@@ -231,22 +234,34 @@ def _readable(A: Matrix) -> tuple[Matrix, object]:
     return A, (_read_only(A.data), _read_only(A.indices), _read_only(A.indptr))
 
 
-def _centred(A: Matrix, dtype: type) -> tuple[Dense, Dense]:
-    """Return dense points, shifted and scaled by a power of two to be small, and half of their squared norms."""
+# Gives some rows of points, by the first and the one past the last.
+_Rows = Callable[[int, int], Dense]
+
+
+def _centred(A: Matrix, dtype: type) -> tuple[_Rows, Dense]:
+    """Return dense points, shifted and scaled by a power of two to be small, and half of their squared norms.
+
+    Those of a large matrix are made anew from it for each tile, but for a few that were asked for last.
+    """
     n, d = A.shape
-    centre = np.asarray(A.mean(axis=0, dtype=np.float64))
+    centre = column_means(A) if is_large(A) else np.asarray(A.mean(axis=0, dtype=np.float64))
     spread = float(A.max()) - float(A.min())
     scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
-    X: Dense = np.empty((n, d), dtype)
+
+    def shifted(start: int, stop: int) -> Dense:
+        block = A[start:stop] if isinstance(A, np.ndarray) else A[start:stop].toarray()
+        return np.asarray((block - centre) * scale, dtype)
+
+    X: Dense = np.empty((0 if is_large(A) else n, d), dtype)
     h = np.empty(n)
     step = max(1, 2**18 // d)
     for start in range(0, n, step):
         rows = slice(start, start + step)
-        block = A[rows] if isinstance(A, np.ndarray) else A[rows].toarray()
-        X[rows] = (block - centre) * scale
-        rounded = X[rows].astype(np.float64)
+        block = shifted(start, start + step)
+        X[rows] = block[: len(X[rows])]
+        rounded = block.astype(np.float64)
         h[rows] = np.einsum("ij,ij->i", rounded, rounded) / 2
-    return X, h
+    return lru_cache(_KEPT)(shifted) if is_large(A) else lambda start, stop: X[start:stop], h
 
 
 # For each thread: for each point, the lower bounds and the indices of its candidates, and what a neighbour is below.
@@ -262,7 +277,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool) -> _Candidat
         X, h = _centred(A, dtype)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
-            np.matmul(X[rows], X[others].T, out=G)
+            np.matmul(X(rows.start, rows.stop), X(others.start, others.stop).T, out=G)
     else:
         tiles, terms = _tiles(n, _TILE_CSR), int(np.diff(A.indptr).max())
         multiply, h = _multiply_csr(A), _squared_norms(A) / 2
@@ -299,7 +314,7 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     for any order of summation), so whoever is further beyond the n_neighbors-th than that cannot be among them.
     The candidates are ordered by ‖x − y‖ computed in float64 from the differences; a row with more points within the
     bound than candidates are kept is searched in full, after another try in float64 where there are many such, as in
-    tight clusters far apart. Memory beyond A: one copy, or the transpose of CSR, and O(n·n_neighbors).
+    tight clusters far apart. Memory beyond A: one copy, of a large A none, or the transpose of CSR; O(n·n_neighbors).
 
     Parameters
     ----------

@@ -7,12 +7,21 @@ Three routes lead to U: the Gram matrix SSᵀ and LAPACK, block Krylov on SSᵀ,
 matrix squares away what is asked.
 """
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import scipy.linalg
 
-from kmdr.linalg.matrix import Dense, Matrix, normalised, squared_frobenius
+from kmdr.linalg.matrix import (
+    Dense,
+    Matrix,
+    in_float64,
+    is_large,
+    normalised,
+    panels,
+    row_blocks,
+    squared_frobenius,
+)
 
 # Residual bound ‖SSᵀU − UΘ‖_F ≤ 1e-12·θ_1. A subspace errs by residual/gap, so a relative gap of 1e-5 between θ_k and
 # θ_{k+1} (as in COIL20 and PIE) still leaves seven digits of a leverage score. 1e-10 would save one product in ten.
@@ -37,10 +46,36 @@ def _canonical_signs(V: Dense) -> Dense:
     return V * np.where(peak < 0, -1.0, 1.0)
 
 
-def _gram(S: Matrix) -> Dense:
+def gram(S: Matrix) -> Dense:
     """SSᵀ; numpy sees the transpose and does half the work of a product."""
+    if is_large(S):
+        lower: Dense = np.zeros((len(S), len(S)), order="F")
+        for _, panel in panels(S):
+            lower = scipy.linalg.blas.dsyrk(1.0, panel, beta=1.0, c=lower, lower=1, overwrite_c=1)
+        for j in range(len(S)):
+            lower[j, j + 1 :] = lower[j + 1 :, j]
+        return lower
     G = S @ S.T
     return G if isinstance(G, np.ndarray) else G.toarray()
+
+
+def _product(N: Dense, S: Matrix) -> Dense:
+    """N S, C-ordered."""
+    if not is_large(S):
+        return np.ascontiguousarray(N @ S)
+    W: Dense = np.empty((len(N), S.shape[1]))
+    for columns, panel in panels(S):
+        W[:, columns] = N @ panel
+    return W
+
+
+def _triangular(S: Dense) -> Dense:
+    """L with SSᵀ = LLᵀ for a large S, by one QR decomposition after the other, which squares nothing."""
+
+    def enlarged(R: Dense, panel: tuple[slice, Dense]) -> Dense:
+        return np.asarray(np.linalg.qr(np.vstack([R, panel[1].T]), mode="r"))
+
+    return reduce(enlarged, panels(S), np.empty((0, len(S)))).T
 
 
 def _eigh(G: Dense, k: int) -> tuple[Dense, Dense]:
@@ -60,6 +95,8 @@ def _block_size(S: Matrix) -> int:
 
 def _gram_product(N: Dense, S: Matrix) -> Dense:
     """(N S)Sᵀ, in panels of S that the second product finds in the cache: 0.6 of the time for 8 rows N, none for 16."""
+    if is_large(S):
+        return np.asarray(sum((N @ panel) @ panel.T for _, panel in panels(S)))
     if not isinstance(S, np.ndarray) or len(N) > 8:
         return np.ascontiguousarray((N @ S) @ S.T)
     W = np.zeros_like(N)
@@ -104,7 +141,7 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
     Q[:f] = locked
     # Over k = 3 … 68 and six spectra 2k + 100 products were needed, half to twice that. Forming SSᵀ costs m/7 of them.
     formable = m <= _GRAM_SIDE and f == 0
-    G = _gram(S) if formable and 2 * k + 100 > m // 7 else None
+    G = gram(S) if formable and (2 * k + 100 > m // 7 or is_large(S)) else None  # one read of what is large
     rng = np.random.default_rng(0)
     N = _fresh_block(rng, b, Q[:f])
     j, products, check, settled = f, 0, f + 3 * k // 2 + 40, 0.0
@@ -114,7 +151,7 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
         j += b
         products += b
         if G is None and formable and products > m // 4:
-            G = _gram(S)
+            G = gram(S)
         known = Q[:j]
         W = _gram_product(N, S) if G is None else N @ G
         C = W @ known.T
@@ -171,9 +208,11 @@ def _crowded(values: Dense, b: int) -> bool:
 
 def _lapack(S: Matrix, k: int) -> Dense:
     """Top ``k`` left singular vectors from SSᵀ, or from S itself where SSᵀ has squared them away."""
-    values, U = _eigh(_gram(S), k)
+    values, U = _eigh(gram(S), k)
     if values[-1] >= _GRAM_RATIO * values[0]:
         return U
+    if is_large(S):
+        S = _triangular(S)
     return np.linalg.svd(S if isinstance(S, np.ndarray) else S.toarray(), full_matrices=False)[0][:, :k]
 
 
@@ -197,7 +236,7 @@ def _left_singular_vectors(S: Matrix, k: int) -> Dense:
 
 def _right_from_left(S: Matrix, U: Dense) -> Dense:
     """V = SᵀU Σ⁻¹, orthonormal to rounding even where a small σ costs digits."""
-    W = np.ascontiguousarray(U.T @ S)  # rows: the faster of the two products, and all that follows streams
+    W = _product(U.T, S)  # rows: the faster of the two products, and all that follows streams
     lengths = np.linalg.norm(W, axis=1)
     W /= np.where(lengths > 0, lengths, 1.0)[:, None]
     loss = W @ W.T - np.eye(len(W))
@@ -214,6 +253,8 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     met by LAPACK's backward stability on the others. A subspace errs by at most this over the relative gap
     (θ_k − θ_{k+1})/θ_1. Vectors of θ_j < 1e-6·θ_1 are found apart from the larger, so the bound holds there with the
     largest θ of those in place of θ_1, down to the rounding errors of A. Copies of repeated values are searched for.
+
+    What is large is read once for its Gram matrix, and again only where that has squared away what is asked.
 
     Memory: an m×m matrix, m = min(n, d), only when m ≤ max(8192, 5k + 600); otherwise a basis of 5k + 600 vectors of
     length m. CSR is made dense only when it is that short and numerically of rank below k.
@@ -240,7 +281,7 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     n, d = A.shape
     if not 1 <= k <= min(n, d):
         raise ValueError(f"{k} singular vectors were asked of a {n}×{d} matrix, which has {min(n, d)}")
-    A = normalised(A)[0].astype(np.float64, copy=False)
+    A = in_float64(normalised(A)[0])
     if n > d:
         return _canonical_signs(_left_singular_vectors(A.T, k))
     return _canonical_signs(_right_from_left(A, _left_singular_vectors(A, k)))
@@ -310,16 +351,27 @@ def _cholesky(G: Dense) -> Dense | None:
     return L if not failed and diagonal.min() >= _LEAST_DIAGONAL * diagonal.max() else None
 
 
-def _products(A: Dense, R: Dense) -> tuple[Dense, Dense]:
-    """Yᵀ and YᵀA for Y = A R.
+def _products(A: Matrix, R: Dense) -> tuple[Dense, Dense]:
+    """YᵀY and YᵀA for Y = A R.
 
     Below 16 columns in one pass, in tiles that the second product finds in the cache and that are small enough for
     BLAS not to copy them: 0.8 of the time of two passes for 13 columns at 1440×1024. From 41 on two passes are faster.
+    What is large is read once, and of its Y a block is held.
     """
     d, width = R.shape
+    if is_large(A):
+        YtY, YtA = np.zeros((width, width)), np.zeros((width, d))
+        for _, block in row_blocks(A):
+            Y = block @ R
+            YtY += Y.T @ Y
+            YtA += Y.T @ block
+        return YtY, YtA
+    if not isinstance(A, np.ndarray):
+        Yt = np.ascontiguousarray((A @ R).T)
+        return Yt @ Yt.T, Yt @ A
     if width >= 16 or d > 1024:
         Yt = np.ascontiguousarray(R.T) @ A.T  # rows of R in a row: two thirds of the time at 11000×256
-        return Yt, Yt @ A
+        return Yt @ Yt.T, Yt @ A
     Yt, YtA = np.empty((width, len(A))), np.zeros((width, d))
     height = 2**16 // d
     for start in range(0, len(A), height):
@@ -327,7 +379,7 @@ def _products(A: Dense, R: Dense) -> tuple[Dense, Dense]:
         Y = tile @ R
         YtA += Y.T @ tile
         Yt[:, start : start + height] = Y.T
-    return Yt, YtA
+    return Yt @ Yt.T, YtA
 
 
 def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Dense | None:
@@ -336,7 +388,7 @@ def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Den
     R enters only through Y = AR, whose columns are N(0, G): with G = LLᵀ so are those of L R', R' an n × width
     Gaussian. That spares the product with A and most of the normal numbers. QᵀA has the Gram matrix QᵀGQ.
     """
-    G = _gram(A)
+    G = gram(A)
     L = _cholesky(G)
     if L is None:
         return None
@@ -349,7 +401,8 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     """Return Z, approximate top ``k`` right singular vectors (bzmd15, Lemma 4; FastFrobeniusSVD).
 
     A Gaussian R of k + ⌈k/ε + 1⌉ columns; Y = AR; Q an orthonormal basis of Y; Z the top right singular vectors of
-    QᵀA. No power iterations. Where R would have min(n, d) columns or more, Y spans the range of A and Z = V_k.
+    QᵀA. No power iterations. Where R would have min(n, d) columns or more, Y spans the range of A and Z = V_k; so it is
+    too for a large A with so small singular values that YᵀY has squared them away.
 
     Parameters
     ----------
@@ -369,7 +422,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = sketch_size(k, eps)
     if width >= min(n, d):
         return top_right_singular_vectors(A, k)
-    A = normalised(A)[0].astype(np.float64, copy=False)
+    A = in_float64(normalised(A)[0])
     # A normal number takes the time of 240 multiplications.
     if n <= d and n * n / 2 < (2 * n + 240) * width:
         Z = _wide_sketch(A, k, width, rng)
@@ -378,15 +431,10 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     R = rng.standard_normal((d, width))
     # QᵀA = L⁻¹YᵀA with YᵀY = LLᵀ. Both products through AᵀA when that costs less than A R and YᵀA.
     if isinstance(A, np.ndarray) and d * (n + 2 * width) < 4 * n * width:
-        YtA = R.T @ _gram(A.T)
+        YtA = R.T @ gram(A.T)
         YtY = YtA @ R
     else:
-        if isinstance(A, np.ndarray):
-            Yt, YtA = _products(A, R)
-        else:
-            Yt = np.ascontiguousarray((A @ R).T)
-            YtA = Yt @ A
-        YtY = Yt @ Yt.T
+        YtY, YtA = _products(A, R)
     L = _cholesky(YtY)
     if L is not None:
         # The left singular vectors of QᵀA from its Gram matrix, which needs no QᵀA. dtrsm divides by L or Lᵀ.
@@ -394,6 +442,8 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
         values, W = _eigh(divide(divide(YtA @ YtA.T), side=1, trans_a=1), k)
         if values[-1] >= _GRAM_RATIO * values[0]:
             return _canonical_signs(_right_from_left(YtA, divide(W, trans_a=1)))
+    if is_large(A):  # no room for Y, and no need for a sketch of what has so low a rank
+        return top_right_singular_vectors(A, k)
     Q, _ = np.linalg.qr(A @ R)
     return top_right_singular_vectors((A.T @ Q).T, k)
 

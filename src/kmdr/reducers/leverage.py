@@ -8,7 +8,8 @@ import scipy.linalg
 
 from kmdr.errors import UserError
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
-from kmdr.linalg.matrix import normalised
+from kmdr.linalg.matrix import in_float64, normalised, panels, row_blocks
+from kmdr.linalg.singular_vectors import gram
 from kmdr.reducers.base import (
     Reducer,
     affordable,
@@ -273,22 +274,20 @@ def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
     """
     n, d = A.shape
     affordable(2 * min(n, d) ** 2, "ridge_leverage", f"the Gram matrix of {min(n, d)} rows")
-    A = normalised(A)[0].astype(np.float64, copy=False)
+    A = in_float64(normalised(A)[0])
     V = top_right_singular_vectors(A, k)
     # ‖A − A_k‖² relative to ‖A‖²: where A has rank k it is rounding only, and the scores are those of V_k.
     total = squared_frobenius(A)
-    ridge = (total - squared_frobenius(A @ V)) / k
+    ridge = (total - sum(squared_frobenius(block @ V) for _, block in row_blocks(A))) / k
     if ridge <= 1e-12 * total:
         return np.asarray(np.einsum("ij,ij->i", V, V))
-    G = A @ A.T if n <= d else A.T @ A
-    G = G if isinstance(G, np.ndarray) else G.toarray()
+    G = gram(A if n <= d else A.T)
     G[np.diag_indices_from(G)] += ridge
     L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
     if n <= d:
-        whitened = scipy.linalg.solve_triangular(
-            L, A if isinstance(A, np.ndarray) else A.toarray(), lower=True, check_finite=False
-        )
-        return np.asarray(np.einsum("ij,ij->j", whitened, whitened))
+        A = A if isinstance(A, np.ndarray) else A.toarray()
+        whitened = (scipy.linalg.solve_triangular(L, panel, lower=True, check_finite=False) for _, panel in panels(A))
+        return np.concatenate([np.einsum("ij,ij->j", panel, panel) for panel in whitened])
     # AᵀA(AᵀA + λI)⁻¹ = I − λ(AᵀA + λI)⁻¹
     inverse = scipy.linalg.solve_triangular(L, np.eye(d), lower=True, check_finite=False)
     return np.asarray(np.clip(1.0 - ridge * np.einsum("ij,ij->j", inverse, inverse), 0.0, 1.0))

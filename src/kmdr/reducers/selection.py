@@ -8,7 +8,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kmdr.linalg import Dense, Matrix, take_columns
-from kmdr.linalg.matrix import normalised
+from kmdr.linalg.matrix import column_means, is_large, normalised, row_blocks
 from kmdr.reducers.base import Reducer, at_most, register
 
 
@@ -85,6 +85,9 @@ def variances(A: Matrix) -> Dense:
         Of A as `normalised` returns it, so that none over- or underflows.
     """
     A = normalised(A)[0]
+    if is_large(A):
+        n, mean = len(A), column_means(A)
+        return np.asarray(sum(np.square(block - mean).sum(axis=0) for _, block in row_blocks(A)) / n)
     if isinstance(A, np.ndarray):
         return np.asarray(np.var(A, axis=0, dtype=np.float64))
     A = sp.csc_array(A.astype(np.float64, copy=False))

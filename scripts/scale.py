@@ -1,0 +1,143 @@
+"""Measure what a trial on a large file takes: peak anonymous memory, seconds and CPU seconds, for each reducer.
+
+``python scripts/scale.py --n 50000 [--d 4096 --k 100 --r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]``
+writes a float32 ``.npy`` of n points in k clusters to the folder, block by block, unless it is there, and runs a trial
+of each reducer (by default of those that take less than minutes at this size) on it by the ordinary command, in a
+process of its own. Settings go to that command; by default there is one start of k-means. The first line is the file
+alone: it is hashed, checked and mapped, as the first trial of all would do.
+
+Anonymous memory (``RssAnon`` of ``/proc/PID/status``, looked up every few milliseconds) is what the process itself
+holds; pages of the mapped file, which the system takes back when it needs them, are no part of it, but they are of the
+``VmHWM`` that other tools print. The seconds of the steps are those of the row; ``CPU`` is what the whole process took,
+imports included; ``reads`` is (prepare + reduce) ÷ the seconds in which the same file is read once from the page cache.
+"""
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+REDUCERS = (
+    *("sparse_embedding", "osnap", "random_sign", "random_sign_mailman", "gaussian", "achlioptas", "srht", "fjlt"),
+    *("sparsified", "variance", "approx_svd", "svd", "leverage", "leverage_approx", "ridge_leverage", "none"),
+)
+_STEPS = ("prepare", "reduce", "cluster", "score")
+_ROWS = 1000
+_BUFFER = 2**22
+_LOOK_SECONDS = 0.005
+_ALONE = "from kmdr import datasets; datasets.load('file', {'path': %r, 'k': %d})"
+
+
+def blocks(n: int, d: int, k: int) -> Iterator[np.ndarray]:
+    """Yield blocks of rows: clusters of unit normal noise about centres, cut off at 0 as activations are."""
+    rng = np.random.default_rng(0)
+    centres = 0.3 * rng.standard_normal((k, d), dtype=np.float32)
+    for start in range(0, n, _ROWS):
+        rows = min(_ROWS, n - start)
+        points = rng.standard_normal((rows, d), dtype=np.float32) + centres[rng.integers(k, size=rows)]
+        yield np.maximum(points, 0)
+
+
+def write(path: Path, n: int, d: int, k: int) -> None:
+    """Write the points to a ``.npy``, which has its name only when it is whole."""
+    aside = path.with_suffix(".part")
+    with aside.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (n, d)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks(n, d, k):
+            file.write(block.data)
+    aside.rename(path)
+
+
+def read_seconds(path: Path) -> float:
+    """Return the least seconds of three in which a file is read, of which the first brings it into the page cache."""
+    buffer, seconds = bytearray(_BUFFER), []
+    for _ in range(3):
+        with path.open("rb", buffering=0) as file:
+            began = time.perf_counter()
+            while file.readinto(buffer):
+                pass
+            seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def anonymous(pid: int) -> int:
+    """Return the anonymous bytes of a process; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+
+
+def watched(command: Sequence[str]) -> tuple[float, float, float, str]:
+    """Run a command; return its peak GB of anonymous memory, seconds and CPU seconds, and what it said if it failed."""
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        peak, state = 0, None
+        while state is None:
+            peak = max(peak, anonymous(process.pid))
+            time.sleep(_LOOK_SECONDS)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            state = status if ended else None
+        assert process.stderr is not None
+        said = process.stderr.read().decode(errors="replace").strip().splitlines() if state else [""]
+        process.returncode = os.waitstatus_to_exitcode(state)
+    return peak / 1e9, time.perf_counter() - began, usage.ru_utime + usage.ru_stime, (said or ["failed"])[-1]
+
+
+def row_of(out: Path) -> dict[str, str]:
+    """Return the only row of a folder of results."""
+    with (out / "rows.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    return row
+
+
+def measure(path: Path, reducer: str, k: int, r: int, settings: Sequence[str], read: float) -> str:
+    """Return the line of a table that says what a trial took."""
+    with TemporaryDirectory() as out:
+        command = [sys.executable, "-m", "kmdr", "dataset=file", f"dataset.path={path}", f"dataset.k={k}"]
+        command += [f"reducer={reducer}", f"r_grid=[{r}]", "repeats=1", "runner=sequential", f"out={out}"]
+        peak, seconds, cpu, said = watched([*command, "kmeans.n_init=1", *settings])
+        row = {} if said else row_of(Path(out))
+    if said or row["status"] != "ok":
+        return f"{reducer:20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said or row['error']}"
+    steps = [float(row[f"{step}_seconds"]) for step in _STEPS]
+    told = " ".join(f"{step:8.2f}" for step in (*steps, sum(steps[:2]) / read))
+    return f"{reducer:20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f} {told} {row['objective']:.8}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the file, and print a line for each reducer."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="REDUCER or SETTING=VALUE")
+    for name, default in (("n", 50_000), ("d", 4096), ("k", 100), ("r", 100)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--folder", type=Path, default=Path("scale"))
+    given = parser.parse_args(arguments)
+    path = (given.folder / f"points_{given.n}x{given.d}.npy").resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        write(path, given.n, given.d, given.k)
+    read = read_seconds(path)
+    print(f"{path.name}: {path.stat().st_size / 1e9:.2f} GB, read once from the page cache in {read:.2f} s")
+    print(f"{'':20} {'anon GB':>8} {'seconds':>8} {'CPU':>8} {' '.join(f'{step:>8}' for step in _STEPS)}    reads F")
+    os.environ["KMDR_CACHE"] = str(given.folder.resolve() / "cache")
+    rmtree(os.environ["KMDR_CACHE"], ignore_errors=True)
+    peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % (str(path), given.k)])
+    print(f"{'(the file alone)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
+    settings = [word for word in given.words if "=" in word]
+    for reducer in [word for word in given.words if "=" not in word] or REDUCERS:
+        print(measure(path, reducer, given.k, given.r, settings, read), flush=True)
+
+
+if __name__ == "__main__":
+    main()

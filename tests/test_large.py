@@ -1,0 +1,193 @@
+"""Matrices that are too large to be copied: results against numpy on the whole, and what memory they take.
+
+What is large is made small here, so that 32 MB as float64 are some dozens of blocks.
+"""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from kmdr.clustering import kmeans
+from kmdr.datasets import Dataset, registry
+from kmdr.linalg import (
+    fast_frobenius_svd,
+    matrix,
+    nearest_neighbours,
+    squared_frobenius,
+    top_right_singular_vectors,
+)
+from kmdr.linalg.neighbours import nearest_neighbours_reference
+from kmdr.linalg.singular_vectors import frobenius_excess, singular_vectors_error
+from kmdr.metrics import objective, residual, residuals
+from kmdr.reducers.leverage import ridge_leverage_scores
+from kmdr.reducers.selection import variances
+from kmdr.run.task import Stamp, Task, canonical, run
+
+SHAPES = [(900, 60), (60, 900), (300, 290)]
+DTYPES = [np.float64, np.float32]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Let 1000 entries be large, and blocks of 500."""
+    for name, size in (("WHOLE", 1000), ("BLOCK", 500), ("_SQUARES", 100)):
+        monkeypatch.setattr(matrix, name, size)
+
+
+def clustered(rng, n, d, dtype, spread=1.0):
+    """Points of 6 clusters beside the origin, read-only as a mapped file is, and their clusters."""
+    labels = np.arange(n) % 6
+    A = (5 + 3 * rng.standard_normal((6, d))[labels] + spread * rng.standard_normal((n, d))).astype(dtype)
+    A.flags.writeable = False
+    return A, labels
+
+
+def test_every_committed_dense_dataset_is_passed_over_whole():
+    """Their rows were made so, and blocks would change the last bits."""
+    largest = registry.entry("coil20_128x128")
+    assert largest.n * largest.d <= matrix.WHOLE
+    A = np.zeros((4, 3))
+    ((rows, block),) = matrix.row_blocks(A)
+    assert rows == slice(0, 4)
+    assert np.shares_memory(block, A)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_blocks_are_the_matrix(n, d, dtype, small_blocks, rng):
+    A, _ = clustered(rng, n, d, dtype)
+    parts = list(matrix.row_blocks(A))
+    assert len(parts) > 10
+    assert all(part.dtype == np.float64 and part.size <= max(500, d) for _, part in parts)
+    np.testing.assert_array_equal(np.vstack([part for _, part in parts]), A)
+    np.testing.assert_array_equal(np.hstack([part for _, part in matrix.panels(A)]), A)
+    np.testing.assert_array_equal(np.vstack([A[rows] for rows, _ in parts]), A)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_sums_over_blocks_are_those_of_numpy(n, d, dtype, small_blocks, rng):
+    A, labels = clustered(rng, n, d, dtype)
+    B = A.astype(np.float64)
+    assert squared_frobenius(A) == pytest.approx(np.sum(B**2), rel=1e-13)
+    np.testing.assert_allclose(matrix.column_means(A), B.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(variances(A), B.var(axis=0), rtol=1e-12)
+    wrong = rng.permutation(labels)
+    for partition in (labels, wrong, np.zeros(n, np.int64), 7 * labels):
+        means = np.array([B[partition == c].mean(axis=0) for c in partition])
+        expected = np.sum((B - means) ** 2)
+        assert residual(A, partition) == pytest.approx(expected, rel=1e-11)
+        assert objective(A, partition) == pytest.approx(expected / np.sum(B**2), rel=1e-11)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spread", [1.0, 1e-4])
+def test_partitions_of_large_data_that_are_scored_together_get_what_each_gets_alone(
+    dtype, spread, small_blocks, monkeypatch, rng
+):
+    """The tight clusters leave too little of ‖A‖² for it to be computed as a difference."""
+    A, labels = clustered(rng, 300, 40, dtype, spread)
+    partitions = [labels, labels // 2, labels // 3]
+    monkeypatch.setattr("kmdr.metrics._SUMS", 2 * 6 * 40)  # two partitions a read
+    _, _, total = matrix.normalised(A)
+    together = residuals(A, partitions, total)
+    for (value, error), partition in zip(together, partitions, strict=True):
+        assert value == pytest.approx(residual(A, partition), rel=1e-12)
+        means = np.array([A[partition == c].mean(axis=0, dtype=np.float64) for c in partition])
+        assert value == pytest.approx(np.sum((A - means) ** 2), rel=1e-11, abs=error)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_singular_vectors_of_blocks_are_those_of_numpy(n, d, dtype, small_blocks, rng):
+    A, _ = clustered(rng, n, d, dtype)
+    V = top_right_singular_vectors(A, 6)
+    expected = np.linalg.svd(A.astype(np.float64), full_matrices=False)[2][:6].T
+    np.testing.assert_allclose(V @ V.T, expected @ expected.T, atol=1e-11)
+    best = np.linalg.svd(A.astype(np.float64), compute_uv=False)[:6]
+    Z = fast_frobenius_svd(A, 6, 0.9, np.random.default_rng(0))
+    np.testing.assert_allclose(Z.T @ Z, np.eye(6), atol=1e-11)
+    assert -1e-9 < frobenius_excess(A.astype(np.float64), Z, best) < 0.9
+
+
+@pytest.mark.parametrize(("n", "d"), [(900, 60), (60, 900), (1200, 700)])
+def test_what_a_gram_matrix_squares_away_is_found_in_blocks_too(n, d, small_blocks, rng):
+    """700 is beyond LAPACK's side, so that another route finds the small singular values."""
+    s = np.logspace(0, -6, 8)
+    U, V = (np.linalg.qr(rng.standard_normal((m, 8)))[0] for m in (n, d))
+    A = (U * s) @ V.T
+    found = top_right_singular_vectors(A, 8)
+    np.testing.assert_allclose(np.abs(np.einsum("ij,ij->j", found, V)), 1.0, atol=1e-8)
+    assert singular_vectors_error(A, found)[1] < 1e-12
+    Z = fast_frobenius_svd(A, 8, 0.9, np.random.default_rng(0))
+    np.testing.assert_allclose(Z @ Z.T, V @ V.T, atol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "d"), [(900, 60), (60, 900)])
+def test_ridge_leverage_scores_of_blocks_are_those_of_the_definition(n, d, small_blocks, rng):
+    A = clustered(rng, n, d, np.float32)[0]
+    B = A.astype(np.float64)
+    ridge = np.sum(np.linalg.svd(B, compute_uv=False)[5:] ** 2) / 5
+    expected = np.einsum("ij,ij->j", B, np.linalg.solve(B @ B.T + ridge * np.eye(n), B))
+    np.testing.assert_allclose(ridge_leverage_scores(A, 5), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_neighbours_from_blocks_are_those_of_all_distances(dtype, small_blocks, rng):
+    A, _ = clustered(rng, 700, 30, dtype)
+    indices, distances = nearest_neighbours(A, 4)
+    expected, lengths = nearest_neighbours_reference(A, 4)
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_allclose(distances, lengths, rtol=1e-12)
+
+
+def test_lloyd_without_a_copy_finds_what_it_finds_with_one(monkeypatch, rng):
+    A, _ = clustered(rng, 2000, 24, np.float32, spread=6.0)
+    starts = np.array([rng.choice(2000, 6, replace=False) for _ in range(3)])
+    whole = kmeans.lloyd(A, starts, 100)
+    for name, size in (("WHOLE", 1000), ("BLOCK", 500)):
+        monkeypatch.setattr(matrix, name, size)
+    large = kmeans.lloyd(A, starts, 100)
+    assert whole.n_iter > 3
+    np.testing.assert_array_equal(large.labels, whole.labels)
+    assert (large.n_iter, large.n_init_failed) == (whole.n_iter, whole.n_init_failed)
+    assert large.inertia == pytest.approx(whole.inertia, rel=1e-13)
+    assert kmeans.lloyd_error(A, large.labels) < 1e-9
+    np.testing.assert_array_equal(
+        kmeans.lloyd(np.asfortranarray(A), starts, 100).labels, whole.labels, "whatever its layout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reducer", "params"),
+    [
+        ("sparse_embedding", {}),
+        ("random_sign", {}),
+        ("srht", {}),
+        ("variance", {}),
+        ("svd", {"rank": "k", "centred": False, "solver": "kmdr"}),
+        ("approx_svd", {"rank": "k", "svd_eps": 1 / 3}),
+        ("leverage", {"centred": False, "merged": False, "rescaled": True, "solver": "kmdr"}),
+        ("ridge_leverage", {}),
+        ("none", {}),
+    ],
+)
+def test_no_trial_copies_a_large_matrix(reducer, params, monkeypatch, rng):
+    """As numpy counts: half of the matrix would be 4 MB, its float64 form 16 MB."""
+    A, labels = clustered(rng, 16384, 128, np.float32)
+    for name, size in (("WHOLE", 2**16), ("BLOCK", 2**14)):
+        monkeypatch.setattr(matrix, name, size)
+    data = Dataset("large", A, labels, 6, "0" * 64, "", "memory")
+    protocol = kmeans.Protocol(n_init=1, max_iter=10)
+    task = Task("", "large", "0" * 64, "", reducer, canonical(params), 6, (4,), 0, 0, protocol, True)
+    peaks = []
+    for _ in range(2):  # the first compiles
+        tracemalloc.start()
+        (row,) = run(task, data, Stamp(1, 1, "", ""))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert row["status"] == "ok", row.get("error")
+    assert json.loads(row["params"]) == params
+    assert peaks[-1] < A.nbytes / 2
