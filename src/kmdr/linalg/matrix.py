@@ -1,6 +1,7 @@
 """Matrices, dense or CSR, and the few operations on them that every reducer shares."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 import numba
@@ -38,6 +39,17 @@ def _entries(A: Matrix) -> Dense:
 def is_large(A: Matrix) -> bool:
     """Whether a matrix is dense and so large that it is passed over in blocks, and never copied."""
     return isinstance(A, np.ndarray) and A.size > WHOLE
+
+
+@contextmanager
+def large_beyond(entries: int) -> Iterator[None]:
+    """Take a dense matrix of more entries for large while a block runs."""
+    global WHOLE  # noqa: PLW0603
+    before, WHOLE = WHOLE, entries
+    try:
+        yield
+    finally:
+        WHOLE = before
 
 
 def in_float64(A: Matrix) -> Matrix:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import zip_longest
@@ -18,7 +18,7 @@ from kmdr.clustering.kmeans import Clustering, Protocol, starter
 from kmdr.datasets import Dataset, changed, registry
 from kmdr.guests import Root, guests, origin_of
 from kmdr.linalg import Matrix
-from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, normalised
+from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, is_large, large_beyond, normalised
 from kmdr.run.once import Done, Key, is_kept, once, under, untouched
 from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
@@ -187,12 +187,14 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 
 
 @cache
-def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype: str, together: bool) -> None:
+def _warm_up(
+    reducer: str, params: str, protocol: Protocol, sparse: bool, large: bool, dtype: str, together: bool
+) -> None:
     """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
 
-    The matrices are of the type that datasets are mapped as, down to being read-only: compiled kernels tell them apart.
-    They are wide enough for sparse maps to be sparse; the second has most of its points in one place, where neighbours
-    are found by other kernels.
+    The matrices are of the type that datasets are mapped as, down to being read-only, and large where those are:
+    compiled kernels tell them apart. They are wide enough for sparse maps to be sparse; the second has most of its
+    points in one place, where neighbours are found by other kernels.
     """
     rng = generator(0, "warm-up")
     plain = rng.standard_normal((48, 256)).astype(dtype)
@@ -209,7 +211,8 @@ def _warm_up(reducer: str, params: str, protocol: Protocol, sparse: bool, dtype:
         data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
         short = replace(protocol, n_init=1, max_iter=2)
         tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2) if together else (2,), 0, 0, short, False)
-        _trials(tiny_task, data, {}, together=together)
+        with large_beyond(tiny.size - 1) if large else nullcontext():
+            _trials(tiny_task, data, {}, together=together)
 
 
 def _failure(error: Exception) -> dict[str, Any]:
@@ -376,7 +379,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     key: Key | None = None
     if not (alone or _methods_from(task.reducer, task.protocol.engine, guests())):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
-    _warm_up(task.reducer, task.params, task.protocol, sp.issparse(data.A), data.A.dtype.name, not alone)
+    kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
+    _warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
     why = changed(data)
     return failed(task, stamp, why) if why else rows
