@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from kmdr import datasets, paths
@@ -103,7 +104,7 @@ def results(tmp_path_factory):
         with pytest.MonkeyPatch.context() as quiet:
             quiet.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
             assert run_jobs([job]) == 0
-        yield out, folders_by_content(job.experiments)
+        yield out, folders_by_content(read_rows(out / "rows.csv"))
 
 
 def test_a_trial_is_rebuilt_from_its_row_and_its_configuration_alone(results):
@@ -131,6 +132,28 @@ def test_a_spoilt_row_is_found_and_missing_data_are_skipped(results):
     assert verdict.detail.startswith("objective ")
     assert verify({**row, "data_sha256": "0" * 64}, out, folders, environment()).outcome == "skipped"
     assert verify(row, out, {}, environment()).outcome == "skipped"
+
+
+def test_rows_of_own_data_are_compared_where_the_file_is(tmp_path, monkeypatch, rng):
+    """Of a run outside any study, in another cache than its own; without the file, the sentence names it."""
+    file, out = tmp_path / "own.csv", tmp_path / "out"
+    np.savetxt(file, np.c_[rng.standard_normal((40, 6)), np.arange(40) % 3], delimiter=",", fmt="%.4g")
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "first"))
+    monkeypatch.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
+    own = compose(
+        "dataset=file", f"dataset.path={file}", "dataset.label=6", "dataset.header=false", "reducer=random_sign",
+        "r_grid=[2]", "repeats=2", "timing_repeats=0", "runner=sequential", f"out={out}",
+    )  # fmt: skip
+    assert run_jobs([own]) == 0
+    rows = read_rows(out / "rows.csv")
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "second"))
+    folders = folders_by_content(rows)
+    assert {verify(r, out, folders, environment()).outcome for r in rows} == {"exact"}
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "third"))
+    file.unlink()
+    assert folders_by_content(rows) == {}
+    told = verify(rows[0], out, {}, environment())
+    assert (told.outcome, str(file) in told.detail) == ("skipped", True)
 
 
 def command(reference, *arguments, **environ):

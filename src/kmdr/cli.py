@@ -19,7 +19,7 @@ from kmdr.export import command as export
 from kmdr.guests import origin_of
 from kmdr.jobs import run_jobs
 from kmdr.paths import RESULTS
-from kmdr.protocols import composed_studies, experiments, pairs
+from kmdr.protocols import composed_studies, pairs
 from kmdr.run import check, merge, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
@@ -223,17 +223,12 @@ def _verify(arguments: Sequence[str]) -> int:
     folders, settings = _words_and_settings("verify", arguments, ("ROWS", "SEED"))
     if len(folders) > 1:
         raise UserError(f"'kmdr verify' takes one folder of results, not {len(folders)}; verify one after the other")
-    from kmdr.claims.multiverse import STUDY
-
     numbers = {"ROWS": "40", "SEED": str(random.randrange(2**32)), **settings}
     for name, text in numbers.items():
         if not re.fullmatch(r"\d{1,18}", text) or (name, int(text)) == ("ROWS", 0):
             raise UserError(f"{name} = {shown(text)} is not a whole number of at least {int(name == 'ROWS')}; give one")
     folder = Path(folders[0] if folders else "results/reference").expanduser()
-
-    return verify_sample(
-        folder, int(numbers["ROWS"]), int(numbers["SEED"]), lambda name: experiments(name.removeprefix(STUDY))
-    )
+    return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]))
 
 
 def _help(arguments: Sequence[str]) -> None:

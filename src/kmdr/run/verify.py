@@ -1,7 +1,8 @@
 """Rerun a sample of committed rows and compare, to see whether this machine gives the numbers of the repository.
 
 A trial is rebuilt from its row and from the configuration that the row's ``config_hash`` stands for, on the dataset
-whose content has the hash named there; the studies only say where to look for that dataset. Nothing is written.
+whose content has the hash named there; the row's name and options of the dataset only say where to look for it. Nothing
+is written.
 
 Rule of comparison
 ------------------
@@ -20,18 +21,17 @@ import json
 import random
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kmdr import datasets
 from kmdr.clustering.kmeans import Protocol
-from kmdr.datasets import UnavailableError, UnverifiedError, open_prepared
+from kmdr.datasets import open_prepared, prepared_by_content
 from kmdr.errors import UserError
 from kmdr.paths import CONF
-from kmdr.run.experiment import Experiment
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
@@ -123,25 +123,32 @@ def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[st
     return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
 
 
-def folders_by_content(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Return the prepared folder of each content hash among some experiments' datasets; what cannot be had is left out.
+def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
+    """Return the prepared folder of each content hash among the data of some rows; what cannot be had is left out.
+
+    Data that are not prepared yet are, as the rows name them.
 
     Parameters
     ----------
-    experiments : iterable of Experiment
+    rows : iterable of mapping
 
     Returns
     -------
     dict
     """
-    folders: dict[str, Path] = {}
-    for name, options in {(e.dataset, canonical(e.options)) for e in experiments}:
-        try:
+    folders = prepared_by_content()
+    lacking = {_data_of(row) for row in rows if row["data_sha256"] not in folders}
+    for name, options in sorted(lacking):
+        with suppress(UserError):
             folder = datasets.prepare(name, json.loads(options))
-        except (UnavailableError, UnverifiedError):
-            continue
-        folders[open_prepared(folder).data_sha256] = folder
+            folders[open_prepared(folder).data_sha256] = folder
     return folders
+
+
+def _data_of(row: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name of a row's dataset, which may have another title, and its options as JSON."""
+    options = json.loads(row.get("options") or "{}")
+    return str(options.pop("name", row["dataset"])), canonical(options)
 
 
 def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
@@ -174,8 +181,11 @@ def verify(
     Comparison
     """
     if row["data_sha256"] not in folders:
-        name, content = row["dataset"], row["data_sha256"][:12]
-        return Comparison(row, "skipped", f"{name} is not here with content {content}…; 'kmdr data where {name}' helps")
+        name, options = _data_of(row)
+        path = json.loads(options).get("path")
+        helps = f"its rows were of {path}, seen from where they were run" if path else f"'kmdr data where {name}' helps"
+        lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
+        return Comparison(row, "skipped", lacking)
     task = rebuild(row, _described(reference, "configs", row["config_hash"]), folders[row["data_sha256"]])
     stamp = Stamp(1, int(row["threads"]), "", "")
     with pinned(stamp.threads):
@@ -200,9 +210,7 @@ def version_note(version: str) -> str:
     return "" if known else "made by a commit that is not part of this checkout's history"
 
 
-def _rerun(
-    reference: Path, size: int, seed: int, experiments: Callable[[str], Iterable[Experiment]]
-) -> list[Comparison]:
+def _rerun(reference: Path, size: int, seed: int) -> list[Comparison]:
     table = rows_file(reference)
     if not table.exists():
         raise UserError(
@@ -210,7 +218,7 @@ def _rerun(
             "one to compare with"
         )
     rows = sample(read_rows(table), size, seed)
-    folders = folders_by_content(e for study in sorted({row["study"] for row in rows}) for e in experiments(study))
+    folders = folders_by_content(rows)
     here = this_environment()
     comparisons = []
     with closing(Progress(len(rows), float(len(rows)))) as progress:
@@ -220,7 +228,7 @@ def _rerun(
     return comparisons
 
 
-def verify_sample(reference: Path, size: int, seed: int, experiments: Callable[[str], Iterable[Experiment]]) -> int:
+def verify_sample(reference: Path, size: int, seed: int) -> int:
     """Rerun a random sample of a folder's rows, and print what became of them.
 
     Parameters
@@ -230,9 +238,6 @@ def verify_sample(reference: Path, size: int, seed: int, experiments: Callable[[
     size : int
         Rows to draw.
     seed : int
-    experiments : callable
-        From the name of a study to its experiments, none where there is no such study: they say which datasets to
-        look for.
 
     Returns
     -------
@@ -244,7 +249,7 @@ def verify_sample(reference: Path, size: int, seed: int, experiments: Callable[[
     UserError
         When the folder has no rows.
     """
-    comparisons = _rerun(reference, size, seed, experiments)
+    comparisons = _rerun(reference, size, seed)
     studies = sorted({comparison.row["study"] for comparison in comparisons})
     counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
     lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
