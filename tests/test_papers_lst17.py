@@ -159,6 +159,13 @@ def test_only_stand_ins_are_no_evidence():
         CLAIMS["lst17-2"].test(make_results(world("sector_like", stand_in="generated")))
 
 
+def test_a_claim_of_two_datasets_is_not_tested_on_a_third():
+    against = world("rcv1", P={"lle": lambda r: 0.9, "laplacian_score": lambda r: 0.9})
+    alone, beside = (make_results([*world(), *other]) for other in ([], against))
+    assert CLAIMS["lst17-3"].test(beside) == CLAIMS["lst17-3"].test(alone)
+    assert outcome("lst17-2", beside) == "not reproduced"
+
+
 def test_what_was_not_run_is_left_out():
     results = make_results(world(without=("svd", "lle")))
     assert outcome("lst17-2", results) == "reproduced"
