@@ -20,7 +20,7 @@ from kmdr import cli
 from kmdr.compose import _check_sweep
 from kmdr.datasets import Dataset
 from kmdr.entry import exit_status
-from kmdr.errors import UserError, section, shown, whole_number
+from kmdr.errors import UserError, memory, section, shown, whole_number
 from kmdr.jobs import Job
 from kmdr.protocols import _variants
 from kmdr.run.experiment import Experiment
@@ -226,8 +226,7 @@ def test_a_cache_in_nobodys_home_is_refused(here, capsys, monkeypatch):
 
 
 def test_a_map_that_would_not_fit_the_machine_is_refused_with_its_size():
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most = memory // 2 // 8 // 10**6
+    most = memory() // 2 // 8 // 10**6
     A = np.broadcast_to(0.0, (10**6, 10**6))  # eight bytes
     data = Dataset("wide", A, None, 2, "", "", "")
     config = changed("reducer", {"name": "random_sign"})
@@ -326,3 +325,25 @@ def test_what_is_shown_back_is_short_and_printable():
     with pytest.raises(UserError, match="is more than 5"):
         whole_number("x", 6, 0, 5)
     assert section({"a": {1: 2}}, "a") == {"1": 2}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "allowed"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "max\n", "a/memory.max": "4096\n"}, 4096),
+        ("0::/lost/in/a/container\n", {"memory.max": "8192\n"}, 8192),
+        ("4:cpu,memory:/a\n0::/\n", {"memory/a/memory.limit_in_bytes": "2048\n"}, 2048),
+        ("0::/\n", {}, None),
+        ("not what is expected", {}, None),
+    ],
+)
+def test_a_control_group_limits_what_there_is(groups, files, allowed, monkeypatch):
+    texts = {"/proc/self/cgroup": groups} | {f"/sys/fs/cgroup/{name}": text for name, text in files.items()}
+
+    def read(path, *_):
+        if str(path) not in texts:
+            raise FileNotFoundError(path)
+        return texts[str(path)]
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert memory() == (allowed or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

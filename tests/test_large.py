@@ -32,7 +32,7 @@ DTYPES = [np.float64, np.float32]
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let 1000 entries be large, and blocks of 500."""
-    for name, size in (("WHOLE", 1000), ("BLOCK", 500), ("_SQUARES", 100)):
+    for name, size in (("WHOLE", 1000), ("BLOCK", 500), ("CACHED", 100)):
         monkeypatch.setattr(matrix, name, size)
 
 

@@ -82,9 +82,8 @@ def test_points_of_the_fit_are_mapped_to_their_place_and_new_ones_between_neighb
 
 
 def test_a_dense_decomposition_that_does_not_fit_is_refused(monkeypatch, rng):
-    from kmdr.reducers import base
 
-    monkeypatch.setattr(base.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
     A = roll(rng)
     reducer = reducers.make("lle")
     with pytest.raises(reducers.base.UserError, match=r"lle needs .* GiB for a dense decomposition of 400 points"):

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from kmdr import reducers
 from kmdr.errors import UserError
 from kmdr.linalg import fast_frobenius_svd, padded
-from kmdr.reducers import base, leverage
+from kmdr.reducers import leverage
 from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import (
     heat_kernel_graph,
@@ -334,7 +334,7 @@ def test_both_solvers_give_the_same_vectors(params, rng):
     [(name, params) for name in ("svd", "leverage") for params in ({"solver": "lapack"}, {"centred": True})],
 )
 def test_what_needs_dense_data_refuses_what_does_not_fit(name, params, monkeypatch, rng):
-    monkeypatch.setattr(base.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
     with pytest.raises(UserError, match=rf"{name} needs .* GiB for a (dense|centred) copy"):
         reducers.make(name, params).prepare(in_layout(data(rng), "csr64"), K, rng)
 
@@ -823,7 +823,7 @@ def test_square_root_leverage_samples_by_the_norm(rng):
 
 
 def test_ridge_leverage_refuses_a_gram_matrix_that_does_not_fit(monkeypatch, rng):
-    monkeypatch.setattr(base.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
     with pytest.raises(UserError, match=r"ridge_leverage needs .* GiB for the Gram matrix of 40 rows"):
         reducers.make("ridge_leverage").prepare(data(rng), K, rng)
 

@@ -164,7 +164,7 @@ def test_squares_of_large_matrices_are_added_in_blocks(monkeypatch, rng):
 
     A = rng.standard_normal((50, 9)).astype(np.float32)
     expected = squared_frobenius(A)
-    for name, size in (("WHOLE", 64), ("BLOCK", 32), ("_SQUARES", 16)):
+    for name, size in (("WHOLE", 64), ("BLOCK", 32), ("CACHED", 16)):
         monkeypatch.setattr(matrix, name, size)
     assert squared_frobenius(A) == pytest.approx(expected, rel=1e-14)
     assert matrix.is_finite(A)

@@ -4,6 +4,8 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 _LONGEST = 200
@@ -75,18 +77,34 @@ def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> in
     return value
 
 
+def memory() -> int:
+    """Return the bytes of memory of this machine, or of the control group of this process where it is allowed less."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            # Version 2 names no controllers. Within a container the group may lie at the top, whatever it is called.
+            top, file = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
+            inner = Path(group.lstrip("/"))
+            for folder in (inner, *inner.parents):
+                with suppress(OSError, ValueError):  # without a limit there is the word max
+                    limits.append(int(Path("/sys/fs/cgroup", top, folder, file).read_text("ascii")))
+    return min(limits)
+
+
 def check_memory(what: str, numbers: float) -> None:
-    """Refuse what would take more than half of this machine's memory as so many numbers of eight bytes.
+    """Refuse what would take more than half of the memory there is as so many numbers of eight bytes.
 
     Raises
     ------
     UserError
     """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = 8 * numbers
-    if needed > memory // 2:
+    there, needed = memory(), 8 * numbers
+    if needed > there // 2:
         raise UserError(
-            f"{what} take {needed / 1e9:.3g} GB, more than half of the {memory / 1e9:.3g} GB of this machine; "
+            f"{what} take {needed / 1e9:.3g} GB, more than half of the {there / 1e9:.3g} GB of this machine; "
             "give fewer dimensions, points or clusters"
         )
 

@@ -31,7 +31,16 @@ from sklearn.cluster import kmeans_plusplus
 from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, prepare, run_starts, workspace
 from kmdr.errors import ArgumentError, UserError, whole_number, yes_or_no
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import canonical_csr, column_means, in_float64, is_large, normalised, row_blocks, scaled_back
+from kmdr.linalg.matrix import (
+    CACHED,
+    canonical_csr,
+    column_means,
+    in_float64,
+    is_large,
+    normalised,
+    row_blocks,
+    scaled_back,
+)
 from kmdr.threads import over_rows
 
 # Entries of CSR data, stored or not, and of their inner products, up to which these may be computed.
@@ -236,8 +245,8 @@ def _kernel_input_of_large(C: Dense, m: int) -> tuple[Points, float]:
     C = np.ascontiguousarray(C).view()
     C.flags.writeable = False  # one type to compile for
     mean, norms = column_means(C), np.empty(n, np.float32)
-    scale = _scale(max(float(np.abs(block - mean).max()) for _, block in row_blocks(C)))
-    for rows, block in row_blocks(C):
+    scale = _scale(max(float(np.abs(block - mean).max()) for _, block in row_blocks(C, CACHED)))
+    for rows, block in row_blocks(C, CACHED):
         norms[rows] = np.linalg.norm((block - mean) * scale, axis=1)
     none, no_index = np.empty(0), np.empty(0, np.int32)
     panels, no_rows = np.empty((0, r, m), np.float32), np.empty(0, np.int64)

@@ -19,8 +19,9 @@ T = TypeVar("T", bound=Matrix)
 # and with them all results are the same on every machine.
 WHOLE = 1 << 25
 BLOCK = 1 << 22
-# Entries of a large matrix whose squares are added up at a time: a copy of them stays in a second-level cache.
-_SQUARES = 1 << 16
+# Entries of a large matrix that are taken at a time where each is used but once: their temporary copies stay in a
+# second-level cache, while those of a block are new pages (variances of 20,000×4096 in float32: 0.9 s, and 3.0 s).
+CACHED = 1 << 16
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
@@ -57,14 +58,22 @@ def in_float64(A: Matrix) -> Matrix:
     return A if is_large(A) else A.astype(np.float64, copy=False)
 
 
-def row_blocks(A: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """Yield a matrix in float64 with the places of its rows: whole, or some rows after the other where it is large."""
+def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, Matrix]]:
+    """Yield a matrix in float64 with the places of its rows: whole, or some rows after the other where it is large.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    entries : int, optional
+        Of some rows; by default `BLOCK`, which a product needs.
+    """
     n, d = A.shape
     if not is_large(A):
         yield slice(0, n), A.astype(np.float64, copy=False)
         return
-    for start in range(0, n, max(1, BLOCK // d)):
-        rows = slice(start, min(start + max(1, BLOCK // d), n))
+    step = max(1, (entries or BLOCK) // d)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
         yield rows, A[rows].astype(np.float64, copy=False)
 
 
@@ -76,12 +85,12 @@ def panels(S: Matrix) -> Iterator[tuple[slice, Matrix]]:
 def column_means(A: Dense) -> Dense:
     """Return the mean of each column in float64, from one read; of a constant column exactly."""
     first = A[0].astype(np.float64)
-    return np.asarray(first + sum((block - first).sum(axis=0) for _, block in row_blocks(A)) / len(A))
+    return np.asarray(first + sum((block - first).sum(axis=0) for _, block in row_blocks(A, CACHED)) / len(A))
 
 
 def squares_at_once(A: Matrix) -> int:
     """Return how many squares `squared_frobenius` adds up at a time."""
-    return _SQUARES if is_large(A) else WHOLE
+    return CACHED if is_large(A) else WHOLE
 
 
 def squared_frobenius(A: Matrix) -> float:

@@ -1,7 +1,6 @@
 """What a reducer is: two timed steps for the harness, and a scikit-learn transformer for everyone else."""
 
 import inspect
-import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kmdr.clustering.engines import cluster
 from kmdr.clustering.kmeans import Clustering, Protocol
-from kmdr.errors import ArgumentError, UserError, whole_number
+from kmdr.errors import ArgumentError, UserError, memory, whole_number
 from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import check_structure, is_finite
@@ -345,16 +344,16 @@ def open_unit_interval(value: float, name: str) -> float:
 
 
 def affordable(count: float, name: str, what: str) -> None:
-    """Refuse to make ``count`` float64 numbers where they would take more than half of this machine's memory.
+    """Refuse to make ``count`` float64 numbers where they would take more than half of the memory there is.
 
     Raises
     ------
     UserError
     """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 8 * count > memory / 2:
+    there = memory()
+    if 8 * count > there / 2:
         raise UserError(
-            f"{name} needs {8 * count / 2**30:.1f} GiB for {what}, more than half of the {memory / 2**30:.1f} GiB of "
+            f"{name} needs {8 * count / 2**30:.1f} GiB for {what}, more than half of the {there / 2**30:.1f} GiB of "
             "this machine; take fewer points, or a reducer that keeps sparse data sparse"
         )
 
@@ -365,9 +364,11 @@ def dense(A: Matrix, name: str) -> Dense:
     Raises
     ------
     UserError
-        When A is sparse and its dense form would take more than half of this machine's memory.
+        When A is sparse or float32, and the copy would take more than half of this machine's memory.
     """
     if isinstance(A, np.ndarray):
+        if A.dtype != np.float64:
+            affordable(A.size, name, "a float64 copy of the data")
         return A.astype(np.float64, copy=False)
     affordable(A.shape[0] * A.shape[1], name, "a dense copy of sparse data")
     return np.asarray(A.toarray(), dtype=np.float64)
