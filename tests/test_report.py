@@ -666,6 +666,21 @@ def test_times_of_several_machines_in_one_curve_are_told_of():
     assert environment_notes(apart) == environment_notes(beside) == []
 
 
+def test_times_of_several_machines_are_not_pooled_and_the_machine_with_most_rows_is_taken():
+    """Qualities are, whoever computed them; what older rows do not say counts as one machine."""
+    few = make_rows("s", "usps", "svd", (5, 10), 2, seconds=9.0, machine="a" * 12)
+    more = make_rows("s", "usps", "svd", (5, 10), 3, seconds=2.0, machine="b" * 12).assign(repeat=[2, 3, 4] * 2)
+    other = make_rows("s", "orl", "svd", (5, 10), 2, seconds=7.0)
+    rows = pd.concat([few, more, other], ignore_index=True)
+    times = summarise(rows, "total_seconds").set_index("dataset")
+    assert set(times["mean"]["usps"]) == {2.0}
+    assert set(times["mean"]["orl"]) == {7.0}
+    assert set(times["count"]["usps"]) == {3}
+    assert set(summarise(rows, "objective").set_index("dataset")["count"]["usps"]) == {5}
+    assert environment_notes(rows) == ["s: times are of one machine, that which timed most trials: 6 of 10 on usps"]
+    assert environment_notes(pd.concat([few, other])) == []
+
+
 def test_the_palette_of_a_png_keeps_the_colours_of_all_methods(tmp_path):
     """Against the picture in full colour: no pixel is off by more than a tenth of the scale, at under half the size."""
     with print_style():

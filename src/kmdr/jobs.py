@@ -272,19 +272,20 @@ def _run_in(
     left = unfinished(tasks, store.labelled(known) if keep else known, refresh)
     many = names or sum(len(task.r_grid) for task in left) >= _MANY_TRIALS
     seconds = of_plan or expected_seconds(known, reference_rows() if left and many else [])
-    plan = choose(tasks, left, seconds, runner.n_jobs, bounds, time.time() - start)
+    workers = runner.size if left else 1  # a cluster is not asked for what is finished
+    plan = choose(tasks, left, seconds, workers, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
             tell(f"kmdr: {study}: {label} is left out: it takes too long for this run")
     if limits and stated:
         write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
-    work = sum(wall_seconds(task, seconds, runner.n_jobs) for task in plan.tasks)
+    work = sum(wall_seconds(task, seconds, workers) for task in plan.tasks)
     left_out = {(t.study, t.config_hash, t.repeat) for t in left} - {
         (t.study, t.config_hash, t.repeat) for t in plan.tasks
     }
     whole = work + (ALLOWANCE_SECONDS if limits else 0.0)
-    _before(plan, whole, runner.n_jobs, limits)
+    _before(plan, whole, workers, limits)
     with closing(Progress(len(plan.tasks), whole)) as progress:
         rows, late = (
             run_tasks(plan.tasks, runner, out, seconds, progress, until, len(cut)) if plan.tasks else (known, 0)

@@ -136,7 +136,7 @@ def run_multiverses(
     jobs = [job for design in designs for job in design.jobs()]
     if not jobs:
         raise UserError(" ".join(str(error) for error in prepared.folders.values()))
-    workers = jobs[0].runner.n_jobs
+    workers = jobs[0].runner.size
     spent = {id(design): cost(tasks) for design, tasks in first}
     room = math.inf if budget is None else budget - ALLOWANCE_SECONDS - (time.time() - start)
     growing = list(designs)

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from kmdr.analysis.rows import TOLD_APART, ok_rows, timed_rows
+from kmdr.analysis.rows import TOLD_APART, by_machine, fairly_timed, ok_rows, timed_rows
 
 
 def environment_notes(rows: pd.DataFrame) -> list[str]:
-    """Say, a sentence a study, whose times on which data are from several environments, and so in one curve.
+    """Say, a sentence a study, whose times are from several environments, and which leave out those of other machines.
 
     Parameters
     ----------
@@ -24,7 +24,21 @@ def environment_notes(rows: pd.DataFrame) -> list[str]:
     return [
         f"{study}: times of several environments are in one curve: {', '.join(of_study)}"
         for study, of_study in told.items()
-    ]
+    ] + _machine_notes(ok[ok["total_seconds"].notna()])
+
+
+def _machine_notes(rows: pd.DataFrame) -> list[str]:
+    """Say, a sentence a study, on which datasets times are of one of several machines."""
+    notes = []
+    for study, of_study in rows.groupby("study"):
+        shares = [
+            f"{of_dataset.max()} of {of_dataset.sum()} on {dataset}"
+            for dataset, of_dataset in by_machine(fairly_timed(of_study)).groupby("dataset")
+            if len(of_dataset) > 1
+        ]
+        if shares:
+            notes.append(f"{study}: times are of one machine, that which timed most trials: {', '.join(shares)}")
+    return notes
 
 
 def rows_by_environment(rows: pd.DataFrame) -> dict[str, dict[str, int]]:

@@ -382,7 +382,9 @@ def rows_of(folder: Path) -> pd.DataFrame:
     path = rows_file(folder)
     rows = frame_of(folder, path.name, dtype=str)
     if rows is not None:  # older versions had fewer columns
-        rows = rows.assign(**{name: "" for name in (*SETTINGS, "code_hash", "metrics", "guests") if name not in rows})
+        rows = rows.assign(
+            **{name: "" for name in (*SETTINGS, "code_hash", "metrics", "guests", "machine") if name not in rows}
+        )
     if rows is None:
         raise UserError(
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "

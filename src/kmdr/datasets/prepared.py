@@ -159,9 +159,9 @@ def digests(path: Path) -> list[str]:
 
 def arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Map the arrays of a folder read-only, by the names of their files."""
-    mapped = {"A.npy": Path(meta["mapped"]["path"])} if "mapped" in meta else {}
-    paths = {name: folder / name for name in meta["files"] if name.endswith(".npy")} | mapped
-    return {name: _map(path) for name, path in paths.items()}
+    in_place = {"A.npy": Path(meta["mapped"]["path"])} if "mapped" in meta else {}
+    paths = {name: folder / name for name in meta["files"] if name.endswith(".npy")} | in_place
+    return {name: mapped(path) for name, path in paths.items()}
 
 
 def stamps(folder: Path, meta: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -326,7 +326,8 @@ def _put(aside: Path, folder: Path, fingerprint: str) -> None:
     raise UserError(f"cannot write {folder}; remove it and try again")
 
 
-def _map(path: Path) -> NDArray[Any]:
+def mapped(path: Path) -> NDArray[Any]:
+    """Map a ``.npy`` file read-only."""
     # An array of no bytes cannot be mapped.
     empty = 0 in np.load(path, allow_pickle=False).shape if path.stat().st_size < 256 else False
     array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)

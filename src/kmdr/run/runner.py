@@ -10,29 +10,29 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import joblib
 
-from kmdr.datasets import Dataset, open_prepared
 from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, unknown, whole_number
 from kmdr.run.plan import Seconds, in_order, wall_seconds
 from kmdr.run.progress import Progress
-from kmdr.run.provenance import code_version, environment
+from kmdr.run.provenance import code_version, environment, machine
 from kmdr.run.store import Store
-from kmdr.run.task import Row, Stamp, Task, failed, run, seconds_inside
+from kmdr.run.task import Row, Stamp, Task, failed, seconds_inside
+from kmdr.run.work import Answer, Call, Cluster, Perform, execute, named
 from kmdr.run.workers import Lost, Workers
-from kmdr.threads import pin, pinned
+from kmdr.threads import pinned
 from kmdr.timing import Stopwatch
 
 # Workers and threads a core at the most, where they are of this machine.
 _MOST_A_CORE = 32
-_SETTINGS = ("backend", "n_jobs", "threads", "address")
+_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file")
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
 
@@ -45,17 +45,20 @@ class Runner:
     ----------
     backend : {"loky", "sequential", "dask", "ray"}
     n_jobs : int
-        Workers of the parallel stage; −1 for one a core.
+        Workers of the parallel stage; −1 for all that a cluster has.
     threads : int
         BLAS and OpenMP threads of each worker.
     address : str or None
         Scheduler of dask or ray; None starts one here.
+    scheduler_file : str or None
+        The same as a file that a scheduler of dask wrote.
     """
 
     backend: str
     n_jobs: int
     threads: int
     address: str | None = None
+    scheduler_file: str | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Runner":
@@ -79,167 +82,64 @@ class Runner:
             if name not in _SETTINGS:
                 raise unknown("setting of runner", name, _SETTINGS)
         settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
-        n_jobs, threads, address = (settings[name] for name in _SETTINGS[1:])
+        n_jobs, threads, *places = (settings[name] for name in _SETTINGS[1:])
+        elsewhere = places != [None, None]
         most = _MOST_A_CORE * joblib.cpu_count()
         if n_jobs != -1:
-            whole_number("runner.n_jobs", n_jobs, 1, *([most] if address is None else []))
+            whole_number("runner.n_jobs", n_jobs, 1, *([] if elsewhere else [most]))
         whole_number("runner.threads", threads, 1, most)
-        if address is not None and not isinstance(address, str):
-            raise UserError(f"runner.address = {shown(address)} is no address; give one as text, or null")
-        workers = 1 if backend == "sequential" else joblib.cpu_count() if n_jobs == -1 else n_jobs
-        return cls(backend, workers, threads, address)
+        for name, place in zip(_SETTINGS[3:], places, strict=True):
+            if place is not None and not (isinstance(place, str) and place):
+                raise UserError(f"runner.{name} = {shown(place)} is no address; give one as text, or null")
+        if None not in places:
+            raise UserError("runner.address and runner.scheduler_file both name a scheduler; give one of them")
+        if backend == "sequential":
+            n_jobs = 1
+        elif n_jobs == -1 and not (elsewhere and package):
+            n_jobs = joblib.cpu_count()
+        return cls(backend, n_jobs, threads, *places)
+
+    @cached_property
+    def size(self) -> int:
+        """Workers of the parallel stage; a cluster is asked for its own.
+
+        Raises
+        ------
+        UserError
+            When it does not answer.
+        """
+        if self.n_jobs != -1:
+            return self.n_jobs
+        with self.cluster() as cluster:
+            return cluster.size()
+
+    def cluster(self) -> "AbstractContextManager[Cluster]":
+        """Return the connection to the cluster of a backend that has one."""
+        workers = None if self.n_jobs == -1 else self.n_jobs
+        if self.backend == "dask":
+            from kmdr.run import dask
+
+            return dask.connected(self.address, self.scheduler_file, workers)
+        from kmdr.run import ray
+
+        return ray.connected(self.address, workers)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a worker reports of a task.
-
-    Attributes
-    ----------
-    task : Task
-    rows : list of dict
-        Its rows; none where it was not run.
-    busy : bool
-        Whether another process holds it.
-    seconds : float
-        Inside trials.
-    late : bool
-        Whether it was not begun, because the time was over.
-    """
-
-    task: Task
-    rows: list[Row]
-    busy: bool = False
-    seconds: float = 0.0
-    late: bool = False
-
-
-@cache
-def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
-    """Map a prepared dataset once a process, and again where the folder has another content in a later run."""
-    del data_sha256
-    return open_prepared(Path(folder), verify)
-
-
-@cache
-def _pin_once(threads: int) -> None:
-    pin(threads)
-
-
-def execute(task: Task, folder: Path, stamp: Stamp, wait: bool, until: float) -> Outcome:
-    """Run one task and store its rows, unless another process has it or has done it, or it is too late.
-
-    Parameters
-    ----------
-    task : Task
-    folder : Path
-        Of the store.
-    stamp : Stamp
-    wait : bool
-        Whether to wait for another process that works on it.
-    until : float
-        Seconds since the epoch after which no task begins.
-
-    Returns
-    -------
-    Outcome
-    """
-    store = _store(folder)
-    with store.claim(task, wait) as claimed:
-        if not claimed:
-            return Outcome(task, [], busy=True)
-        if store.finished(task):
-            return Outcome(task, [])
-        if time.time() > until:
-            return Outcome(task, [], late=True)
-        _pin_once(stamp.threads)
-        with nullcontext() if task.serial else store.clock(alone=False):
-            try:
-                rows = run(task, _data(task.folder, task.data_sha256, task.verify), stamp)
-            except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
-                rows = failed(task, stamp, str(error))
-        store.add(task, rows)
-        return Outcome(task, rows, seconds=seconds_inside(rows))
+@contextmanager
+def _engine(runner: Runner, workers: Workers, tell: Callable[[str], None]) -> Iterator[Perform]:
+    if runner.backend == "sequential":
+        with pinned(runner.threads):
+            yield lambda calls: ((call, execute(*call)) for call in calls)
+    elif runner.backend == "loky":
+        yield lambda calls: workers.run(calls, runner.n_jobs, named)
+    else:
+        with runner.cluster() as cluster:
+            yield lambda calls: cluster.perform(calls, tell)
 
 
 @cache
 def _store(folder: Path) -> Store:
     return Store(folder)
-
-
-def give_up(task: Task, folder: Path, stamp: Stamp, reason: str) -> Outcome:
-    """Store failed rows of a task that no worker survives, unless another process did better.
-
-    Parameters
-    ----------
-    task : Task
-    folder : Path
-        Of the store.
-    stamp : Stamp
-    reason : str
-        What the rows say.
-
-    Returns
-    -------
-    Outcome
-    """
-    store = _store(folder)
-    with store.claim(task, wait=True):
-        if store.finished(task):
-            return Outcome(task, [])
-        rows = failed(task, stamp, reason)
-        store.add(task, rows)
-        return Outcome(task, rows)
-
-
-# What `execute` is called with.
-Call = tuple[Task, Path, Stamp, bool, float]
-
-
-def _named(call: tuple[Any, ...]) -> str:
-    task = call[0]
-    return f"{task.dataset} {task.reducer} repeat={task.repeat}"
-
-
-@contextmanager
-def _backend(runner: Runner, workers: Workers) -> Iterator[Callable[[Sequence[Call]], Iterator[Outcome]]]:
-    """Yield a function that runs calls of `execute` and gives their outcomes as they finish."""
-    if runner.backend == "sequential":
-        with pinned(runner.threads):
-            yield lambda calls: (execute(*call) for call in calls)
-        return
-    if runner.backend == "loky":
-
-        def by_workers(calls: Sequence[Call]) -> Iterator[Outcome]:
-            for (task, folder, stamp, *_), answer in workers.run(calls, runner.n_jobs, _named):
-                yield give_up(task, folder, stamp, answer.reason) if isinstance(answer, Lost) else answer
-
-        yield by_workers
-        return
-
-    def by_joblib(calls: Sequence[Call]) -> Iterator[Outcome]:
-        return iter(joblib.Parallel(n_jobs=runner.n_jobs)(joblib.delayed(execute)(*call) for call in calls))
-
-    if runner.backend == "dask":
-        from distributed import Client
-
-        options: dict[str, Any] = {"address": runner.address} if runner.address else {"n_workers": runner.n_jobs}
-        with (
-            Client(**options, **({} if runner.address else {"threads_per_worker": 1, "dashboard_address": None})),
-            joblib.parallel_config(backend="dask"),
-        ):
-            yield by_joblib
-        return
-    import ray
-    from ray.util.joblib import register_ray
-
-    register_ray()
-    ray.init(address=runner.address, num_cpus=None if runner.address else runner.n_jobs, log_to_driver=False)
-    try:
-        with joblib.parallel_config(backend="ray"):
-            yield by_joblib
-    finally:
-        ray.shutdown()
 
 
 @dataclass
@@ -252,29 +152,81 @@ class _Stage:
     late: int = 0
 
 
+class _Claims:
+    """The tasks that are being worked on, each held against other runs on the folder until its rows are stored."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held: dict[Path, ExitStack] = {}
+
+    def __enter__(self) -> "_Claims":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for path in [*self._held]:
+            self._held.pop(path).close()
+
+    def take(self, task: Task) -> bool:
+        """Claim a task; False where another run, or this one, is at it."""
+        path = self._store.path(task)
+        with ExitStack() as claim:
+            if path in self._held or not claim.enter_context(self._store.claim(task, wait=False)):
+                return False
+            self._held[path] = claim.pop_all()
+        return True
+
+    def give_back(self, task: Task) -> None:
+        """End the claim of a task."""
+        self._held.pop(self._store.path(task)).close()
+
+
 def _run_stage(
     store: Store,
     tasks: Sequence[Task],
-    runner: Runner,
     stamp: Stamp,
     until: float,
-    done: Callable[[Outcome], None],
-    workers: Workers,
+    done: Callable[[Task, list[Row]], None],
+    perform: Perform,
 ) -> _Stage:
-    """Run some tasks, first those that no other process holds, then whatever of the others is left."""
-    stage = _Stage()
-    with Stopwatch() as watch, _backend(runner, workers) as perform:
-        for wait in (False, True):
-            calls = [(task, store.folder, stamp, wait, until) for task in tasks]
-            tasks = []
-            for outcome in perform(calls) if calls else ():
-                if outcome.busy:
-                    tasks.append(outcome.task)
-                    continue
-                stage.tasks += bool(outcome.rows)
-                stage.inside += outcome.seconds
-                stage.late += outcome.late
-                done(outcome)
+    """Run some tasks, all of them timed or none, first those that no other run is at, then what it leaves of them.
+
+    Nothing is claimed while this waits: another run may wait for what this one holds.
+    """
+    stage, alone = _Stage(), tasks[0].serial
+
+    def free(tasks: Sequence[Task], others: list[Task]) -> Iterator[Call]:
+        """Claim and yield tasks one by one; put those aside for which this would have to wait."""
+        for task in tasks:
+            if (not alone and store.is_awaited()) or not claims.take(task):
+                others.append(task)
+            elif store.finished(task):
+                claims.give_back(task)
+                done(task, [])
+            elif time.time() > until:
+                claims.give_back(task)
+                stage.late += 1
+                done(task, [])
+            else:
+                yield task, stamp
+
+    with Stopwatch() as watch, _Claims(store) as claims:
+        while tasks:
+            others: list[Task] = []
+            with store.clock(alone):
+                for (task, _), answer in perform(free(tasks, others)):
+                    given = Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
+                    rows = given.rows
+                    if given.environment:
+                        store.add_environment(given.environment)
+                    store.add(task, rows)
+                    claims.give_back(task)
+                    stage.tasks += 1
+                    stage.inside += seconds_inside(rows)
+                    done(task, rows)
+            if len(others) == len(tasks):
+                with store.claim(others[0], wait=True):
+                    pass
+            tasks = others
     stage.wall = watch.seconds
     return stage
 
@@ -323,21 +275,22 @@ def run_tasks(
     alone = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)
     timed, other = _Stage(), _Stage()
 
-    def done(outcome: Outcome) -> None:
-        progress.advance(outcome.rows, wall_seconds(outcome.task, seconds, runner.n_jobs))
+    def done(task: Task, rows: list[Row]) -> None:
+        progress.advance(rows, wall_seconds(task, seconds, runner.size))
 
     def stamp(concurrency: int) -> Stamp:
-        return Stamp(concurrency, runner.threads, code_version(), env_hash)
+        return Stamp(concurrency, runner.threads, code_version(), env_hash, machine())
 
     try:
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")
-                with store.clock(alone=True):
-                    timed = _run_stage(store, serial, alone, stamp(1), until, done, workers)
+                with _engine(alone, workers, progress.tell) as perform:
+                    timed = _run_stage(store, serial, stamp(1), until, done, perform)
             if beside:
-                progress.stage(f"{runner.n_jobs} at a time")
-                other = _run_stage(store, beside, runner, stamp(runner.n_jobs * shards), until, done, workers)
+                progress.stage(f"{runner.size} at a time")
+                with _engine(runner, workers, progress.tell) as perform:
+                    other = _run_stage(store, beside, stamp(runner.size * shards), until, done, perform)
     finally:
         with undisturbed():
             rows = store.merge()
@@ -348,8 +301,8 @@ def run_tasks(
             "tasks_done": timed.tasks + other.tasks,
             "serial_seconds": timed.wall,
             "parallel_seconds": other.wall,
-            "n_jobs": runner.n_jobs,
-            "share_outside_trials": 1 - (timed.inside + other.inside) / (timed.wall + runner.n_jobs * other.wall),
+            "n_jobs": runner.size,
+            "share_outside_trials": 1 - (timed.inside + other.inside) / (timed.wall + runner.size * other.wall),
             "code_version": code_version(),
             "env_hash": env_hash,
         }

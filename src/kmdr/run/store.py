@@ -9,9 +9,10 @@
     OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
     OUT/tasks/.merged                 which state of the task files the table was made of, and the table's SHA-256
     OUT/runs.jsonl                    a line a run: when, how long, how much of it outside the trials
-    OUT/.lock                         a byte each: clock, merging, changing, in use; the others: one a task
+    OUT/.lock                         a byte each: clock, merging, changing, in use, next; the others: one a task
 
-Locks are byte ranges of one file, so they end with the process that holds them, however it ends.
+Locks are byte ranges of one file, so they end with the process that holds them, however it ends. Only the process of a
+command takes any and writes anything: what runs its tasks, here or elsewhere, needs no folder of results.
 
 The last line of a task file, ``# sha256 …``, is the checksum of all before it. A comment line leaves the file one that
 ``pandas.read_csv(comment="#")`` reads, and, unlike a checksum in its name or beside it, is written and replaced with it
@@ -27,7 +28,7 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,8 @@ from kmdr.run.task import COLUMNS, Row, Task, canonical, code_of, settings_of, s
 from kmdr.run.values import check_values
 from kmdr.text import tell
 
-_CLOCK, _MERGE, _CHANGE, _USE = range(4)
-_TASKS = 4
+_CLOCK, _MERGE, _CHANGE, _USE, _NEXT = range(5)
+_TASKS = 5
 CONFIGS = "configs.jsonl"
 # The configurations that each study was last run with.
 ASKED = "asked.json"
@@ -548,16 +549,23 @@ class Store:
 
     @contextmanager
     def clock(self, alone: bool) -> Iterator[None]:
-        """Hold the folder's clock: ``alone`` while serial times are taken, shared while other tasks run."""
+        """Hold the folder's clock: ``alone`` while serial times are taken, shared while other tasks run.
+
+        Who wants it alone is next: those that share it see so by `is_awaited`, and none gets it before.
+        """
         mode = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-        with self._locked(_CLOCK, mode | fcntl.LOCK_NB) as held:
-            if held:
-                yield
-                return
-        if alone:
-            tell(f"kmdr: waiting for another run on {self.folder} to pause, so that times are taken alone")
-        with self._locked(_CLOCK, mode):
+        with ExitStack() as held:
+            with self._locked(_NEXT, mode):
+                if not held.enter_context(self._locked(_CLOCK, mode | fcntl.LOCK_NB)):
+                    if alone:
+                        tell(f"kmdr: waiting for another run on {self.folder} to pause, so that times are taken alone")
+                    held.enter_context(self._locked(_CLOCK, mode))
             yield
+
+    def is_awaited(self) -> bool:
+        """Whether another run waits for the clock that this one shares."""
+        with self._locked(_NEXT, fcntl.LOCK_SH | fcntl.LOCK_NB) as free:
+            return not free
 
     @contextmanager
     def claim(self, task: Task, wait: bool) -> Iterator[bool]:

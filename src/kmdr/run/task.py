@@ -42,7 +42,7 @@ COLUMNS = (
     "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
     "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
     "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
-    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash",
+    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash", "machine",
 )  # fmt: skip
 TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 
@@ -157,6 +157,7 @@ class Stamp:
     threads: int
     code_version: str
     env_hash: str
+    machine: str = ""
 
 
 @cache

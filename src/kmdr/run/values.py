@@ -114,6 +114,11 @@ VALUES: Mapping[str, Values] = {
     ),
     "guests": _of(_TEXT, "what is not kmdr's own and took part: name, version and hash of its files"),
     "env_hash": _of(_KEY, "the environment: `environments/<hash>.json`"),
+    "machine": Values(
+        "12 hexadecimal digits",
+        re.compile(f"({_HASH.pattern})?"),
+        meaning="the machine, by a hash that does not say its name; times of several are not put together",
+    ),
 }
 NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE, _NUMBER))
 WHOLE_NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE))

@@ -9,10 +9,11 @@ import signal
 import threading
 import time
 import traceback
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import Pipe, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -24,7 +25,7 @@ from kmdr.errors import UserError
 
 _WATCH_SECONDS = 0.5
 # How often a call is begun whose worker dies.
-_TRIES = 3
+TRIES = 3
 # Set in a worker before any library can read them.
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
@@ -43,12 +44,20 @@ class Lost:
 
 
 @dataclass
+class _Job:
+    """A call, and how many workers have died at it."""
+
+    call: Call
+    lost: int = 0
+
+
+@dataclass
 class _Worker:
-    """``call`` is the index of the call that it is at, None while it starts and while there is nothing to do."""
+    """``job`` is what it is at, None while it starts and while there is nothing to do."""
 
     process: Any
     ready: bool = False
-    call: int | None = None
+    job: _Job | None = None
 
 
 def _end_with(parent: int) -> None:
@@ -138,16 +147,18 @@ class Workers:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 theirs.close()
 
-    def run(self, calls: Sequence[Call], size: int, name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
+    def run(self, calls: Iterable[Call], size: int, name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
         """Do calls and yield each with its answer, as they finish.
 
         A worker that dies is replaced and its call tried again, two times; after that the answer is `Lost`.
 
         Parameters
         ----------
-        calls : sequence of tuple
+        calls : iterable of tuple
+            Taken one by one, each when a worker is free for it.
         size : int
-            Calls at once, at the most; those of before are at an end.
+            Calls at once, at the most; those of before are at an end. While an answer is dealt with, other workers are
+            at the next calls; where it is 1 nothing is done then, so that nothing disturbs what is timed.
         name : callable
             What a call is in words, to tell of a worker that died.
 
@@ -158,46 +169,56 @@ class Workers:
         Exception
             What the function raised, with the worker's traceback as a note.
         """
-        queue = deque(range(len(calls)))
-        lost: Counter[int] = Counter()
+        source = iter(calls)
+        queue: deque[_Job] = deque()
         never_ready = 0
-        while busy := len(queue) + sum(worker.call is not None for worker in self._pool.values()):
-            while len(self._pool) < min(size, busy):
+
+        def give() -> int:
+            """Give calls to the workers that have none, and return how many calls are not done."""
+            at_work = sum(worker.job is not None for worker in self._pool.values())
+            queue.extend(_Job(call) for call in islice(source, size - at_work - len(queue)))
+            not_done = at_work + len(queue)
+            while len(self._pool) < not_done:
                 self._start()
             for pipe, worker in self._pool.items():
-                if queue and worker.ready and worker.call is None:
-                    worker.call = queue.popleft()
+                if queue and worker.ready and worker.job is None:
+                    worker.job = queue.popleft()
                     with suppress(OSError):  # it is dead, as the next wait will tell
-                        pipe.send(calls[worker.call])
+                        pipe.send(worker.job.call)
+            return not_done
+
+        while give():
             for pipe in [pipe for pipe in wait([*self._pool]) if isinstance(pipe, Connection)]:
                 worker = self._pool[pipe]
-                index = worker.call
+                job = worker.job
                 try:
                     answer = pipe.recv()
                 except (EOFError, OSError):
                     del self._pool[pipe]
                     pipe.close()
                     end = _end_of(worker.process)
-                    if index is None:
+                    if job is None:
                         never_ready += not worker.ready
                         _refuse_many(never_ready, end)
                         continue
-                    lost[index] += 1
-                    if lost[index] == _TRIES:
-                        yield calls[index], Lost(f"its worker {end}, {_TRIES} times")
+                    job.lost += 1
+                    if job.lost == TRIES:
+                        yield job.call, Lost(f"its worker {end}, {TRIES} times")
                         continue
-                    self._tell(f"kmdr: the worker of {name(calls[index])} {end}; the task is tried again")
-                    queue.appendleft(index)
+                    self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
+                    queue.appendleft(job)
                     continue
-                worker.ready, worker.call = True, None
+                worker.ready, worker.job = True, None
                 if isinstance(answer, Exception):
                     raise answer
-                if index is not None:
-                    yield calls[index], answer
+                if job is not None:
+                    if size > 1:
+                        give()
+                    yield job.call, answer
 
 
 def _refuse_many(never_ready: int, end: str) -> None:
-    if never_ready == _TRIES:
+    if never_ready == TRIES:
         raise UserError(
             f"no worker can be started: {never_ready} of them {end}, the last one; make room, or say "
             "runner=sequential, which needs none"

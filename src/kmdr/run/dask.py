@@ -1,0 +1,214 @@
+"""Tasks on a Dask cluster, by the client of ``distributed``.
+
+The driver keeps about two tasks a worker on their way, so that workers may join and leave at any time, and takes the
+rows as they come. Dask itself tries the tasks of a worker that died elsewhere; one that several workers died of is
+given up. Nothing is left on the cluster when the driver ends, however it ends: tasks without a client are dropped.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import astuple, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import dask
+import distributed
+
+from kmdr.datasets import sent
+from kmdr.errors import UserError
+from kmdr.run.task import Task, code_of, short_hash
+from kmdr.run.work import Answer, Call, Lacking, Refused, serve
+from kmdr.run.workers import TRIES, Lost
+
+# How long a scheduler may take to answer, and a worker to take in a block of data.
+_PATIENCE_SECONDS = 10
+_BLOCK_SECONDS = 120
+# How old what is known of the workers may be.
+_FRESH_SECONDS = 1.0
+# Tasks on their way for each worker: one that it is at and one that follows.
+_DEEP = 2
+
+
+def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str]:
+    """Return what `serve` does, and the address of the worker that it was done by."""
+    return serve(*call), distributed.get_worker().address
+
+
+class Cluster:
+    """A cluster that a client is connected to.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    where : str
+        What to call its scheduler.
+    most : int or None
+        Tasks at once; None for what its workers take.
+    """
+
+    def __init__(self, client: Any, where: str, most: int | None) -> None:
+        self._client, self._where, self._most = client, where, most
+        self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
+
+    def size(self) -> int:
+        """Return the number of workers, at least 1: the first may be yet to come."""
+        with self._connection():
+            return max(1, self._look().total())
+
+    def _look(self) -> Counter[str]:
+        """Return how many workers each machine has, not long ago."""
+        if time.monotonic() - self._seen > _FRESH_SECONDS:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            self._hosts, self._seen = Counter(str(worker["host"]) for worker in workers), time.monotonic()
+        return self._hosts
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Say in one sentence that the scheduler is gone."""
+        try:
+            yield
+        except (OSError, distributed.CancelledError, RuntimeError) as error:
+            if isinstance(error, UserError) or (isinstance(error, RuntimeError) and self._client.status == "running"):
+                raise
+            raise UserError(
+                f"the scheduler at {self._where} is gone; finished tasks are kept, and the same command goes on once "
+                "there is one again"
+            ) from error
+
+    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+        """Run calls and yield each with its answer, as `kmdr.run.work.Perform` says.
+
+        Raises
+        ------
+        UserError
+            When the scheduler is gone, or a worker must not or cannot run a task.
+        """
+        source = iter(calls)
+        under_way: dict[str, tuple[Any, Call, int]] = {}
+        finished = distributed.as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
+
+        def submit(call: Call, trial: int = 0, workers: list[str] | None = None) -> None:
+            task, stamp = call
+            # Never 1: of a cluster that others may join nobody can say that a task ran alone.
+            beside = replace(stamp, concurrency=max(2, *self._look().values(), 0))
+            arguments = (task, beside, code_of(task.reducer, task.dataset))
+            future = self._client.submit(
+                _serve, *arguments, key=f"kmdr-{short_hash([repr(task), *astuple(beside), trial])}",
+                retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
+            )  # fmt: skip
+            under_way[future.key] = future, call, trial
+            finished.add(future)
+
+        with self._connection():
+            if not self._look():
+                tell(f"kmdr: the scheduler at {self._where} has no workers yet; the run goes on when there are some")
+        while True:
+            with self._connection():
+                room = self._most or max(1, _DEEP * self._look().total())
+            for call in islice(source, max(0, room - len(under_way))):
+                with self._connection():
+                    submit(call)
+            if not under_way:
+                return
+            with self._connection():
+                future, result = next(finished)
+                _, call, trial = under_way.pop(future.key)
+                answer, worker = self._answer(future, result)
+                if isinstance(answer, Lacking):
+                    if trial < TRIES:
+                        self._send_data(call[0], worker)
+                        submit(call, trial + 1, [worker])
+                        continue
+                    answer = Lost(f"its worker has not the data and could not be sent them, {TRIES} times")
+            yield call, answer
+
+    def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
+        """Return the answer in a future that is finished, and the address of the worker where it has one."""
+        if future.status == "finished":
+            answer, worker = result
+            if isinstance(answer, Refused):
+                raise UserError(f"{answer.reason} ({worker})")
+            return answer, worker
+        if future.status != "error":
+            raise distributed.CancelledError(future.key)
+        error = future.exception()
+        if isinstance(error, distributed.KilledWorker):
+            return Lost(f"its worker died, {error.allowed_failures + 1} times"), ""
+        if isinstance(error, ImportError):
+            raise UserError(f"a worker of {self._where} has not what it needs ({error}); install the same kmdr there")
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+    def _send_data(self, task: Task, worker: str) -> None:
+        """Send the data of a task to a worker, block by block, unless it has gone."""
+        here = {"workers": [worker], "pure": False}
+        with suppress(TimeoutError, distributed.KilledWorker):
+            for block in sent.blocks_of(Path(task.folder)):
+                (arrived,) = self._client.scatter([block], workers=[worker], hash=False)
+                self._client.submit(sent.receive, task.data_sha256, arrived, **here).result(_BLOCK_SECONDS)
+            self._client.submit(sent.keep_received, sent.meta_of(Path(task.folder)), **here).result(_BLOCK_SECONDS)
+
+
+@contextmanager
+def connected(address: str | None, scheduler_file: str | None, workers: int | None) -> Iterator[Cluster]:
+    """Connect to a cluster, or start one on this machine for the time of the block.
+
+    Parameters
+    ----------
+    address, scheduler_file : str or None
+        Where a scheduler listens, or the file that it wrote of itself; neither starts one here.
+    workers : int or None
+        Of a cluster of this machine; of another, tasks at once where these are to be fewer than its workers take.
+
+    Raises
+    ------
+    UserError
+        When no scheduler answers.
+    """
+    where = address or scheduler_file or "this machine"
+    settings = {
+        "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
+        "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
+    }
+    for name in ("asyncio", "tornado", *_loggers("distributed")):  # what they would tell is said in one sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with dask.config.set(settings), ExitStack() as stack:
+        try:
+            if address or scheduler_file:
+                _refuse_no_file(scheduler_file)
+                client = distributed.Client(address, scheduler_file=scheduler_file, timeout=_PATIENCE_SECONDS)
+            else:
+                cluster = stack.enter_context(
+                    distributed.LocalCluster(
+                        n_workers=workers,
+                        threads_per_worker=1,
+                        dashboard_address=None,
+                        memory_limit=0,
+                        silence_logs=logging.CRITICAL,
+                    )
+                )
+                client = distributed.Client(cluster)
+            stack.enter_context(client)
+        except UserError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"no Dask scheduler answers at {where} ({' '.join(str(error).split())[:200]}); start one with 'dask "
+                "scheduler', or name another by runner.address or runner.scheduler_file"
+            ) from error
+        yield Cluster(client, where, workers if address or scheduler_file else None)
+
+
+def _loggers(package: str) -> list[str]:
+    """Return the names of a package's loggers, which have levels of their own."""
+    return [package, *(name for name in logging.root.manager.loggerDict if name.startswith(f"{package}."))]
+
+
+def _refuse_no_file(path: str | None) -> None:
+    if path is not None and not Path(path).is_file():  # the client would wait for it for ever
+        raise UserError(
+            f"runner.scheduler_file = {path!r} is no file; name the one of 'dask scheduler --scheduler-file FILE'"
+        )

@@ -1,0 +1,125 @@
+"""Tasks on a Ray cluster: `ray.wait` gives their rows as they come, and its object store brings data to the nodes.
+
+Ray itself tries the tasks of a worker that died again; one that several workers died of is given up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from kmdr.datasets import sent
+from kmdr.errors import UserError
+from kmdr.run.task import code_of
+from kmdr.run.work import Answer, Call, Lacking, Refused, serve
+from kmdr.run.workers import TRIES, Lost
+
+# Tasks on their way for each core: one that it is at and one that follows.
+_DEEP = 2
+
+
+class Cluster:
+    """A cluster that this process is connected to.
+
+    Parameters
+    ----------
+    most : int or None
+        Tasks at once; None for what its cores take.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._sent: dict[str, Any] = {}
+
+    def size(self) -> int:
+        """Return the number of cores, at least 1: the first may be yet to come."""
+        return max(1, int(ray.cluster_resources().get("CPU", 0)))
+
+    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+        """Run calls and yield each with its answer, as `kmdr.run.work.Perform` says.
+
+        Raises
+        ------
+        UserError
+            When the cluster is gone, or a worker must not or cannot run a task.
+        """
+        del tell
+        serving = ray.remote(max_retries=TRIES - 1)(serve)
+        source = iter(calls)
+        under_way: dict[Any, Call] = {}
+
+        def submit(call: Call, *given: Any) -> None:
+            task, stamp = call
+            # Never 1: of a cluster that others may join nobody can say that a task ran alone.
+            beside = replace(stamp, concurrency=max(2, stamp.concurrency))
+            under_way[serving.remote(task, beside, code_of(task.reducer, task.dataset), *given)] = call
+
+        while True:
+            room = (self._most or _DEEP * self.size()) - len(under_way)
+            for call in islice(source, max(0, room)):
+                submit(call)
+            if not under_way:
+                return
+            (finished,), _ = ray.wait([*under_way])
+            call = under_way.pop(finished)
+            answer = self._answer(finished)
+            if isinstance(answer, Lacking):
+                submit(call, self._data_of(call[0].data_sha256, Path(call[0].folder)))
+                continue
+            yield call, answer
+
+    def _answer(self, finished: Any) -> Answer | Lacking | Lost:
+        try:
+            answer = ray.get(finished)
+        except ray.exceptions.WorkerCrashedError:
+            return Lost(f"its worker died, {TRIES} times")
+        except (ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError) as error:
+            return Lost(" ".join(str(error).split())[:200])
+        except ray.exceptions.RayTaskError as error:
+            raise RuntimeError(str(error.cause)) from error
+        if isinstance(answer, Refused):
+            raise UserError(answer.reason)
+        return answer  # type: ignore[no-any-return]
+
+    def _data_of(self, digest: str, folder: Path) -> Any:
+        """Return the data of a task in the object store, of which each node has one copy."""
+        if digest not in self._sent:
+            self._sent[digest] = ray.put((sent.meta_of(folder), sent.arrays_of(folder)))
+        return self._sent[digest]
+
+
+@contextmanager
+def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
+    """Connect to a cluster, or start one on this machine for the time of the block.
+
+    Parameters
+    ----------
+    address : str or None
+        Of a head; None starts one here.
+    workers : int or None
+        Of a cluster of this machine; of another, tasks at once where these are to be fewer than its cores take.
+
+    Raises
+    ------
+    UserError
+        When no head answers.
+    """
+    try:
+        # What starts on a terminal's Ctrl-C is the driver's to end.
+        ray.init(
+            address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
+            include_dashboard=None if address else False, logging_level="error",
+        )  # fmt: skip
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"no Ray head answers at {address or 'this machine'} ({' '.join(str(error).split())[:200]}); start one "
+            "with 'ray start --head', or name another by runner.address"
+        ) from error
+    try:
+        yield Cluster(workers if address else None)
+    finally:
+        ray.shutdown()

@@ -1,0 +1,289 @@
+"""Runs on real clusters: processes of a scheduler and of workers that share nothing with the driver but a socket."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kmdr import datasets
+from kmdr.compose import compose
+from kmdr.datasets import prepare, prepared_by_content, sent
+from kmdr.errors import UserError
+from kmdr.jobs import run_jobs
+from kmdr.run import work
+from kmdr.run.provenance import machine
+from kmdr.run.store import read_rows
+from kmdr.run.task import TIME_COLUMNS, Stamp, code_of
+from kmdr.run.work import Answer, Lacking, Refused, serve
+
+needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+# What says where and when a row was made, and with whom.
+MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}
+TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "kmeans.n_init=2")
+METHODS = "reducer=none,random_sign,svd"
+DEADLY_NAME = "deadly.Deadly"
+DEADLY = ("reducer=outside", f"reducer.path={DEADLY_NAME}", "repeats=1")
+
+
+# -- what a worker does ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """A task whose data lie in the driver's cache, and this process with a cache of its own, as a worker."""
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "driver"))
+    monkeypatch.setattr(work, "_folders", {})
+    file = tmp_path / "own.csv"
+    np.savetxt(file, np.random.default_rng(0).standard_normal((40, 6)), delimiter=",")
+    (experiment,) = compose("dataset=file", f"dataset.path={file}", "dataset.k=2", "r_grid=[2]").experiments
+    folder = prepare("file", experiment.options)
+    task = experiment.tasks(datasets.open_prepared(folder), folder)[0]
+    file.unlink()
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "worker"))
+    return task
+
+
+STAMP = Stamp(concurrency=2, threads=1, code_version="driver", env_hash="0" * 12)
+
+
+def test_a_worker_without_the_data_says_so_and_takes_them_in_blocks_or_as_a_whole(task, monkeypatch):
+    code = code_of(task.reducer, task.dataset)
+    assert serve(task, STAMP, code) == Lacking()
+    monkeypatch.setattr(sent, "_BLOCK_BYTES", 200)
+    folder = Path(task.folder)
+    blocks = list(sent.blocks_of(folder))
+    assert len(blocks) > 5
+    for block in [*blocks[::-1], blocks[0]]:
+        sent.receive(task.data_sha256, block)
+    kept = sent.keep_received(sent.meta_of(folder))
+    assert prepared_by_content() == {task.data_sha256: kept}
+    answer = serve(task, STAMP, code)
+    assert [row["status"] for row in answer.rows] == ["ok"]
+    (row,) = answer.rows
+    assert row["machine"] == machine() != ""
+    assert row["code_version"] != "driver"
+    assert row["env_hash"] != STAMP.env_hash
+    assert answer.environment["cpu"]
+    again = serve(task, STAMP, code, (sent.meta_of(folder), sent.arrays_of(folder)))
+    assert again.rows[0]["objective"] == row["objective"]
+
+
+def test_data_that_arrive_damaged_are_not_kept(task):
+    folder = Path(task.folder)
+    arrays = {name: array.copy() for name, array in sent.arrays_of(folder).items()}
+    arrays["A.npy"][3, 2] += 1e-12
+    answer = serve(task, STAMP, code_of(task.reducer, task.dataset), (sent.meta_of(folder), arrays))
+    assert [row["status"] for row in answer.rows] == ["failed"]
+    assert "arrived with another content" in answer.rows[0]["error"]
+    assert prepared_by_content() == {}
+
+
+def test_a_worker_with_other_code_makes_no_rows(task):
+    answer = serve(task, STAMP, "f" * 12)
+    assert isinstance(answer, Refused)
+    assert "install the same version of kmdr" in answer.reason
+
+
+def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "driver"))
+    monkeypatch.setattr(work, "_folders", {})
+    (experiment,) = compose(*TINY, "reducer=svd").experiments
+    folder = prepare("synth", experiment.options)
+    task = experiment.tasks(datasets.open_prepared(folder), folder)[0]
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "worker"))
+    answer = serve(task, STAMP, code_of("svd", "synth"))
+    assert isinstance(answer, Answer)
+    assert {row["status"] for row in answer.rows} == {"ok"}
+    assert list(prepared_by_content()) == [task.data_sha256]
+
+
+# -- a cluster of Dask -----------------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Cluster:
+    """A scheduler and workers, each a session of its own with a working folder and a cache that nobody else has."""
+
+    def __init__(self, folder, stack):
+        self.folder, self.stack = folder, stack
+        self.port = free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.workers = []
+
+    def start(self, name, *arguments):
+        place = self.folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        environment = os.environ | {
+            "KMDR_CACHE": str(place / "cache"), "PYTHONPATH": f"{Path(datasets.__file__).parents[2]}:{self.folder}",
+            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2",
+        }  # fmt: skip
+        environment.pop("KMDR_DATA", None)
+        log = self.stack.enter_context((place / "log").open("a"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+            cwd=place, env=environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        self.stack.callback(end, process)
+        return process
+
+    def start_scheduler(self):
+        self.scheduler = self.start("scheduler", "scheduler", "--port", str(self.port), "--no-dashboard")
+
+    def start_worker(self):
+        name = f"worker{len(self.workers)}"
+        settings = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", "tmp")
+        self.workers.append(self.start(name, "worker", self.address, *settings))
+
+    def busy(self):
+        """Tasks that workers are at."""
+        from distributed import Client
+
+        with Client(self.address, timeout=20) as client:
+            return sum(map(len, client.processing().values()))
+
+
+def end(process):
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with ExitStack() as stack:
+        cluster = Cluster(tmp_path / "cluster", stack)
+        cluster.start_scheduler()
+        for _ in range(2):
+            cluster.start_worker()
+        yield cluster
+
+
+def command(tmp_path, *arguments):
+    environment = os.environ | {
+        "KMDR_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(datasets.__file__).parents[2]),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def finished(process, seconds=300):
+    _, said = process.communicate(timeout=seconds)
+    return process.returncode, said
+
+
+def computed(folder):
+    """What a folder's rows say apart from where and when they were made."""
+    return [{name: value for name, value in row.items() if name not in MADE} for row in read_rows(folder / "rows.csv")]
+
+
+def wait_for_rows(folder, count, seconds=120):
+    until = time.monotonic() + seconds
+    while len(list(folder.glob("tasks/*/*/*/*.csv"))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@needs_dask
+def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
+    """Workers with caches and folders of their own; a method that kills its worker three times is a failed row."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    deadly = (
+        "import os, signal\n\n\nclass Deadly:\n    def fit_transform(self, A): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    (cluster.folder / "deadly.py").write_text(deadly)
+    monkeypatch.syspath_prepend(cluster.folder)
+
+    def run(*settings):
+        jobs = [compose(*TINY, "repeats=4", f"reducer={name}", *settings) for name in ("none", "random_sign")]
+        return run_jobs([*jobs, *([compose(*TINY, *DEADLY, *settings)] if "out=dask" in settings else [])])
+
+    assert run("runner=dask", f"runner.address={cluster.address}", "out=dask") == 1
+    assert run("runner=sequential", "out=here") == 0
+    rows = read_rows(tmp_path / "dask" / "rows.csv")
+    lost = [row for row in rows if row["reducer"] == DEADLY_NAME]
+    assert {(row["status"], row["error"]) for row in lost} == {("failed", "its worker died, 3 times")}
+    assert computed(tmp_path / "dask")[: len(rows) - len(lost)] == computed(tmp_path / "here")
+    assert {row["machine"] for row in rows} == {machine()}
+    assert {row["concurrency"] for row in rows} == {"2"}
+    for row in rows:
+        assert json.loads((tmp_path / "dask" / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
+    assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
+
+
+@needs_dask
+def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    for setting, words in (
+        (f"runner.address=tcp://127.0.0.1:{free_port()}", "no Dask scheduler answers at tcp://127.0.0.1"),
+        ("runner.address=nonsense", "no Dask scheduler answers at nonsense"),
+        ("runner.scheduler_file=nowhere.json", "runner.scheduler_file = 'nowhere.json' is no file"),
+    ):
+        with pytest.raises(UserError, match=re.escape(words)):
+            run_jobs([compose(*TINY, "reducer=svd", "runner=dask", setting, "out=o")])
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one_machine(cluster, tmp_path):
+    """Workers with caches of their own; one dies in the middle twice; the scheduler dies; the driver dies."""
+    run = ("-m", *TINY, METHODS, "repeats=60", "timing_repeats=1")
+    dask = ("runner=dask", f"runner.address={cluster.address}", "out=dask")
+    first = command(tmp_path, *run, *dask)
+    for count in (8, 20):
+        wait_for_rows(tmp_path / "dask", count)
+        end(cluster.workers[-1])
+        cluster.start_worker()
+    wait_for_rows(tmp_path / "dask", 30)
+    end(cluster.scheduler)
+    status, said = finished(first)
+    assert status == 2
+    (sentence,) = [line for line in said.splitlines() if line.startswith("kmdr: ")]
+    assert sentence.startswith(f"kmdr: the scheduler at {cluster.address} is gone; finished tasks are kept")
+    assert "Traceback" not in said, said
+    kept = {path: path.read_bytes() for path in (tmp_path / "dask").glob("tasks/*/*/*/*.csv")}
+    assert len(kept) >= 30
+
+    cluster.start_scheduler()
+    for _ in range(2):
+        cluster.start_worker()
+    second = command(tmp_path, *run, *dask)
+    wait_for_rows(tmp_path / "dask", len(kept) + 5)
+    os.killpg(second.pid, signal.SIGKILL)
+    finished(second)
+    until = time.monotonic() + 10
+    while cluster.busy():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+    status, said = finished(command(tmp_path, *run, *dask))
+    assert (status, "Traceback" in said) == (0, False), said
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    status, said = finished(command(tmp_path, *run, "runner=sequential", "out=here"))
+    assert status == 0, said
+    assert computed(tmp_path / "dask") == computed(tmp_path / "here")
+    rows = read_rows(tmp_path / "dask" / "rows.csv")
+    assert {(row["repeat"] == "0", row["concurrency"] == "1") for row in rows} == {(True, True), (False, False)}
+    assert {row["machine"] for row in rows} == {machine()}
+    for row in rows:
+        assert json.loads((tmp_path / "dask" / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
+    assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
