@@ -33,6 +33,17 @@ MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}
 TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "kmeans.n_init=2")
 METHODS = "reducer=none,random_sign,svd"
 DEADLY_NAME = "deadly.Deadly"
+DEADLY_CODE = """
+import os
+import signal
+
+class Deadly:
+    def __init__(self, n_components):
+        self.n_components = n_components
+
+    def fit_transform(self, A):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 DEADLY = ("reducer=outside", f"reducer.path={DEADLY_NAME}", "repeats=1")
 
 
@@ -189,9 +200,9 @@ def finished(process, seconds=300):
     return process.returncode, said
 
 
-def computed(folder):
-    """What a folder's rows say apart from where and when they were made."""
-    return [{name: value for name, value in row.items() if name not in MADE} for row in read_rows(folder / "rows.csv")]
+def computed(rows):
+    """What rows say apart from where and when they were made."""
+    return [{name: value for name, value in row.items() if name not in MADE} for row in rows]
 
 
 def wait_for_rows(folder, count, seconds=120):
@@ -203,34 +214,47 @@ def wait_for_rows(folder, count, seconds=120):
 
 @needs_dask
 def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
-    """Workers with caches and folders of their own; a method that kills its worker three times is a failed row."""
+    """Workers have caches and working folders of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
-    deadly = (
-        "import os, signal\n\n\nclass Deadly:\n    def fit_transform(self, A): os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    (cluster.folder / "deadly.py").write_text(deadly)
-    monkeypatch.syspath_prepend(cluster.folder)
 
-    def run(*settings):
-        jobs = [compose(*TINY, "repeats=4", f"reducer={name}", *settings) for name in ("none", "random_sign")]
-        return run_jobs([*jobs, *([compose(*TINY, *DEADLY, *settings)] if "out=dask" in settings else [])])
+    def run(out, *runner):
+        settings = (*TINY, "repeats=4", *runner, f"out={out}")
+        assert run_jobs([compose(*settings, f"reducer={name}") for name in ("none", "random_sign")]) == 0
+        return read_rows(tmp_path / out / "rows.csv")
 
-    assert run("runner=dask", f"runner.address={cluster.address}", "out=dask") == 1
-    assert run("runner=sequential", "out=here") == 0
-    rows = read_rows(tmp_path / "dask" / "rows.csv")
-    lost = [row for row in rows if row["reducer"] == DEADLY_NAME]
-    assert {(row["status"], row["error"]) for row in lost} == {("failed", "its worker died, 3 times")}
-    assert computed(tmp_path / "dask")[: len(rows) - len(lost)] == computed(tmp_path / "here")
-    assert {row["machine"] for row in rows} == {machine()}
+    rows = run("dask", "runner=dask", f"runner.address={cluster.address}")
+    assert computed(rows) == computed(run("here", "runner=sequential"))
+    check_stamps(rows, tmp_path / "dask")
     assert {row["concurrency"] for row in rows} == {"2"}
-    for row in rows:
-        assert json.loads((tmp_path / "dask" / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
     assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
+
+
+def check_stamps(rows, folder):
+    assert {row["machine"] for row in rows} == {machine()}
+    for row in rows:
+        assert json.loads((folder / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_task_on_dask_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    (cluster.folder / "deadly.py").write_text(DEADLY_CODE)
+    monkeypatch.syspath_prepend(cluster.folder)
+    dask = (*TINY, "runner=dask", f"runner.address={cluster.address}", "out=dask")
+    assert run_jobs([compose(*dask, "repeats=4", "reducer=svd"), compose(*dask, *DEADLY)]) == 1
+    rows = read_rows(tmp_path / "dask" / "rows.csv")
+    errors = {(row["reducer"], row["status"], row["error"]) for row in rows}
+    assert errors == {("svd", "ok", ""), (DEADLY_NAME, "failed", "its worker died, 3 times")}
 
 
 @needs_dask
 def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path):
+    from kmdr.run import dask
+
+    monkeypatch.setattr(dask, "_PATIENCE_SECONDS", 1)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     for setting, words in (
@@ -280,10 +304,20 @@ def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one
     assert all(path.read_bytes() == content for path, content in kept.items())
     status, said = finished(command(tmp_path, *run, "runner=sequential", "out=here"))
     assert status == 0, said
-    assert computed(tmp_path / "dask") == computed(tmp_path / "here")
     rows = read_rows(tmp_path / "dask" / "rows.csv")
+    assert computed(rows) == computed(read_rows(tmp_path / "here" / "rows.csv"))
     assert {(row["repeat"] == "0", row["concurrency"] == "1") for row in rows} == {(True, True), (False, False)}
-    assert {row["machine"] for row in rows} == {machine()}
-    for row in rows:
-        assert json.loads((tmp_path / "dask" / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
-    assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
+    check_stamps(rows, tmp_path / "dask")
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_run_on_ray_has_the_rows_of_a_run_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    settings = (*TINY, "reducer=random_sign", "repeats=4")
+    assert run_jobs([compose(*settings, "runner=ray", "runner.n_jobs=2", "out=ray")]) == 0
+    assert run_jobs([compose(*settings, "runner=sequential", "out=here")]) == 0
+    rows = read_rows(tmp_path / "ray" / "rows.csv")
+    assert computed(rows) == computed(read_rows(tmp_path / "here" / "rows.csv"))
+    check_stamps(rows, tmp_path / "ray")
