@@ -23,6 +23,7 @@ from kmdr.linalg.singular_vectors import frobenius_excess, singular_vectors_erro
 from kmdr.metrics import objective, residual, residuals
 from kmdr.reducers.leverage import ridge_leverage_scores
 from kmdr.reducers.selection import variances
+from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
 from kmdr.run.task import Stamp, Task, canonical, run
 
 SHAPES = [(900, 60), (60, 900), (300, 290)]
@@ -125,6 +126,28 @@ def test_what_a_gram_matrix_squares_away_is_found_in_blocks_too(n, d, small_bloc
     np.testing.assert_allclose(Z @ Z.T, V @ V.T, atol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("solver", ["kmdr", "lapack"])
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_singular_vectors_of_centred_blocks_are_those_of_numpy(n, d, solver, dtype, small_blocks, rng):
+    A, _ = clustered(rng, n, d, dtype)
+    centred = A - A.mean(axis=0, dtype=np.float64)
+    expected = np.linalg.svd(centred, full_matrices=False)[2][:4].T
+    V, shift = SVD(rank="r", centred=True, solver=solver).draw(A, 4, rng, None)
+    np.testing.assert_allclose(V @ V.T, expected @ expected.T, atol=1e-10)
+    np.testing.assert_allclose(shift, A.mean(axis=0, dtype=np.float64) @ V, atol=1e-9)
+    Z, _ = ApproximateSVD(rank="r", centred=True).draw(A, 4, rng, None)
+    best = np.linalg.svd(centred, compute_uv=False)[:4]
+    assert -1e-9 < frobenius_excess(centred, Z, best) < 1 / 3
+
+
+def test_columns_of_a_shifted_matrix_are_rows_of_its_transpose(small_blocks, rng):
+    A = rng.standard_normal((70, 90))
+    shifted = matrix.Shifted(A, A.mean(axis=0)[None])
+    np.testing.assert_array_equal(np.hstack([part for _, part in matrix.panels(shifted)]), A - A.mean(axis=0))
+    assert squared_frobenius(shifted) == pytest.approx(np.sum((A - A.mean(axis=0)) ** 2), rel=1e-13)
+
+
 @pytest.mark.parametrize(("n", "d"), [(900, 60), (60, 900)])
 def test_ridge_leverage_scores_of_blocks_are_those_of_the_definition(n, d, small_blocks, rng):
     A = clustered(rng, n, d, np.float32)[0]
@@ -168,8 +191,10 @@ def test_lloyd_without_a_copy_finds_what_it_finds_with_one(monkeypatch, rng):
         ("srht", {}),
         ("variance", {}),
         ("svd", {"rank": "k", "centred": False, "solver": "kmdr"}),
+        ("svd", {"rank": "r", "centred": True, "solver": "kmdr"}),
         ("approx_svd", {"rank": "k", "svd_eps": 1 / 3}),
         ("leverage", {"centred": False, "merged": False, "rescaled": True, "solver": "kmdr"}),
+        ("leverage_approx", {"svd_eps": 1 / 3, "centred": True}),
         ("ridge_leverage", {}),
         ("none", {}),
     ],

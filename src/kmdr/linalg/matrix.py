@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numba
@@ -37,9 +38,44 @@ def _entries(A: Matrix) -> Dense:
     return A.ravel(order="K") if isinstance(A, np.ndarray) else A.data
 
 
+@dataclass(frozen=True)
+class Shifted:
+    """A large matrix less a vector that is taken off in float64, from whatever is read of it.
+
+    Attributes
+    ----------
+    A : (n, d) array
+    shift : (1, d) or (n, 1) ndarray of float64
+    """
+
+    A: Dense
+    shift: Dense
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and d."""
+        n, d = self.A.shape
+        return n, d
+
+    @property
+    def T(self) -> "Shifted":  # noqa: N802  as arrays have it
+        """The transpose."""
+        return Shifted(self.A.T, self.shift.T)
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def __getitem__(self, rows: slice) -> Dense:
+        return np.asarray(self.A[rows] - (self.shift if len(self.shift) == 1 else self.shift[rows]))
+
+    def toarray(self) -> Dense:
+        """Return all of it."""
+        return self[:]
+
+
 def is_large(A: Matrix) -> bool:
     """Whether a matrix is dense and so large that it is passed over in blocks, and never copied."""
-    return isinstance(A, np.ndarray) and A.size > WHOLE
+    return isinstance(A, Shifted) or (isinstance(A, np.ndarray) and A.size > WHOLE)
 
 
 @contextmanager
@@ -95,6 +131,8 @@ def squares_at_once(A: Matrix) -> int:
 
 def squared_frobenius(A: Matrix) -> float:
     """Return ‖A‖²_F, accumulated in float64."""
+    if isinstance(A, Shifted):
+        return float(sum(squared_frobenius(block) for _, block in row_blocks(A, CACHED)))
     values = _entries(A)
     step = squares_at_once(A)
     blocks = (values[i : i + step].astype(np.float64, copy=False) for i in range(0, values.size, step))
@@ -129,7 +167,7 @@ def normalised(A: Matrix) -> tuple[Matrix, int, float]:
     if 0 in A.shape:
         raise ArgumentError(f"a matrix of shape {A.shape} has no entries; give at least one row and one column")
     total = squared_frobenius(A)
-    if _SAFE[0] <= total <= _SAFE[1]:
+    if _SAFE[0] <= total <= _SAFE[1] or isinstance(A, Shifted):  # which is made of what was in the range
         return A, 0, total
     values = _entries(A)
     largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))

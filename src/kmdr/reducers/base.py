@@ -17,7 +17,7 @@ from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, memory, whole_number
 from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import check_structure, is_finite
+from kmdr.linalg.matrix import Shifted, check_structure, column_means, is_finite, is_large
 
 REGISTRY: Registry[type["Reducer"]] = Registry("reducers")
 R = TypeVar("R", bound="type[Reducer]")
@@ -374,14 +374,17 @@ def dense(A: Matrix, name: str) -> Dense:
     return np.asarray(A.toarray(), dtype=np.float64)
 
 
-def column_centred(A: Matrix, name: str) -> tuple[Dense, Dense]:
+def column_centred(A: Matrix, name: str) -> tuple[Dense | Shifted, Dense]:
     """Return A with the mean of each column taken off, dense, and the means, in float64.
 
     Raises
     ------
     UserError
-        As `dense`; the copy that a dense A needs is asked for too.
+        As `dense`; the copy that a dense A needs is asked for too, unless it is large.
     """
+    if is_large(A):
+        mean = column_means(A)
+        return Shifted(A, mean[None]), mean
     affordable(A.shape[0] * A.shape[1], name, "a centred copy of the data")
     A = dense(A, name)
     mean = A.mean(axis=0)
