@@ -1,5 +1,6 @@
 """What becomes of a run when the data or the process of one of its tasks fails."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ from kmdr.datasets import open_prepared, prepare
 from kmdr.run import runner as module
 from kmdr.run.progress import Progress
 from kmdr.run.runner import Runner, execute, run_tasks
+from kmdr.run.store import Store
 
 
 @pytest.fixture
@@ -60,3 +62,13 @@ def test_a_timed_task_that_kills_its_process_is_a_failed_row_and_the_run_goes_on
     assert {row["concurrency"] for row in rows} == {"1"}
     told = capsys.readouterr().err
     assert told.count("was ended by SIGBUS; the task is tried again") == 2
+
+
+def test_a_run_that_another_waits_for_lets_it_time_its_tasks_and_goes_on(tasks, tmp_path, monkeypatch):
+    awaited = iter([False, True, True, False])
+    monkeypatch.setattr(Store, "is_awaited", lambda store: next(awaited, False))
+    beside = [task for task in tasks[30] + tasks[40] if not task.serial]
+    assert len(rows_of(beside * 2, Runner("sequential", 1, 1), tmp_path / "o")) == 4
+    assert next(awaited, None) is None
+    (run,) = (tmp_path / "o" / "runs.jsonl").read_text().splitlines()
+    assert json.loads(run)["tasks_done"] == len(beside)  # each once, though asked for twice

@@ -314,6 +314,30 @@ def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
         assert claimed
 
 
+def _time_alone(folder, entered):
+    with Store(folder).clock(alone=True):
+        entered.set()
+
+
+def test_who_wants_the_clock_alone_is_seen_by_those_that_share_it_and_gets_it_next(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    entered = spawn.Event()
+    store = Store(tmp_path)
+    other = spawn.Process(target=_time_alone, args=(tmp_path, entered))
+    with store.clock(alone=False):
+        assert not store.is_awaited()
+        other.start()
+        until = time.monotonic() + 60
+        while not store.is_awaited():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert not entered.is_set()
+    with store.clock(alone=False):  # not before the other has had it
+        assert entered.is_set()
+    other.join(60)
+    assert not store.is_awaited()
+
+
 def _use(folder, ready, release):
     with Store(folder).claim(task(), wait=True), Store(folder).in_use():
         ready.set()

@@ -9,7 +9,9 @@ that shrinks while it is mapped or the end of memory, costs that task alone.
 import importlib.util
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -32,6 +34,8 @@ from kmdr.timing import Stopwatch
 
 # Workers and threads a core at the most, where they are of this machine.
 _MOST_A_CORE = 32
+# Task files written at once: most of the time that takes is waiting for the disk.
+_WRITERS = 4
 _SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file")
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
@@ -209,20 +213,32 @@ def _run_stage(
             else:
                 yield task, stamp
 
-    with Stopwatch() as watch, _Claims(store) as claims:
+    def write(task: Task, answer: Answer) -> tuple[Task, list[Row]]:
+        if answer.environment:
+            store.add_environment(answer.environment)
+        store.add(task, answer.rows)
+        return task, answer.rows
+
+    def settle(writing: deque[Future[tuple[Task, list[Row]]]], most: int) -> None:
+        """Wait until at most so many tasks are being written."""
+        while len(writing) > most:
+            task, rows = writing.popleft().result()
+            claims.give_back(task)
+            stage.tasks += 1
+            stage.inside += seconds_inside(rows)
+            done(task, rows)
+
+    beside = 0 if stamp.concurrency == 1 else _WRITERS  # what runs alone is not disturbed by writing either
+    with Stopwatch() as watch, _Claims(store) as claims, ThreadPoolExecutor(_WRITERS) as writers:
         while tasks:
             others: list[Task] = []
             with store.clock(alone):
+                writing: deque[Future[tuple[Task, list[Row]]]] = deque()
                 for (task, _), answer in perform(free(tasks, others)):
                     given = Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
-                    rows = given.rows
-                    if given.environment:
-                        store.add_environment(given.environment)
-                    store.add(task, rows)
-                    claims.give_back(task)
-                    stage.tasks += 1
-                    stage.inside += seconds_inside(rows)
-                    done(task, rows)
+                    writing.append(writers.submit(write, task, given))
+                    settle(writing, beside)
+                settle(writing, 0)
             if len(others) == len(tasks):
                 with store.claim(others[0], wait=True):
                     pass
