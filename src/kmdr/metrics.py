@@ -14,7 +14,15 @@ from scipy.optimize import linear_sum_assignment
 from kmdr.errors import ArgumentError
 from kmdr.guests import PaperFolder, Registry, paper_folders
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import canonical_csr, is_large, normalised, scaled_back, squared_frobenius, squares_at_once
+from kmdr.linalg.matrix import (
+    add_deviations,
+    canonical_csr,
+    is_large,
+    normalised,
+    scaled_back,
+    squared_frobenius,
+    squares_at_once,
+)
 from kmdr.linalg.tiles import TILE, add, add_square, load, scratch, store, subtract, zeros
 
 # Bytes of a cluster's rows and some columns that stay in a second-level cache between the two passes over them.
@@ -257,17 +265,6 @@ def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
                 s[j] += A[i, j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: Dense) -> None:
-    """Add the differences of each row from the mean of its cluster, and their squares, to those of the cluster."""
-    for i in range(A.shape[0]):
-        c = labels[i]
-        for j in range(A.shape[1]):
-            x = A[i, j] - means[c, j]
-            parts[c, j] += x * x
-            shift[c, j] += x
-
-
 def _by_sums(A: Matrix, k: int) -> bool:
     """Whether the sums of k clusters serve; those of very many would take as much memory as A."""
     return is_large(A) and k * A.shape[1] <= _SUMS
@@ -279,7 +276,6 @@ def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
     So a file that is not in memory is read ahead. Where the rows of a cluster are fetched one after the other, each of
     them costs a read of its own, of more than the row.
     """
-    A = np.ascontiguousarray(A)
     together = max(1, _SUMS // (k * A.shape[1]))
     for first in range(0, len(partitions), together):
         labels = partitions[first : first + together]
@@ -293,7 +289,7 @@ def _residual_of_large(A: Dense, labels: Dense, k: int, sums: Dense) -> float:
     counts = np.bincount(labels, minlength=k)[:, None]
     parts, shift = np.zeros_like(sums), np.zeros_like(sums)
     means = sums / np.maximum(counts, 1)
-    _add_deviations(np.ascontiguousarray(A), labels, means, parts, shift)
+    add_deviations(A, labels, means, parts, shift)
     return float(np.maximum(parts - shift**2 / np.maximum(counts, 1), 0.0).sum())
 
 

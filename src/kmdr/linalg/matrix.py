@@ -118,10 +118,35 @@ def panels(S: Matrix) -> Iterator[tuple[slice, Matrix]]:
     yield from ((columns, rows.T) for columns, rows in row_blocks(S.T))
 
 
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: Dense) -> None:
+    """Add the differences of each row from the mean of its cluster to ``shift``, and their squares to ``parts``."""
+    for i in range(A.shape[0]):
+        c = labels[i]
+        for j in range(A.shape[1]):
+            x = A[i, j] - means[c, j]
+            parts[c, j] += x * x
+            shift[c, j] += x
+
+
+def column_deviations(A: Dense, centre: Dense) -> tuple[Dense, Dense]:
+    """Return Σ(a − c)² and Σ(a − c) of each column in float64, from one read.
+
+    Parameters
+    ----------
+    A : (n, d) array
+    centre : (d,) ndarray of float64
+        One c a column.
+    """
+    parts, shift = np.zeros((1, A.shape[1])), np.zeros((1, A.shape[1]))
+    add_deviations(A, np.zeros(len(A), np.int64), centre[None], parts, shift)
+    return parts[0], shift[0]
+
+
 def column_means(A: Dense) -> Dense:
     """Return the mean of each column in float64, from one read; of a constant column exactly."""
     first = A[0].astype(np.float64)
-    return np.asarray(first + sum((block - first).sum(axis=0) for _, block in row_blocks(A, CACHED)) / len(A))
+    return np.asarray(first + column_deviations(A, first)[1] / len(A))
 
 
 def squares_at_once(A: Matrix) -> int:

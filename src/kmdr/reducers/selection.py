@@ -8,7 +8,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kmdr.linalg import Dense, Matrix, take_columns
-from kmdr.linalg.matrix import CACHED, column_means, is_large, normalised, row_blocks
+from kmdr.linalg.matrix import column_deviations, column_means, is_large, normalised
 from kmdr.reducers.base import Reducer, at_most, register
 
 
@@ -86,8 +86,7 @@ def variances(A: Matrix) -> Dense:
     """
     A = normalised(A)[0]
     if is_large(A):
-        n, mean = len(A), column_means(A)
-        return np.asarray(sum(np.square(block - mean).sum(axis=0) for _, block in row_blocks(A, CACHED)) / n)
+        return column_deviations(A, column_means(A))[0] / len(A)
     if isinstance(A, np.ndarray):
         return np.asarray(np.var(A, axis=0, dtype=np.float64))
     A = sp.csc_array(A.astype(np.float64, copy=False))
