@@ -76,4 +76,5 @@ def test_the_library_is_imported_from_where_nothing_can_be_written(tmp_path):
     program = "import numba, kmdr, os; print(kmdr.compare.__name__, os.environ['NUMBA_CACHE_DIR'])"
     done = there(f'exec "$0" -c "{program}"', sys.executable)
     assert done.stdout == f"compare {tmp_path / f'kmdr-{os.getuid()}'}\n", done.stderr
-    assert done.stderr == ""
+    notice = "Matplotlib is building the font cache; this may take a moment.\n"  # which it gives after five seconds
+    assert done.stderr in ("", notice)
