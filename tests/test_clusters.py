@@ -236,6 +236,15 @@ def check_stamps(rows, folder):
         assert json.loads((folder / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
 
 
+@needs_ray
+def test_a_head_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(UserError, match=re.escape(f"no Ray head answers at {address}")):
+        run_jobs([compose(*TINY, "reducer=svd", "runner=ray", f"runner.address={address}", "out=o")])
+
+
 @needs_dask
 @pytest.mark.slow
 def test_a_task_on_dask_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_path, monkeypatch):

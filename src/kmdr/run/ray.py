@@ -3,6 +3,7 @@
 Ray itself tries the tasks of a worker that died again; one that several workers died of is given up.
 """
 
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from kmdr.run.workers import TRIES, Lost
 
 # Tasks on their way for each core: one that it is at and one that follows.
 _DEEP = 2
+_PATIENCE_SECONDS = 10
 
 
 class Cluster:
@@ -45,7 +47,7 @@ class Cluster:
         Raises
         ------
         UserError
-            When the cluster is gone, or a worker must not or cannot run a task.
+            When a worker must not run a task.
         """
         del tell
         serving = ray.remote(max_retries=TRIES - 1)(serve)
@@ -109,7 +111,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
         When no head answers.
     """
     try:
-        # What starts on a terminal's Ctrl-C is the driver's to end.
+        _refuse_deaf(address)
         ray.init(
             address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
             include_dashboard=None if address else False, logging_level="error",
@@ -123,3 +125,10 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
         yield Cluster(workers if address else None)
     finally:
         ray.shutdown()
+
+
+def _refuse_deaf(address: str | None) -> None:
+    """Refuse a head that does not answer: Ray itself would wait for a minute, and tell of it in lines of its own."""
+    host, colon, port = (address or "").rpartition(":")
+    if colon and host and port.isdigit() and "//" not in host:
+        socket.create_connection((host, int(port)), _PATIENCE_SECONDS).close()
