@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 import os
 import re
 import signal
@@ -273,6 +274,9 @@ def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp
     ):
         with pytest.raises(UserError, match=re.escape(words)):
             run_jobs([compose(*TINY, "reducer=svd", "runner=dask", setting, "out=o")])
+    # Where a scheduler goes in the middle these would tell of it, with a traceback, beside the sentence.
+    told = ("asyncio", "distributed.client", "distributed.comm.tcp", "tornado.application", "tornado.general")
+    assert not [name for name in told if logging.getLogger(name).isEnabledFor(logging.ERROR)]
 
 
 @needs_dask

@@ -173,7 +173,8 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
         "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
         "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
     }
-    for name in ("asyncio", "tornado", *_loggers("distributed")):  # what they would tell is said in one sentence
+    # What they would tell is said in one sentence.
+    for name in ("asyncio", *_loggers("tornado"), *_loggers("distributed")):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(settings), ExitStack() as stack:
         try:
