@@ -57,6 +57,12 @@ def short_hash(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
 
 
+def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
+    """Return the registered name and the options of a dataset, of its title and options as tasks and rows have them."""
+    told = json.loads(options or "{}")
+    return str(told.pop("name", dataset)), told
+
+
 @dataclass(frozen=True)
 class Task:
     """What to run; every number of its rows but the times is a function of these fields.

@@ -17,7 +17,6 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 * *skipped*: its dataset cannot be had here with the content that the row names. Never counts as passed.
 """
 
-import json
 import random
 import subprocess
 from collections import Counter, defaultdict
@@ -36,7 +35,7 @@ from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
 from kmdr.run.store import described, read_rows, rows_file
-from kmdr.run.task import Row, Stamp, Task, canonical, run
+from kmdr.run.task import Row, Stamp, Task, canonical, data_of, run
 from kmdr.text import aligned, tell
 from kmdr.threads import pinned
 
@@ -137,18 +136,12 @@ def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
     dict
     """
     folders = prepared_by_content()
-    lacking = {_data_of(row) for row in rows if row["data_sha256"] not in folders}
-    for name, options in sorted(lacking):
+    lacking = {(row["dataset"], row.get("options", "")) for row in rows if row["data_sha256"] not in folders}
+    for dataset, options in sorted(lacking):
         with suppress(UserError):
-            folder = datasets.prepare(name, json.loads(options))
+            folder = datasets.prepare(*data_of(dataset, options))
             folders[open_prepared(folder).data_sha256] = folder
     return folders
-
-
-def _data_of(row: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name of a row's dataset, which may have another title, and its options as JSON."""
-    options = json.loads(row.get("options") or "{}")
-    return str(options.pop("name", row["dataset"])), canonical(options)
 
 
 def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
@@ -181,8 +174,8 @@ def verify(
     Comparison
     """
     if row["data_sha256"] not in folders:
-        name, options = _data_of(row)
-        path = json.loads(options).get("path")
+        name, options = data_of(row["dataset"], row.get("options", ""))
+        path = options.get("path")
         helps = f"its rows were of {path}, seen from where they were run" if path else f"'kmdr data where {name}' helps"
         lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
         return Comparison(row, "skipped", lacking)

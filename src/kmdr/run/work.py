@@ -4,7 +4,6 @@ Workers of this machine are handed the folder of the prepared data as well. Thos
 their content: in their own cache, made of what is at hand there, or sent by the driver.
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from kmdr import datasets
 from kmdr.datasets import Dataset, open_prepared, registry, sent
 from kmdr.errors import UserError
 from kmdr.run.provenance import code_version, environment, machine
-from kmdr.run.task import Row, Stamp, Task, code_of, failed, run, short_hash
+from kmdr.run.task import Row, Stamp, Task, code_of, data_of, failed, run, short_hash
 from kmdr.run.workers import Lost
 from kmdr.threads import pin
 
@@ -153,8 +152,7 @@ def _folder(task: Task) -> Path | None:
 
 
 def _prepared(task: Task) -> Path | None:
-    options = json.loads(task.options or "{}")
-    name = str(options.pop("name", task.dataset))
+    name, options = data_of(task.dataset, task.options)
     if name in registry.names():
         with suppress(UserError):  # then the driver has them
             if registry.entry(name).by_path or datasets.availability(name).state in _AT_HAND:
