@@ -9,12 +9,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce multiverse verify quick data figures report reference docs test fuzz lint check bench lock audit clean
+.PHONY: help setup demo reproduce multiverse verify quick data figures report reference docs test test-all fuzz lint check bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the locked dependencies and kmdr itself
 
@@ -35,7 +35,7 @@ demo: setup ## Run four methods on real data that need no download: a table and 
 reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits, PAPERS='bzd10' for some
 	$(BIN)/kmdr reproduce $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
 
-multiverse: setup ## Run papers under every choice that they leave open (results/multiverse); BUDGET=10m, PAPERS='bzd10' for some
+multiverse: setup ## Run papers under every choice that they leave open (results/runs/multiverse); BUDGET=10m, PAPERS='bzd10' for some
 	$(BIN)/kmdr multiverse $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
 
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
@@ -61,8 +61,12 @@ API := kmdr.api kmdr.reducers kmdr.clustering kmdr.metrics kmdr.datasets kmdr.an
 docs: setup ## Make the reference of the library from its docstrings (results/docs/index.html)
 	$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory results/docs $(API)
 
-test: setup ## Run the tests, as many at once as there are cores
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+TEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+test: setup ## Run the tests, as many at once as there are cores; not those that kill runs or start many processes
+	$(TEST)
+
+test-all: setup ## Run all tests but those that take minutes each (pytest -m long)
+	$(TEST) -m 'not long'
 
 fuzz: setup ## Try every compiled kernel with bounds checking on whatever a generator thinks of, SECONDS=600 SEED=…
 	$(BIN)/python scripts/fuzz.py $(or $(SECONDS),600) $(if $(SEED),--seed '$(SEED)')

@@ -526,6 +526,7 @@ def elsewhere():
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_that_get_the_same_dataset_at_once_both_succeed(register, source):
     toy = register(url(source.url, LONG_SHA))
     source.meet = threading.Barrier(2)  # no answer before both have asked
@@ -535,6 +536,7 @@ def test_two_processes_that_get_the_same_dataset_at_once_both_succeed(register, 
     assert kept() == {"toy.mat": len(LONG)}
 
 
+@pytest.mark.slow
 def test_download_that_was_killed_is_gone_on_with(register, source):
     toy = register(url(source.url, LONG_SHA))
     source.cuts, source.stall = [2**17], threading.Event()

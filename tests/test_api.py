@@ -26,6 +26,7 @@ def clusters(rng):
     return rng.standard_normal((90, 20)) + 6 * rng.standard_normal((3, 20))[truth], truth
 
 
+@pytest.mark.slow
 def test_rows_have_the_columns_of_a_run_and_are_the_same_again(clusters):
     A, truth = clusters
     first, second = (kmdr.compare(A, ["svd", "random_sign"], labels=truth, r_grid=[3, 5], repeats=2) for _ in range(2))

@@ -48,6 +48,7 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_same_report_as_one(folders, by_several, monkeypatch):
     alone, together = folders
     told = []

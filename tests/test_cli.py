@@ -136,6 +136,7 @@ def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
     assert "bzmd15_fig1.pdf" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_study_draws_the_rows_it_asked_for_and_no_others_of_the_folder(monkeypatch):
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "study.reducers=[none]", "timing_repeats=1"]
     for more in (["repeats=3"], ["repeats=2", "kmeans.n_init=1"]):
@@ -152,6 +153,7 @@ def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):
     assert Path("o/runs.jsonl").read_text().count("\n") == 1
 
 
+@pytest.mark.slow
 def test_glob_takes_every_reducer(monkeypatch):
     assert kmdr(monkeypatch, "-m", "reducer=glob(*)", *TINY, "out=o") == 0
     text = Path("o/rows.csv").read_text()
@@ -172,6 +174,7 @@ def test_list_shows_what_there_is(monkeypatch, capsys):
     assert "reducers" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, monkeypatch, capsys):
     def nowhere(name, options, verify):
@@ -333,6 +336,7 @@ def test_help_tells_of_every_command(monkeypatch, capsys):
     assert all(what.endswith(".") for _, what in usages)
 
 
+@pytest.mark.slow
 def test_all_studies_at_once_are_what_hydra_composes():
     assert compose_studies("results") == [compose(f"study={name}", "out=results") for name in study_names()]
 

@@ -213,6 +213,7 @@ def wait_for_rows(folder, count, seconds=120):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 @needs_dask
 def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
     """Workers have caches and working folders of their own."""
@@ -247,7 +248,7 @@ def test_a_head_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path
 
 
 @needs_dask
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_task_on_dask_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
@@ -280,7 +281,7 @@ def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp
 
 
 @needs_dask
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one_machine(cluster, tmp_path):
     """Workers with caches of their own; one dies in the middle twice; the scheduler dies; the driver dies."""
     run = ("-m", *TINY, METHODS, "repeats=60", "timing_repeats=1")
@@ -324,7 +325,7 @@ def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one
 
 
 @needs_ray
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_ray_has_the_rows_of_a_run_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))

@@ -16,6 +16,7 @@ from sklearn.datasets import load_wine
 
 PROJECT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```\w+ (\S+/\S+?)( \(append\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TESTS = ("pytest", "-m", "not long", "--numprocesses", "auto", "--dist", "worksteal")
 
 
 def examples():
@@ -89,7 +90,7 @@ def test_the_new_dataset_loads_and_runs(project):
     assert min(float(row["objective"]) for row in trials) == pytest.approx(reference, rel=5e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_tests_of_all_that_there_is_pass_with_the_examples(project):
     """Nothing but the typed files and the table of datasets that a command renews is changed."""
     environment = {**os.environ, "PYTHONPATH": "src", "KMDR_CACHE": str(project / "cache"), "KMDR_DATA": ""}
@@ -104,4 +105,4 @@ def test_the_tests_of_all_that_there_is_pass_with_the_examples(project):
     run("ruff", "format", "--check", ".")
     run("mypy")
     # This file cannot type them in a second time.
-    run("pytest", "--numprocesses", "auto", "--dist", "worksteal", "--ignore", "tests/test_contributing.py")
+    run(*TESTS, "--ignore", "tests/test_contributing.py")

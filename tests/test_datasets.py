@@ -502,6 +502,7 @@ def run(code: str, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], env=os.environ | env, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_both_succeed(tmp_path):
     code = f"""
 import time
@@ -525,6 +526,7 @@ print(datasets.load("synth", {SMALL!r}).data_sha256)
     assert len(list((tmp_path / "cache" / "prepared").iterdir())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["os.fsync", "pathlib.Path.rename", "pathlib.Path.chmod", "json.dump"])
 def test_killed_while_writing_leaves_nothing_wrong(tmp_path, moment):
     module, _, function = moment.rpartition(".")

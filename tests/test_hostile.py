@@ -267,6 +267,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", HEAVY.values(), ids=HEAVY)
 def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
     if "dataset.path=claimed.npz" in asked:

@@ -91,6 +91,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_refused_with_numbers_and_the_remedy_before_it_takes_memory(name, tmp_path):
     make, said = BOMBS[name]

@@ -64,6 +64,7 @@ def secret_beside(folder):
     return path
 
 
+@pytest.mark.slow
 def test_rows_of_several_versions_of_the_code_are_said_wherever_they_are_shown(folder, quick, monkeypatch):
     from kmdr.report import build as module
 

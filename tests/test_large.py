@@ -166,6 +166,7 @@ def test_neighbours_from_blocks_are_those_of_all_distances(dtype, small_blocks, 
     np.testing.assert_allclose(distances, lengths, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_lloyd_without_a_copy_finds_what_it_finds_with_one(monkeypatch, rng):
     A, _ = clustered(rng, 2000, 24, np.float32, spread=6.0)
     starts = np.array([rng.choice(2000, 6, replace=False) for _ in range(3)])

@@ -69,7 +69,7 @@ def test_code_above_the_rows_names_no_paper(name):
                 assert name not in file.read_text("utf-8"), f"{file.relative_to(PROJECT)} names {name}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not (PROJECT / ".git").exists(), reason="what belongs to the project is what git says")
 @pytest.mark.parametrize("name", ["lf20", "lst17", "bzd10"])
 def test_the_folder_of_a_paper_can_be_deleted(name, tmp_path):

@@ -23,12 +23,17 @@ from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
 from kmdr.claims.laws import law_of_best, law_of_share
 from kmdr.claims.multiverse import cross_validated, find, plausibility
 from kmdr.claims.reported import Number
+from kmdr.compose import compose
 from kmdr.errors import UserError
-from kmdr.jobs import Job
+from kmdr.export.crate import _described_files
+from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.protocols import plain
+from kmdr.report.build import build
+from kmdr.run import check, merge
 from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
+from kmdr.studies import studies as configured
 from rows import make_results, make_rows
 
 LEVELS = [(2, 2), (2, 2, 2, 2), (3, 2, 2), (2, 4, 3), (3, 3, 2, 2)]
@@ -502,7 +507,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     out = guest / "out"
     assert cli._multiverse(["own30", f"OUT={out}"]) == 0
     assert "own30: 6 of 6 universes, by 2 choices" in capsys.readouterr().err
-    run = universes_of(out, "universes.json")["own30"]
+    run = universes_of(out)["own30"]
     assert len(run) == 6
     assert run[0].options == ("sampled", "thirty")
     assert all(sorted(names) == [["own30_table1", "synth", name] for name in ("none", "random_sign")]
@@ -527,6 +532,44 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
     assert cli._multiverse(["own30", f"OUT={out}"]) == 0
     assert numbers_in(out) == before
+
+
+def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed_on_with_them(guest, capsys):
+    out, again = guest / "out", guest / "again"
+    within = out / "multiverse"
+    assert run_jobs([compose("study=own30_table1", "runner=sequential", f"out={out}")]) == 0
+    rows = numbers_in(out)
+    assert cli._multiverse(["own30", f"OUT={within}"]) == 0
+    assert f"'kmdr report {out}' shows it" in capsys.readouterr().out
+    page = build(out, configured())
+    for part in ("Multiverse of own30", "6 of 6 universes were run", "Its 96 rows are in multiverse/rows.csv."):
+        assert part in page.read_text()
+    assert numbers_in(out) == rows
+    tables = [folder / "tables" / "own30_multiverse_universes.csv" for folder in (out, within)]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+
+    made = page.stat().st_mtime_ns
+    assert build(out, configured()).stat().st_mtime_ns == made
+    merge.run([str(out), "-o", str(again)])
+    assert universes_of(again / "multiverse") == universes_of(within)
+    assert numbers_in(again / "multiverse") == numbers_in(within)
+    files = {name for name, *_ in _described_files(out)}
+    assert {"rows.csv", "multiverse/rows.csv", "multiverse/universes.json", "multiverse/configs.jsonl"} <= files
+    assert not any(name.startswith(("multiverse/tasks", "multiverse/report")) for name in files)
+
+    universes = json.loads((within / "universes.json").read_text())
+    universes["own30"].pop()
+    (within / "universes.json").write_text(json.dumps(universes))
+    assert check.run([str(out)]) == 1
+    assert "universes.json" in capsys.readouterr().out
+    del universes["sha256"]
+    (within / "universes.json").write_text(json.dumps(universes))
+    assert "5 of 6 universes were run" in build(out, configured()).read_text()
+
+    shutil.move(within, guest / "elsewhere")
+    within.symlink_to(guest / "elsewhere")
+    with pytest.raises(UserError, match="is a link, so nothing is read there"):
+        build(out, configured())
 
 
 def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, monkeypatch):

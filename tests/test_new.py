@@ -31,6 +31,7 @@ def kmdr(monkeypatch, *arguments):
     return stop.value.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NAMES)
 def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     assert kmdr(monkeypatch, "new", kind, NAMES[kind], "my folder") == 0
@@ -55,6 +56,7 @@ def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     assert re.search(r"my folder [0-9a-f]{12}$", line)
 
 
+@pytest.mark.slow
 def test_the_tests_that_come_with_them_pass():
     for kind, name in NAMES.items():
         new.write(kind, name, Path("lab"))

@@ -58,6 +58,7 @@ def test_what_can_be_written_to_or_was_set_is_left_alone(monkeypatch, tmp_path):
     assert not (tmp_path / f"kmdr-{os.getuid()}").exists()
 
 
+@pytest.mark.slow
 def test_the_library_is_imported_from_where_nothing_can_be_written(tmp_path):
     package = paths.CHECKOUT / "src"
     bound = f"mount --bind {package} {package} && mount -o remount,ro,bind {package}"

@@ -315,6 +315,7 @@ def test_unknown_reducers_keep_their_look_and_do_not_collide():
     assert len(reducer_styles(f"mine_{i}" for i in range(200))) == 200
 
 
+@pytest.mark.slow
 def test_unknown_look_does_not_depend_on_the_process():
     code = "from kmdr.figures.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -632,6 +633,7 @@ def test_letters():
     assert [panel_letter(i) for i in (0, 25, 26, 27, 51, 52)] == ["a", "z", "aa", "ab", "az", "ba"]
 
 
+@pytest.mark.slow
 def test_pyplot_is_not_used():
     code = "import sys, kmdr.figures.panels; print('matplotlib.pyplot' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -699,6 +701,7 @@ def test_the_palette_of_a_png_keeps_the_colours_of_all_methods(tmp_path):
     assert png.stat().st_size < (tmp_path / "full.png").stat().st_size / 2
 
 
+@pytest.mark.slow
 def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
     """Two settings of k-means are two experiments: neither their times nor their F are one mean."""
     own = {"runner": "sequential", "repeats": 2, "r_grid": "[2,5]", "out": tmp_path / "out", "reducer": "random_sign"}

@@ -11,6 +11,7 @@ import pytest
 
 from commands import Command
 from kmdr import cli, jobs
+from kmdr.claims import choices
 from kmdr.compose import compose
 from kmdr.report import build
 from kmdr.run import plan as run_plan
@@ -29,6 +30,7 @@ def _tiny_studies():
         )  # fmt: skip
 
     cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
+    choices.multiverses = list
     jobs.reference_rows = list
     if not os.environ.get("TINY_REPORT"):
         build.build = lambda out, *arguments, **options: out
@@ -81,6 +83,7 @@ def whole(tiny, tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_full_run_has_every_trial_and_says_that_it_is_full(whole):
     assert Counter(row["study"] for row in table(whole)) == TRIALS
     assert plan(whole)["full"]
@@ -99,6 +102,7 @@ def test_a_second_run_has_nothing_to_do_and_touches_nothing(tiny, whole):
     assert state() == before
 
 
+@pytest.mark.slow
 def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny, whole, tmp_path):
     moments = random.Random(1)
     killed = 0
@@ -126,6 +130,7 @@ def test_killed_anywhere_and_repeated_it_ends_with_the_same_rows_and_report(tiny
     assert not list(tmp_path.glob("**/*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(tiny, tmp_path):
     finish(tiny("quick", f"OUT={tmp_path}"))
     rows = table(tmp_path)
@@ -138,6 +143,7 @@ def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(
     assert plan(tmp_path)["studies"]["bzmd15_fig2"]["repeats_planned"] == 2
 
 
+@pytest.mark.slow
 def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, whole, tmp_path, monkeypatch):
     # A repetition has 13 trials; were each to take 10 s, it would take 130 s alone and 65 s beside another. The room is
     # 690 s: 2 of 4 and 6 of 12 repetitions take 650 s, the next, 7 of 12, would make it 715 s.
@@ -163,6 +169,7 @@ def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, who
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
+@pytest.mark.slow
 def test_the_reference_is_compressed_and_reads_back(tiny, whole, tmp_path):
     finish(tiny("reference", f"OUT={tmp_path}"))
     compressed = tmp_path / "rows.csv.xz"

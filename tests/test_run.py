@@ -95,6 +95,7 @@ def test_a_second_run_has_nothing_to_do(cache, uninterrupted):
     assert (uninterrupted / "rows.csv").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_repeated_it_ends_with_the_same_table(cache, uninterrupted, tmp_path):
     moments = random.Random(0)
     killed = 0
@@ -119,6 +120,7 @@ def test_killed_at_random_moments_and_repeated_it_ends_with_the_same_table(cache
     assert not list(tmp_path.glob("**/*.tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the children of a process from /proc")
 def test_workers_do_not_outlive_a_killed_run(cache, tmp_path):
     process = start(cache, *SWEEP, "repeats=400", "timing_repeats=0", "runner.n_jobs=2", f"out={tmp_path}")
@@ -135,6 +137,7 @@ def test_workers_do_not_outlive_a_killed_run(cache, tmp_path):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_on_one_folder_share_the_work(cache, uninterrupted, tmp_path):
     both = [start(cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}") for _ in range(2)]
     for process in both:
@@ -145,6 +148,7 @@ def test_two_runs_at_once_on_one_folder_share_the_work(cache, uninterrupted, tmp
     assert sum(entry["tasks_done"] for entry in logged) == 24, "no task was run twice"
 
 
+@pytest.mark.slow
 def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_keeps_what_is_done(cache, tmp_path):
     def listening():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells let what runs in the background ignore it
@@ -161,6 +165,7 @@ def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_keeps_what_is_do
     assert table(tmp_path)
 
 
+@pytest.mark.slow
 def test_more_repetitions_or_another_r_add_rows_and_change_none(cache, uninterrupted, tmp_path):
     small = [*SWEEP, "runner.n_jobs=2", f"out={tmp_path}"]
     kmdr(cache, *small, "repeats=2", "r_grid=[3]")
@@ -168,6 +173,7 @@ def test_more_repetitions_or_another_r_add_rows_and_change_none(cache, uninterru
     assert table(tmp_path) == table(uninterrupted)
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_and_kept_as_a_row_and_tried_again(cache, tmp_path):
     module = tmp_path / "broken.py"
     module.write_text(

@@ -46,6 +46,7 @@ def reference():
 by_grid = expected_seconds([])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", range(1, 8))
 def test_each_task_is_in_one_part_and_the_timed_ones_of_a_study_in_the_same(tasks, reference, parts):
     for seconds in (reference, by_grid):
@@ -176,6 +177,7 @@ def table(folder):
     return rows.drop(columns=[*TIME_COLUMNS, "concurrency"])
 
 
+@pytest.mark.slow
 def test_the_parts_together_have_the_rows_of_one_run(tmp_path, monkeypatch, capsys):
     """To the bit, though one of them was interrupted, and one has no tasks; but for times and who ran beside."""
     monkeypatch.setattr(plan, "_REFERENCE", tmp_path / "none")

@@ -285,6 +285,7 @@ def _hold(folder, ready, release):
         release.wait(30)
 
 
+@pytest.mark.slow
 def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     ready, release = spawn.Event(), spawn.Event()
@@ -319,6 +320,7 @@ def _time_alone(folder, entered):
         entered.set()
 
 
+@pytest.mark.slow
 def test_who_wants_the_clock_alone_is_seen_by_those_that_share_it_and_gets_it_next(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     entered = spawn.Event()
@@ -344,6 +346,7 @@ def _use(folder, ready, release):
         release.wait(30)
 
 
+@pytest.mark.slow
 def test_a_claim_holds_where_the_folder_is_mounted_elsewhere_and_cleaning_leaves_what_is_in_use(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     ready, release = spawn.Event(), spawn.Event()
@@ -408,6 +411,7 @@ def _change(folder, i):
     Store(folder).change("asked.json", lambda known: known | {f"s{i}": []})
 
 
+@pytest.mark.slow
 def test_of_many_changes_at_once_none_is_lost(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(4) as pool:

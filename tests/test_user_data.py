@@ -213,6 +213,7 @@ def in_child(code):
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ | {})
 
 
+@pytest.mark.slow
 def test_large_npy_is_never_in_memory_whole(tmp_path):
     size = 2**28
     header = {"descr": "<i1", "fortran_order": False, "shape": (size // 256, 256)}
@@ -237,6 +238,7 @@ print(most - before)
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_both_succeed(tmp_path):
     path = npz(tmp_path / "a.npz", data=[1.0, 2.0, 3.0], indices=[0, 2, 1], indptr=[0, 2, 3], shape=[2, 3])
     code = f"""

@@ -178,6 +178,7 @@ def made_by_synth(tmp_path, monkeypatch):
     return out
 
 
+@pytest.mark.slow
 def test_the_command_reports_outcomes_and_its_status_and_writes_nothing(made_by_synth, tmp_path):
     cache = {"KMDR_CACHE": str(tmp_path / "cache"), "KMDR_DATA": ""}
     table = made_by_synth / "rows.csv"
@@ -213,6 +214,7 @@ def test_no_reference_is_one_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (REFERENCE / "configs.jsonl").is_file(), reason="no committed results")
 def test_committed_rows_of_generated_data_are_had_again():
     table = next((path for path in (REFERENCE / "rows.csv.xz", REFERENCE / "rows.csv") if path.exists()), None)

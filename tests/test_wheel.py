@@ -45,7 +45,7 @@ def kmdr(tmp_path):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_everything_of_ones_own_runs_from_an_installed_wheel(kmdr, tmp_path):
     empty = tmp_path / "empty"
     version = next(tmp_path.glob("kmdr-*.whl")).name.split("-")[1]
@@ -85,7 +85,7 @@ def test_everything_of_ones_own_runs_from_an_installed_wheel(kmdr, tmp_path):
         assert re.search(rf"^  {name} .* lab [0-9a-f]{{12}}$", listed, re.MULTILINE), name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_twelve_files_are_right_at_once_or_name_the_setting(kmdr, tmp_path, rng):
     empty = tmp_path / "empty"
     files = own_files.write(empty, rng)

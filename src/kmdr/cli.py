@@ -4,12 +4,13 @@ import random
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 from kmdr import datasets, demo, metrics, new, reducers, screen, usage
+from kmdr.claims import choices
 from kmdr.clustering import engines
 from kmdr.compose import compose_studies, from_command_line
 from kmdr.datasets import registry, status
@@ -24,7 +25,7 @@ from kmdr.run import check, merge, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.run.shard import parse_part
-from kmdr.run.store import compress
+from kmdr.run.store import MULTIVERSE, compress, multiverse_folder, rows_file
 from kmdr.run.verify import verify_sample
 from kmdr.studies import studies, study_names
 from kmdr.text import Volume, aligned, announce
@@ -149,21 +150,26 @@ def _reproduce(arguments: Sequence[str]) -> int:
 
 def _multiverse(arguments: Sequence[str]) -> int:
     """``kmdr multiverse [PAPER …] [BUDGET=10m] [OUT=DIR]``: run papers under each choice they leave open; report."""
-    from kmdr.claims.choices import multiverses
-    from kmdr.multiverse import run_multiverses
-
     names, settings = _words_and_settings("multiverse", arguments, ("BUDGET", "OUT"))
-    known = {spec.paper: spec for spec in multiverses()}
+    specs = {spec.paper: spec for spec in choices.multiverses()}
     for name in names:
-        if name not in known:
-            raise unknown("paper with a multiverse.yaml", name, known)
-    budget, out = settings.get("BUDGET"), Path(settings.get("OUT", "results/multiverse")).expanduser()
-    specs = [spec for name, spec in known.items() if not names or name in names]
+        if name not in specs:
+            raise unknown("paper with a multiverse.yaml", name, specs)
     if not specs:
         raise UserError("no paper has a multiverse.yaml; add one to the folder of a paper")
-    return run_multiverses(
-        specs, composed_studies(str(out)), pairs, out, None if budget is None else parse_duration(budget)
-    )
+    budget = settings.get("BUDGET")
+    out = Path(settings.get("OUT", f"{RESULTS}/{MULTIVERSE}")).expanduser()
+    status = _run_multiverses(names, out, None if budget is None else parse_duration(budget))
+    if multiverse_folder(out.parent) == out and rows_file(out.parent).exists():
+        announce(f"'kmdr report {shlex.quote(str(out.parent))}' shows it beside what the papers' own protocols give")
+    return status
+
+
+def _run_multiverses(names: Collection[str], out: Path, budget: float | None = None) -> int:
+    from kmdr.multiverse import run_multiverses
+
+    specs = [spec for spec in choices.multiverses() if not names or spec.paper in names]
+    return run_multiverses(specs, composed_studies(str(out)), pairs, out, budget) if specs else 0
 
 
 def _quick(arguments: Sequence[str]) -> int:
@@ -210,11 +216,12 @@ def _shard(arguments: Sequence[str]) -> int:
 
 
 def _reference(arguments: Sequence[str]) -> int:
-    """``kmdr reference [OUT=DIR]``: run what a folder lacks of all studies, and pack its rows to hand on."""
+    """``kmdr reference [OUT=DIR]``: run what a folder lacks of studies and multiverses; pack its rows to hand on."""
     names, settings = _words_and_settings("reference", arguments, ("OUT",))
     out = Path(settings.get("OUT", "results/reference")).expanduser()
-    status = reproduce(names, out, Limits())
-    print(compress(out))
+    status = max(_run_multiverses(names, out / MULTIVERSE), reproduce(names, out, Limits()))
+    for folder in dict.fromkeys((multiverse_folder(out), out)):
+        print(compress(folder))
     return status
 
 

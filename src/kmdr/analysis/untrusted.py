@@ -21,7 +21,7 @@ import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.files import noted, seal_of
-from kmdr.run.store import older_settings, rows_file
+from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, rows_file
 from kmdr.run.task import COLUMNS, SETTINGS
 from kmdr.run.values import NUMBERS, VALUES, WHOLE_NUMBERS
 
@@ -69,12 +69,13 @@ def contents(folder: Path, name: str, most: int = MOST_BYTES) -> bytes | None:
 
 
 def check_places(folder: Path) -> None:
-    """Check that what a report writes goes into the folder.
+    """Check that what a report writes goes into the folder, and that all it reads is there.
 
     Raises
     ------
     UserError
-        When the folder is none, or one of those in it that a report writes into is a link or another kind of file.
+        When the folder is none, or one of those in it that a report writes into, or reads the rows of multiverses from,
+        is a link or another kind of file.
     """
     try:
         if folder.exists() and not folder.is_dir():
@@ -83,6 +84,8 @@ def check_places(folder: Path) -> None:
             place = folder / name
             if place.is_symlink() or (place.exists() and not place.is_dir()):
                 raise UserError(f"{place} is not a folder of {folder} itself, so nothing is written there; remove it")
+        if (folder / MULTIVERSE).is_symlink():
+            raise UserError(f"{folder / MULTIVERSE} is a link, so nothing is read there; put the folder itself there")
     except OSError as error:  # permissions
         raise UserError(f"{folder} cannot be read ({error.strerror}); name another folder of results") from error
 
@@ -187,9 +190,9 @@ class Settled(NamedTuple):
     configs: dict[str, list[str]]
 
 
-def universes_of(folder: Path, name: str) -> dict[str, list[Settled]]:
+def universes_of(folder: Path) -> dict[str, list[Settled]]:
     """Return the universes that were run of each paper, in the order of their design."""
-    tree = json_of(folder, name)
+    tree = json_of(folder, UNIVERSES)
     sound = all(
         isinstance(universes, list)
         and all(
@@ -202,7 +205,7 @@ def universes_of(folder: Path, name: str) -> dict[str, list[Settled]]:
         for universes in tree.values()
     )
     if not sound:
-        raise _other_shape(folder, name, "the options and configurations of each universe of each paper")
+        raise _other_shape(folder, UNIVERSES, "the options and configurations of each universe of each paper")
     return {
         paper: [Settled(tuple(each["options"]), each["configs"]) for each in universes]
         for paper, universes in tree.items()

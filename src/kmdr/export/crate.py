@@ -23,7 +23,7 @@ from kmdr.claims.catalogue import claims, items
 from kmdr.datasets import registry
 from kmdr.errors import UserError
 from kmdr.files import read_plain, writing
-from kmdr.run.store import LOG, log_lines, read_rows, rows_file
+from kmdr.run.store import LOG, log_lines, multiverse_folder, read_rows, rows_file
 from kmdr.run.task import COLUMNS
 from kmdr.run.values import VALUES
 from kmdr.studies import studies
@@ -72,12 +72,19 @@ def _slug(text: str) -> str:
     return quote(re.sub(r"\s+", "-", text.strip()), safe="-._")
 
 
+# What of that belongs to the rows themselves.
+_BESIDE_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.json", "missing.json")
+
+
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, description and content of each file of a crate."""
-    table = rows_file(folder)
+    table, home = rows_file(folder), multiverse_folder(folder)
     yield table.name, "The rows: a trial each", read_plain(table)
-    for name, what in _PARTS.items():
-        path = folder / name
+    parts = [(folder / name, what) for name, what in _PARTS.items()]
+    if home != folder:
+        parts += [(rows_file(home), "The rows of multiverses: a trial each")]
+        parts += [(home / name, _PARTS[name]) for name in _BESIDE_ROWS]
+    for path, what in parts:
         paths = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
         for file in paths:
             within = file.relative_to(folder)

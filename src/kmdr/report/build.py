@@ -39,7 +39,7 @@ from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.report.own import own_runs
 from kmdr.run.provenance import code_version
-from kmdr.run.store import ASKED, UNIVERSES, rows_file
+from kmdr.run.store import ASKED, UNIVERSES, multiverse_folder, rows_file
 from kmdr.run.workers import Lost, Workers
 from kmdr.text import tell as say
 
@@ -102,6 +102,30 @@ def _name(part: Part) -> str:
     return part.study if isinstance(part, Flip) else part.id
 
 
+@cache
+def _results(folder: Path, changed: int) -> Results:
+    """Read a folder once a process, and again when its table has changed."""
+    del changed
+    return Results.of_folder(folder)
+
+
+def _read_once(folder: Path) -> Results:
+    table = rows_file(folder)
+    return _results(folder, table.stat().st_mtime_ns if table.exists() else 0)
+
+
+def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSection:
+    """Make what is shown of a multiverse; of one whose rows have a folder of their own, say so, and which code ran."""
+    home = multiverse_folder(folder)
+    if home == folder:
+        return multiverse_section(results, spec, universes_of(home)[spec.paper], folder)
+    rows = _read_once(home).all_rows
+    section = multiverse_section(results.replaced(rows), spec, universes_of(home)[spec.paper], folder)
+    of_paper = rows[rows["study"].isin([f"{STUDY}{name}" for name in spec.studies])]
+    where = f"Its {len(of_paper)} rows are in {home.name}/{rows_file(home).name}."
+    return replace(section, sentences=(*section.sentences, where, *code_notes(of_paper)))
+
+
 def _made(
     part: Part,
     results: Results,
@@ -113,22 +137,16 @@ def _made(
     if isinstance(part, Item):
         return _reproduce(part, results, datasets, folder, departures)
     if isinstance(part, Multiverse):
-        return multiverse_section(results, part, universes_of(folder, UNIVERSES)[part.paper], folder)
+        return _settled(part, results, folder)
     if isinstance(part, Flip):
         return change(results, part)
     return under_changed_protocol(verdict_on(part, results, datasets), departures)
 
 
-@cache
-def _results(folder: Path) -> Results:
-    """Read a folder once a process."""
-    return Results.of_folder(folder)
-
-
 def _made_by_worker(
     part: Part, datasets: Mapping[str, Sequence[str]], folder: Path, departures: Mapping[str, Departure]
 ) -> Product:
-    return _made(part, _results(folder), datasets, folder, departures)
+    return _made(part, _read_once(folder), datasets, folder, departures)
 
 
 def _all_made(
@@ -202,7 +220,7 @@ def report_of(
     """
     environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    run = universes_of(folder, UNIVERSES)
+    run = universes_of(multiverse_folder(folder))
     parts: list[Part] = [*items(), *flips(configs), *claims(), *multiverses(run)]
     departing = departures(results.all_rows, experiments, plan, results.missing)
     by_name = dict(_all_made(parts, results, datasets, folder, departing, tell))
@@ -387,6 +405,9 @@ def _made_from(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, what is missing, the plan, the code and its papers."""
     digest = sha256(code_version().encode())
     inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
+    home = multiverse_folder(folder)
+    if home != folder:
+        inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
     inputs += sorted(f"facts/{file.name}" for file in (folder / "facts").glob("*.csv"))
     for name in inputs:
         content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report

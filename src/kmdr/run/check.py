@@ -26,6 +26,7 @@ from kmdr.run.store import (
     described,
     is_merged,
     log_lines,
+    multiverse_folder,
     place,
     read_rows,
     read_task,
@@ -167,14 +168,19 @@ def run(arguments: Sequence[str]) -> int:
     folders = [argument for argument in arguments if argument != "--repair"]
     if len(folders) != 1 or folders[0].startswith("-"):
         raise UserError("'kmdr check' takes one folder of results, e.g. 'kmdr check results/runs --repair'")
-    folder = Path(folders[0])
-    wrong = faults(folder)
-    for fault in wrong:
-        print(fault.sentence)
-    if not wrong:
-        print(f"{folder}: no fault")
-    elif "--repair" in arguments:
-        repair(folder, wrong)
-        removed = sum(fault.again for fault in wrong)
-        print(f"{folder}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again")
-    return int(bool(wrong))
+    status = 0
+    for folder in dict.fromkeys((Path(folders[0]), multiverse_folder(Path(folders[0])))):
+        wrong = faults(folder)
+        for fault in wrong:
+            print(fault.sentence)
+        if not wrong:
+            print(f"{folder}: no fault")
+            continue
+        status = 1
+        if "--repair" in arguments:
+            repair(folder, wrong)
+            removed = sum(fault.again for fault in wrong)
+            print(
+                f"{folder}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again"
+            )
+    return status

@@ -22,6 +22,7 @@ from kmdr.run.check import of_facts, of_labels
 from kmdr.run.shard import SHARDS, absent, with_parts
 from kmdr.run.store import (
     ASKED,
+    MULTIVERSE,
     UNIVERSES,
     Store,
     all_rows,
@@ -29,6 +30,7 @@ from kmdr.run.store import (
     described,
     labels_file,
     log_lines,
+    multiverse_folder,
     place,
     read_task,
     task_files,
@@ -320,6 +322,14 @@ def run(arguments: Sequence[str]) -> None:
     if not folders or not target:
         raise UserError("'kmdr merge' takes folders of results and where to unite them, e.g. 'kmdr merge A B -o C'")
     out = Path(target).expanduser()
+    _merge_and_tell(folders, out, target)
+    within = [multiverse_folder(folder) for folder in folders]
+    within = [multiverse for folder, multiverse in zip(folders, within, strict=True) if multiverse != folder]
+    if within:
+        _merge_and_tell(within, out / MULTIVERSE, f"{target}/{MULTIVERSE}")
+
+
+def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> None:
     merged = merge(folders, out)
     announce(
         f"{out}: {len(merged.rows)} rows of {', '.join(map(str, folders))}"

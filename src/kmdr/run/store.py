@@ -62,6 +62,8 @@ CONFIGS = "configs.jsonl"
 ASKED = "asked.json"
 # The universes of papers that were run, with the configurations of each.
 UNIVERSES = "universes.json"
+# Within a folder of results, that of the rows of multiverses: their best F is not that of the papers' own protocols.
+MULTIVERSE = "multiverse"
 LOG = "runs.jsonl"
 # Damaged files that are told of one by one.
 _TOLD = 10
@@ -311,6 +313,11 @@ def is_merged(folder: Path) -> bool:
     content = _to_csv(_merged_rows(folder, damaged.append))
     known = _merged(folder)[1] == _digest(content)
     return bool(damaged) or (known and _content(folder / "rows.csv") == content)
+
+
+def multiverse_folder(folder: Path) -> Path:
+    """Return the folder of the rows of a folder's multiverses: `MULTIVERSE` within it, or that itself."""
+    return folder / MULTIVERSE if (folder / MULTIVERSE / UNIVERSES).exists() else folder
 
 
 def compress(folder: Path) -> Path:
