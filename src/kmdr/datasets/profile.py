@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kmdr.datasets.reading import Content
 from kmdr.datasets.treatment import is_numeric, names_of, setting, some
 from kmdr.datasets.valid import blocks
+from kmdr.linalg.matrix import CACHED
 
 # Names of columns that say which point a row is, not how it is.
 _IDENTIFIER = re.compile(
@@ -223,40 +224,52 @@ def _repeated(hashes: NDArray[np.uint64]) -> list[tuple[int, int]]:
 def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
     """Look at the columns of numbers in one pass, block by block.
 
-    Rows and columns are compared by sums of the bits of their entries, each times a random number, modulo 2^64.
+    Rows and columns are compared by sums of the bits of their entries, each times a random number, modulo 2^64; 0 is
+    added, so that -0.0 is 0.0.
     """
     n, d = A.shape
+    like_classes = np.array([_CLASSES.fullmatch(name) is not None for name in names])
     by_column, by_row = _weights(d), _weights(n)
     rows, columns = np.zeros(n, np.uint64), np.zeros(d, np.uint64)
     absent, total, squares = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    whole, rising, falling, counting = (np.ones(d, bool) for _ in range(4))
+    whole, rising, falling, counting = np.ones((4, d), bool)
     shift, before = np.zeros(d), np.empty((0, d))
+    buffer, product = np.empty((2, max(1, CACHED // d), d))
     with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
-        for start, block in blocks(A, np.dtype("<f8")):
-            stop = start + len(block)
-            bits = (block + 0.0).view(np.uint64)  # + 0.0: so that -0.0 is 0.0
-            rows[start:stop] = bits @ by_column
-            columns += by_row[start:stop] @ bits
-            nan = np.isnan(block)
-            absent += nan.sum(axis=0)
-            if start == 0:
-                shift = np.where(nan[0], 0.0, block[0])
-            centred = np.where(nan, 0.0, block - shift)
-            total += centred.sum(axis=0)
-            squares += (centred**2).sum(axis=0)
-            low, high = np.fmin(low, block.min(axis=0)), np.fmax(high, block.max(axis=0))
-            steps = np.diff(np.vstack([before, block]), axis=0)
-            rising &= (steps > 0).all(axis=0)
-            falling &= (steps < 0).all(axis=0)
-            counting &= (np.abs(steps) == 1).all(axis=0)
-            whole &= (block == np.floor(block)).all(axis=0)
-            before = block[-1:]
+        for start, block in blocks(A, A.dtype):
+            for first in range(0, len(block), len(buffer)):
+                part = block[first : first + len(buffer)]
+                size, at = len(part), slice(start + first, start + first + len(part))
+                values = np.add(part, 0.0, out=buffer[:size], dtype=np.float64, casting="unsafe")
+                bits, work = values.view(np.uint64), product[:size]
+                rows[at] = np.multiply(bits, by_column, out=work.view(np.uint64)).sum(axis=1)
+                columns += np.multiply(bits, by_row[at, None], out=work.view(np.uint64)).sum(axis=0)
+                if at.start == 0:
+                    shift = np.where(np.isnan(values[0]), 0.0, values[0])
+                least = values.min(axis=0)
+                low, high = np.fmin(low, least), np.fmax(high, values.max(axis=0))
+                centred = np.subtract(values, shift, out=work)
+                if np.isnan(least).any():
+                    nan = np.isnan(values)
+                    absent += nan.sum(axis=0)
+                    centred[nan] = 0
+                total += centred.sum(axis=0)
+                squares += np.square(centred, out=work).sum(axis=0)
+                left = np.flatnonzero(whole & (rising | falling | like_classes))
+                if left.size:  # of most data there are soon none
+                    chosen = values[:, left]
+                    steps = np.diff(np.vstack([before[:, left], chosen]), axis=0)
+                    whole[left] &= (chosen == np.floor(chosen)).all(axis=0)
+                    rising[left] &= (steps > 0).all(axis=0)
+                    falling[left] &= (steps < 0).all(axis=0)
+                    counting[left] &= (np.abs(steps) == 1).all(axis=0)
+                    before = values[-1:].copy()
         known = np.maximum(n - absent, 1)
         deviations = np.sqrt(np.maximum(squares / known - (total / known) ** 2, 0))
     index = whole & (rising | falling) & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
     seen.identifiers += _where(index, names)
-    seen.like_classes += [name for name in _where(whole, names) if _CLASSES.fullmatch(name)]
+    seen.like_classes += _where(whole & like_classes, names)
     seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
     constant = (low == high) & (absent == 0)
     _fill(seen, names, constant, deviations, columns, rows + texts)
