@@ -8,8 +8,8 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -21,7 +21,7 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import formats, images, prepared, reading, treatment, valid
+from kmdr.datasets import formats, prepared, reading, treatment, valid
 from kmdr.datasets.acquire import (
     UnavailableError,
     UnwritableError,
@@ -32,6 +32,7 @@ from kmdr.datasets.acquire import (
     obtain,
     raw_folder,
     sha256_of,
+    temporary,
 )
 from kmdr.datasets.archives import UnverifiedError
 from kmdr.datasets.loaders import all_loaders
@@ -39,6 +40,7 @@ from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
 from kmdr.datasets.profile import Profile, identifier_warning, in_short, profile, warnings_of
 from kmdr.datasets.reading import Content
 from kmdr.datasets.registry import COMMON, Entry, entry, names
+from kmdr.datasets.streamed import Streamed, streamed
 from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.linalg import Matrix
 from kmdr.paths import cache_folder
@@ -68,7 +70,8 @@ __all__ = [
 _LAYOUT = 3
 _CSR = ("data", "indices", "indptr")
 _FETCHED_AT_ONCE = 4
-# A file of the user's up to this size is known by its hash, a larger one by its size and time of change.
+# A file of the user's, or the parts of a matrix, up to this size are known by their hash, larger ones by their size and
+# time of change.
 _HASHED_BYTES = 2**26
 # Options of a user's file that its reader does not take.
 _OURS = ("k", "title", "copy")
@@ -189,44 +192,53 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
 
 
 def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fingerprint: str) -> None:
-    files = obtain(e)
-    (A, labels, feature_names), said, cautions = _loaded(
-        e, [f.source.format for f in files], [f.path for f in files], settings
-    )
-    k = _clusters(e, settings, A, labels)
-    digest = content_sha256(A, labels, valid.kept_type(A))
-    if e.by_path or settings == dict(e.options):
-        _check(e, A, labels, digest)
-    if _prepared(e, settings)[1] != fingerprint:
-        raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")
-    n, d = A.shape
-    meta = {
-        "name": title,
-        "k": k,
-        "data_sha256": digest,
-        "source": "; ".join([*(f.where for f in files), *_paths(settings)]) or e.home or "generated",
-        "stand_in": e.stand_in,
-        "n": n,
-        "d": d,
-        "nnz": int(A.nnz) if _is_sparse(A) else n * d,
-        "options": settings,
-    }
-    in_place = _is_mapped(A) and not settings.get("copy")
-    if in_place:
-        path = Path(A.filename)
-        looks = stamp(path)
-        meta["mapped"] = {"path": str(path), "stamp": looks, "bytes": looks[0], "blocks": prepared.digests(path)}
-    if feature_names is not None:
-        meta["feature_names"] = "features.json"
-    if cautions:
-        meta["warnings"] = cautions
-    try:
-        prepared.write(folder, fingerprint, dict(_arrays(A, labels, in_place)), meta, feature_names)
-    except OSError as error:
-        raise UnwritableError(folder, error) from error
-    for kind, lines in (("note", said), ("warning", cautions)):
-        for line in lines:
-            tell(f"{kind}: {_of(e, settings)}: {line}")
+    laid: list[Path] = []
+    with ExitStack() as aside:
+
+        def keep(A: Streamed) -> NDArray[Any]:
+            try:
+                laid.append(aside.enter_context(temporary(folder.parent)) / "A.npy")
+                return prepared.lay(laid[0], A)
+            except OSError as error:
+                raise UnwritableError(folder, error) from error
+
+        files = obtain(e)
+        (A, labels, feature_names), said, cautions = _loaded(
+            e, [f.source.format for f in files], [f.path for f in files], settings, keep
+        )
+        k = _clusters(e, settings, A, labels)
+        digest = content_sha256(A, labels, valid.kept_type(A))
+        if e.by_path or settings == dict(e.options):
+            _check(e, A, labels, digest)
+        if _prepared(e, settings)[1] != fingerprint:
+            raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")
+        n, d = A.shape
+        meta = {
+            "name": title,
+            "k": k,
+            "data_sha256": digest,
+            "source": "; ".join([*(f.where for f in files), *_paths(settings)]) or e.home or "generated",
+            "stand_in": e.stand_in,
+            "n": n,
+            "d": d,
+            "nnz": int(A.nnz) if _is_sparse(A) else n * d,
+            "options": settings,
+        }
+        in_place = _is_mapped(A) and not laid and not settings.get("copy")
+        if in_place:
+            meta["mapped"] = {"path": str(A.filename), "stamp": stamp(Path(A.filename))}
+        if feature_names is not None:
+            meta["feature_names"] = "features.json"
+        if cautions:
+            meta["warnings"] = cautions
+        try:
+            parts = dict(_arrays(laid[0] if laid else A, labels, in_place))
+            prepared.write(folder, fingerprint, parts, meta, feature_names)
+        except OSError as error:
+            raise UnwritableError(folder, error) from error
+        for kind, lines in (("note", said), ("warning", cautions)):
+            for line in lines:
+                tell(f"{kind}: {_of(e, settings)}: {line}")
 
 
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
@@ -474,21 +486,23 @@ def _is_mapped(A: Any) -> bool:
 
 
 _Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
+# What brings a matrix to where it can be mapped.
+_Keep = Callable[[Streamed], Any]
 
 
 def _loaded(
-    e: Entry, kinds: list[str], paths: list[Path], settings: Mapping[str, Any]
+    e: Entry, kinds: list[str], paths: list[Path], settings: Mapping[str, Any], keep: _Keep
 ) -> tuple[_Loaded, list[str], list[str]]:
     """Load a dataset and refuse what is none; the matrix in its kept form, what was understood, and warnings."""
     load_files = all_loaders()[_format(e, kinds)]
     if load_files is not formats.read or "drop" not in e.offered:
         own = _OURS if load_files is formats.read else ()
-        return _valid(e, settings, load_files(*paths, **_arguments(e, settings, own))), [], []
+        return _valid(e, settings, load_files(*paths, **_arguments(e, settings, own)), keep), [], []
     arguments = _arguments(e, settings, _OURS)
     content = formats.look(**arguments)
     seen = profile(content)
-    loaded = _valid(e, settings, formats.made(content=content, **arguments))
-    return loaded, in_short(content, seen, settings, loaded[0].shape), warnings_of(seen)
+    loaded = _valid(e, settings, formats.made(content=content, **arguments), keep)
+    return loaded, in_short(content, seen, settings, loaded[0].shape), [*content.warnings, *warnings_of(seen)]
 
 
 def _arguments(e: Entry, settings: Mapping[str, Any], ours: Iterable[str]) -> dict[str, Any]:
@@ -496,14 +510,19 @@ def _arguments(e: Entry, settings: Mapping[str, Any], ours: Iterable[str]) -> di
     return {**e.fixed, **{name: value for name, value in settings.items() if name not in (*COMMON, *ours)}}
 
 
-def _valid(e: Entry, settings: Mapping[str, Any], loaded: Any) -> _Loaded:
+def _valid(e: Entry, settings: Mapping[str, Any], loaded: Any, keep: _Keep | None = None) -> _Loaded:
     """Refuse what is no dataset; the matrix in its kept form."""
     A, labels, *named = loaded
     features = tuple(map(str, named[0])) if named and named[0] is not None else None
+    unit = settings.get("rows") == "unit"
+    A = streamed(A) if unit else A
+    if in_rows := isinstance(A, Streamed):
+        A = valid.of_unit_length(A) if unit else A
+        A = keep(A) if keep else A  # so that it is read, or made, once; the checks then read what is kept
     try:
         A = valid.canonical(A) if _is_sparse(A) else _dense(A)
         valid.check(A, labels, e.nonnegative, _REMEDY if "missing" in e.offered else "", features)
-        A = valid.of_unit_length(A) if settings.get("rows") == "unit" else A
+        A = valid.of_unit_length(A) if unit and not in_rows else A
     except UserError as error:
         raise UserError(f"{_of(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:
@@ -546,8 +565,8 @@ def look_at(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
 
 
 def _dense(A: Any) -> Any:
-    """As float64 or float32 in C order; a mapped file is left as it is, to be read in blocks."""
-    return A if isinstance(A, np.memmap) else np.ascontiguousarray(A, valid.kept_type(A))
+    """As float64 or float32 in C order; what is read in blocks is left as it is."""
+    return A if isinstance(A, np.memmap | Streamed) else np.ascontiguousarray(A, valid.kept_type(A))
 
 
 def _of(e: Entry, settings: Mapping[str, Any]) -> str:
@@ -587,7 +606,7 @@ def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     if (rows := settings.get("rows", "raw")) not in ("raw", "unit"):
         raise UserError(f"option rows is {rows!r}, not one of raw, unit; choose one of them")
     if "path" in settings:
-        paths = [_located(e, path, "size" in e.offered) for path in _paths(settings)]
+        paths = [_located(e, path, e.format == "file", settings.get("format", "")) for path in _paths(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
         if settings.get("labels", "") not in ("", valid.WITHOUT):
             settings["labels"] = _located(e, settings["labels"])
@@ -599,8 +618,8 @@ def _paths(settings: Mapping[str, Any]) -> list[str]:
     return [path] if isinstance(path, str) and path else list(path)
 
 
-def _located(e: Entry, path: str, folder: bool = False) -> str:
-    """Path of a file or of images in a folder: as named, or of that name in the cache or a folder of ``KMDR_DATA``."""
+def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:
+    """Path of a file, or of a folder of a kind: as named, or of that name in the cache or a folder of ``KMDR_DATA``."""
     try:
         here = Path(path).expanduser()
         if not here.exists() and here.name == path:
@@ -608,7 +627,7 @@ def _located(e: Entry, path: str, folder: bool = False) -> str:
         here = here.resolve()
         reading.refuse_irregular(here, folder)
         if here.is_dir():
-            images.in_folder(here)
+            formats.in_folder(here, kind)
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a byte 0, a name that is too long
         raise UserError(f"{path!r} cannot be the path of a file ({error}); name another with dataset.path=…") from error
     return str(here)
@@ -709,7 +728,7 @@ def _prepared(e: Entry, settings: Mapping[str, Any]) -> tuple[Path, str]:
     """Folder of a dataset with these options, and the hash of all that its content depends on."""
     suffix = "" if dict(settings) == dict(e.options) else f"-{_json_hash(settings)[:12]}"
     determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(settings)]
-    determines += [_identity(Path(path)) for path in _files(settings)]
+    determines += [_identity(Path(path), settings.get("format", "")) for path in _files(settings)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
 
 
@@ -718,12 +737,14 @@ def fingerprint(name: str, options: Mapping[str, Any]) -> str:
     return _prepared(entry(name), options)[1]
 
 
-def _identity(path: Path) -> Any:
+def _identity(path: Path, kind: str = "", large: bool = False) -> Any:
     if path.is_dir():
-        return [[str(image.relative_to(path)), _identity(image)] for image in images.in_folder(path)]
+        files = formats.in_folder(path, kind)
+        large = formats.are_parts(path, kind) and sum(map(_size, files)) > _HASHED_BYTES
+        return [[str(file.relative_to(path)), _identity(file, large=large)] for file in files]
     looks = stamp(path)
     try:
-        return sha256_of(path) if looks and looks[0] <= _HASHED_BYTES else looks
+        return sha256_of(path) if looks and not large and looks[0] <= _HASHED_BYTES else looks
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); name a file that can") from error
 
@@ -733,7 +754,11 @@ def _json_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tuple[str, NDArray[Any]]]:
+def _size(path: Path) -> int:
+    return sum(stamp(path)[:1])
+
+
+def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tuple[str, NDArray[Any] | Path]]:
     if _is_sparse(A):
         yield from ((f"{part}.npy", getattr(A, part)) for part in _CSR)
     elif not in_place:

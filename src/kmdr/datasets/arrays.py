@@ -18,7 +18,7 @@ import scipy.sparse
 from kmdr.datasets.reading import COMPRESSED, Content, afford, afford_shape, reading, unpacked
 from kmdr.errors import UserError, unknown
 
-_POINTS, _CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
+_POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
 _NAMES = ("feature_names", "words")
 _CSR = {"data", "indices", "indptr"}
 _NUMBERS = {"double", "single", "logical", "sparse", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))}
@@ -41,7 +41,7 @@ def pick(path: Path, names: Sequence[str], matrix: str = "") -> str:
     if not present:
         raise UserError(
             f"{path.name} has no matrix under a known name, only {', '.join(names) or 'nothing'}; "
-            f"call the points {' or '.join(_POINTS)} and the labels {' or '.join(_CLASSES)}, "
+            f"call the points {' or '.join(_POINTS)} and the labels {' or '.join(CLASSES)}, "
             "or name them with dataset.matrix=… and dataset.label=…"
         )
     return present[0]
@@ -51,7 +51,7 @@ def pick_classes(path: Path, names: Sequence[str], label: str = "", matrix: str 
     """Return the name of the labels among those in a file, likewise; empty where there are none."""
     if label and label not in names:
         raise unknown(f"array of labels in {path.name}", label, [name for name in names if name != matrix])
-    return label or next((name for name in _CLASSES if name in names and name != matrix), "")
+    return label or next((name for name in CLASSES if name in names and name != matrix), "")
 
 
 def npz(path: Path, limit: float, matrix: str = "", label: str = "") -> Content:

@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import arrays, hdf5, images, svmlight, tables, treatment
+from kmdr.datasets import arrays, hdf5, images, parts, svmlight, tables, treatment
 from kmdr.datasets.reading import COMPRESSED, Content, limit_of, refuse_irregular
 from kmdr.datasets.tables import FOUND
 from kmdr.datasets.valid import WITHOUT, codes, csr
@@ -42,7 +42,10 @@ _READERS: Mapping[str, tuple[Callable[..., Content], Sequence[str]]] = {
     "parquet": (tables.parquet, ("label",)), "npz": (arrays.npz, _ARRAY), "npy": (arrays.npy, ()),
     "mat": (arrays.mat, _ARRAY), "mtx": (arrays.matrix_market, ()), "hdf5": (hdf5.hdf5, _ARRAY),
     "svmlight": (_svmlight, ("d",)), "images": (images.images, ("size",)),
+    "parts": (parts.parts, ("label", "columns", "drop")),
 }  # fmt: skip
+# Those that are folders.
+_FOLDERS = ("images", "parts")
 # The formats for which other options mean something: those that are dealt with once the file is read.
 _TABLES = ("csv", "tsv", "xlsx", "parquet")
 _COLUMNS = tuple(name for name in _READERS if name != "images")
@@ -131,8 +134,8 @@ def look(
                 f"{', '.join(meant)}; leave it out"
             )
     for file in paths:
-        refuse_irregular(file, folder=kind == "images")
-    limit = limit_of(images.in_folder(first) if kind == "images" else paths, max_gb)
+        refuse_irregular(file, folder=kind in _FOLDERS)
+    limit = limit_of(in_folder(first, kind) if kind in _FOLDERS else paths, max_gb)
     content = reader(*paths, limit=limit, **{option: value for option, value in given.items() if option in takes})
     if scipy.sparse.issparse(content.A):
         try:
@@ -145,7 +148,7 @@ def look(
         content.labels = None
     elif apart:
         content.labels, content.labelled = tables.label_file(Path(labels), content.A.shape[0], label)
-    return treatment.selected(first, content, columns, drop)
+    return content if "drop" in takes else treatment.selected(first, content, columns, drop)
 
 
 def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
@@ -154,7 +157,8 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     Parameters
     ----------
     path : path or sequence of paths
-        The file, or a folder of images; of svmlight files there may be several, whose rows follow each other.
+        The file, or a folder of images or of parts of a matrix; of svmlight files there may be several, whose rows
+        follow each other.
     labels : str
         A second file with the labels: ``.npy``, text of one label a line, with or without a header, or a table;
         ``"none"`` leaves out those of the file.
@@ -162,7 +166,8 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
         The column, variable or array that holds the labels, of the file itself or of the one of labels; by default one
         of a known name, where there is one.
     format : str
-        One of ``npz npy mat mtx hdf5 svmlight csv tsv parquet xlsx images``; by default what the extension says.
+        One of ``npz npy mat mtx hdf5 svmlight csv tsv parquet xlsx images parts``; by default what the extension says,
+        or what a folder holds.
     d : int
         Features of svmlight files; by default as many as occur.
     max_gb : float
@@ -187,7 +192,7 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     Returns
     -------
     A : ndarray or csr_array of shape (n, d)
-        As stored; a ``.npy`` file is mapped.
+        As stored; a ``.npy`` file is mapped, and a folder of parts is a `Streamed`.
     labels : ndarray of shape (n,) or None
         Classes, whatever they are in the file, counted from 0 in their sorted order.
     features : tuple of str or None
@@ -222,9 +227,33 @@ def made(
     return A, None if labels is None else codes(labels, first.name), features
 
 
+def in_folder(folder: Path, kind: str = "") -> list[Path]:
+    """Return the files of the user's that a folder is read from.
+
+    Parameters
+    ----------
+    folder : Path
+    kind : str, optional
+        What it is read as; by default what it holds.
+
+    Raises
+    ------
+    UserError
+        There are none, or not of one kind.
+    """
+    if are_parts(folder, kind):
+        return [*parts.in_folder(folder), *parts.labels_in(folder)]
+    return images.in_folder(folder)
+
+
+def are_parts(folder: Path, kind: str = "") -> bool:
+    """Whether a folder is read as parts of a matrix; one that holds an image is not, unless its kind is given."""
+    return kind == "parts" if kind else not images.listed(folder) and bool(parts.in_folder(folder))
+
+
 def _format(path: Path) -> str:
     if path.is_dir():
-        return "images"
+        return "parts" if are_parts(path) else "images"
     *rest, last = [suffix.lower() for suffix in path.suffixes] or [""]
     if last in COMPRESSED:
         # LIBSVM's compressed files have no extension of their own: sector.t.bz2, rcv1_train.multiclass.bz2.

@@ -1,7 +1,6 @@
 """A folder of images: a class a subfolder, or one folder of images without labels."""
 
 import math
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from kmdr.datasets.reading import Content, afford, reading
+from kmdr.datasets.parts import SUFFIXES as PARTS
+from kmdr.datasets.reading import Content, afford, hidden, natural, reading
 from kmdr.errors import UserError
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
 # Kept as they are, for their values go beyond a byte.
 _DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return the images of a folder and of all below it."""
+    try:
+        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not hidden(folder, path)]
+        return [path for path in every if path.is_file()]
+    except OSError as e:
+        raise UserError(f"{folder} cannot be read ({e.strerror}); name a folder that can") from e
 
 
 def in_folder(folder: Path) -> list[Path]:
@@ -29,13 +38,12 @@ def in_folder(folder: Path) -> list[Path]:
     UserError
         There are none, some lie deeper, or some lie beside the subfolders.
     """
-    try:
-        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not _hidden(folder, path)]
-    except OSError as e:
-        raise UserError(f"{folder} cannot be read ({e.strerror}); name a folder that can") from e
-    every = [path for path in every if path.is_file()]
+    every = listed(folder)
     if not every:
-        raise UserError(f"{folder} is a folder; name a regular file, or a folder of images ({_listed()})")
+        raise UserError(
+            f"{folder} is a folder; name a regular file, or a folder of images ({_extensions()}) or of parts of a "
+            f"matrix ({', '.join(suffix[1:] for suffix in PARTS)})"
+        )
     depths = Counter(len(path.relative_to(folder).parts) for path in every)
     if max(depths) > 2:
         deep = next(path for path in every if len(path.relative_to(folder).parts) > 2)
@@ -47,7 +55,7 @@ def in_folder(folder: Path) -> list[Path]:
             f"{folder.name} holds {depths[1]} images itself and {depths[2]} in subfolders; put each into the folder of "
             "its class, or all into one folder"
         )
-    return sorted(every, key=lambda path: [_natural(part) for part in path.relative_to(folder).parts])
+    return sorted(every, key=lambda path: [natural(part) for part in path.relative_to(folder).parts])
 
 
 def images(folder: Path, limit: float, size: Sequence[int] = ()) -> Content:
@@ -79,22 +87,13 @@ def images(folder: Path, limit: float, size: Sequence[int] = ()) -> Content:
         row[:] = _grey(path, height, width).ravel()
     flat = paths[0].parent == folder
     labels = None if flat else np.array([path.parent.name for path in paths], dtype=object)
-    left = sum(path.is_file() and path not in set(paths) and not _hidden(folder, path) for path in folder.rglob("*"))
+    left = sum(path.is_file() and path not in set(paths) and not hidden(folder, path) for path in folder.rglob("*"))
     said = f"{n} images as grey levels of {height} x {width}" + (f", scaled from {len(sizes)} sizes" if size else "")
     return Content(A, labels, None, said + (f"; {left} other files left aside" if left else ""), "the subfolders")
 
 
-def _listed() -> str:
+def _extensions() -> str:
     return ", ".join(sorted(suffix[1:] for suffix in _SUFFIXES))
-
-
-def _hidden(folder: Path, path: Path) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return what sorts ``2.png`` before ``10.png``."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name) if part]
 
 
 @contextmanager

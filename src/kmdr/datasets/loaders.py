@@ -29,7 +29,7 @@ from kmdr.datasets.text_like import text_like
 from kmdr.guests import Registry
 
 Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | None, Sequence[str] | None]
-"""A (float64 ndarray or scipy CSR array, n x d), labels (n) or None, and where features have names those (d)."""
+"""A (ndarray, scipy CSR array or `Streamed`, n x d), labels (n) or None, and where features have names those (d)."""
 
 _registry: Registry[Callable[..., Loaded]] = Registry("datasets")
 for _name, _function in (

@@ -74,7 +74,7 @@ def _said(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Ite
     rows = [(about, f"{content.labelled}: {what}" if about == "labels" else what) for about, what in lines(seen)]
     if options.get("scale", "none") == "none" and (hint := scale_hint(seen)):
         rows = [(about, hint if about == "scale" else what) for about, what in rows]
-    rows += [("warning", warning) for warning in warnings_of(seen)]
+    rows += [("warning", warning) for warning in (*content.warnings, *warnings_of(seen))]
     if refusal:
         rows.append(("refused", refusal))
     else:

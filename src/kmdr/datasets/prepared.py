@@ -9,13 +9,13 @@ only, so that one that is damaged remembers nothing.
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
 from typing import IO, Any
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kmdr.datasets import valid
 from kmdr.datasets.acquire import TEMPORARY, temporary
+from kmdr.datasets.streamed import Streamed
 from kmdr.errors import UserError
 from kmdr.files import sweep_abandoned, write_atomically
 
@@ -169,10 +170,37 @@ def stamps(folder: Path, meta: Mapping[str, Any]) -> tuple[tuple[str, tuple[int,
     return tuple((str(path), stamp(path)) for path in _files(folder, meta) if path.suffix == ".npy")
 
 
+def lay(path: Path, A: Streamed) -> NDArray[Any]:
+    """Write a matrix to a ``.npy`` file block by block, and map it.
+
+    Parameters
+    ----------
+    path : Path
+        To be handed to `write`, which moves it.
+    A : Streamed
+
+    Raises
+    ------
+    UserError
+        There is no room for it.
+    """
+    dtype = valid.kept_type(A)
+    needed, free = A.size * dtype.itemsize, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise UserError(
+            f"a matrix of {len(A)} x {A.shape[1]} takes {needed / 1e9:.3g} GB and {path.parent.parent} has room for "
+            f"{free / 1e9:.3g}; let KMDR_CACHE name a folder with more"
+        )
+    with path.open("wb") as file:
+        _save(file, A, dtype)
+        _flush(file)
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
 def write(
     folder: Path,
     fingerprint: str,
-    parts: Mapping[str, NDArray[Any]],
+    parts: Mapping[str, NDArray[Any] | Path],
     meta: Mapping[str, Any],
     feature_names: tuple[str, ...] | None,
 ) -> None:
@@ -183,14 +211,17 @@ def write(
     folder : Path
     fingerprint : str
         What `is_current` is to find.
-    parts : mapping of str to ndarray
-        Arrays by the name of their file.
+    parts : mapping of str to ndarray or Path
+        Arrays by the name of their file; a file of one is moved.
     meta : mapping
-        What ``meta.json`` is to say of the dataset.
+        What ``meta.json`` is to say of the dataset; of a file that stays where it lies, its path and `stamp`.
     feature_names : tuple of str or None
     """
     with temporary(folder.parent) as aside:
         for name, array in parts.items():
+            if isinstance(array, Path):
+                array.rename(aside / name)
+                continue
             with (aside / name).open("wb") as file:
                 _save(file, array, valid.kept_type(array) if name == "A.npy" else array.dtype)
                 _flush(file)
@@ -198,17 +229,25 @@ def write(
             with (aside / meta["feature_names"]).open("wb") as file:
                 file.write(json.dumps(feature_names, ensure_ascii=False).encode())
                 _flush(file)
+        # Dated back, so that whatever is written to a file from now on shows, however coarse the clock.
+        began = time.time()
+        for path in aside.iterdir():
+            os.utime(path, (began - 2 * _CLOCK_SECONDS,) * 2)
         files = {path.name: {"bytes": path.stat().st_size, "blocks": digests(path)} for path in sorted(aside.iterdir())}
         whole = {**meta, "registry": fingerprint, "files": files}
+        if "mapped" in meta:
+            path = Path(meta["mapped"]["path"])
+            whole["mapped"] = {**meta["mapped"], "bytes": meta["mapped"]["stamp"][0], "blocks": digests(path)}
+        seal = _seal(whole)
         with (aside / "meta.json").open("w", encoding="utf-8") as text:
-            json.dump({**whole, "seal": _seal(whole)}, text, indent=1)
+            json.dump({**whole, "seal": seal}, text, indent=1)
             _flush(text)
-        # Dated back, so that whatever is written to a file from now on shows, however coarse the clock.
-        before = time.time() - 2 * _CLOCK_SECONDS
-        for name in files:
-            os.utime(aside / name, (before, before))
         aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
         _put(aside, folder, fingerprint)
+    # What lies there, unless it was written to since, has these digests, so that nobody needs to read it again.
+    state, newest = _state(folder, seal, _files(folder, whole))
+    if newest < began - _CLOCK_SECONDS:
+        _remember(folder, state)
 
 
 def forget(folder: Path) -> None:
@@ -296,7 +335,7 @@ def _flush_folder(folder: Path) -> None:
             os.close(number)
 
 
-def _save(file: IO[bytes], array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+def _save(file: IO[bytes], array: NDArray[Any] | Streamed, dtype: np.dtype[Any]) -> None:
     """Write a ``.npy`` file block by block."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
@@ -319,7 +358,7 @@ def _put(aside: Path, folder: Path, fingerprint: str) -> None:
             outdated = folder.parent / f"{TEMPORARY}{uuid4().hex}"
             with suppress(OSError):
                 folder.rename(outdated)
-            rmtree(outdated, ignore_errors=True)
+            shutil.rmtree(outdated, ignore_errors=True)
         else:
             _flush_folder(folder.parent)
             return

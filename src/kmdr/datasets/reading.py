@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,8 @@ class Content:
         What the file was taken for, in words.
     labelled : str
         Where the labels are, in words.
+    warnings : tuple of str
+        What a user should look at.
     """
 
     A: Any
@@ -44,6 +47,7 @@ class Content:
     features: tuple[str, ...] | None = None
     form: str = ""
     labelled: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def refuse_irregular(path: Path, folder: bool = False) -> None:
@@ -63,6 +67,16 @@ def refuse_irregular(path: Path, folder: bool = False) -> None:
         raise UserError(f"{path} cannot be read ({e.strerror}); name a file that can") from e
     if kind != stat.S_IFREG and not (folder and kind == stat.S_IFDIR):
         raise UserError(f"{path} is {_KINDS.get(kind, 'a device')}; name a regular file")
+
+
+def hidden(folder: Path, path: Path) -> bool:
+    """Whether a file in a folder, or a subfolder on the way to it, is none that a user put there."""
+    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return what sorts ``2.png`` before ``10.png``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name) if part]
 
 
 def limit_of(paths: Sequence[Path], max_gb: float) -> float:

@@ -228,12 +228,12 @@ def is_number(text: str) -> bool:
 def parquet(path: Path, limit: float, label: str = "") -> Content:
     """Read a Parquet file."""
     with reading(path, "Parquet"):
-        texts = _afford_parquet(path, limit)
+        texts = afford_parquet(path, limit)
         frame = pd.read_parquet(path, engine="pyarrow", read_dictionary=texts)
     return _with_labels(path, frame, "Parquet", label)
 
 
-def _afford_parquet(path: Path, limit: float) -> list[str]:
+def afford_parquet(path: Path, limit: float) -> list[str]:
     """Refuse a Parquet file by what its end claims, before any of it is unpacked; return its columns of text.
 
     Text that repeats takes next to nothing in the file, whatever its length, so it is to be read as codes.
@@ -289,11 +289,11 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, label: str = "") ->
     if label and label not in frame.columns:
         raise unknown(f"column of {path.name}", label, list(frame.columns))
     column = label or "label"
-    labels = _classes_of(frame.pop(column)) if column in frame.columns else None
+    labels = classes_of(frame.pop(column)) if column in frame.columns else None
     return Content(frame, labels, None, form, f"column {column!r}")
 
 
-def _classes_of(column: pd.Series) -> NDArray[Any]:
+def classes_of(column: pd.Series) -> NDArray[Any]:
     """Return a column of labels; where it is kept as codes, with one text for all points of a class."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column.to_numpy()

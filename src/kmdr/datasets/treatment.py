@@ -15,9 +15,11 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.preprocessing import scale as standardised
 
 from kmdr.datasets.reading import Content
+from kmdr.datasets.streamed import Streamed, streamed
 from kmdr.datasets.tables import is_number
-from kmdr.datasets.valid import kept_type
+from kmdr.datasets.valid import blocks, kept_type
 from kmdr.errors import UserError, check_memory, unknown
+from kmdr.linalg.matrix import column_deviations
 
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
 _SHOWN = 3
@@ -55,17 +57,27 @@ def selected(path: Path, content: Content, columns: Sequence[str], drop: Sequenc
     if not columns and not drop:
         return content
     names = names_of(content)
+    kept = chosen(path, names, columns, drop)
+    if isinstance(content.A, pd.DataFrame):
+        return Content(content.A.iloc[:, kept], content.labels, None, content.form, content.labelled)
+    A = streamed(content.A)
+    if isinstance(A, Streamed):
+        A = A.each(lambda rows: rows[:, kept], len(kept), A.dtype)
+    else:
+        check_memory(f"the columns of {path.name}", A.shape[0] * len(kept))
+        A = A[:, kept] if scipy.sparse.issparse(A) else np.asarray(A)[:, kept]
+    return Content(A, content.labels, tuple(names[j] for j in kept), content.form, content.labelled)
+
+
+def chosen(path: Path, names: Sequence[str], columns: Sequence[str], drop: Sequence[str]) -> list[int]:
+    """Return the places of the columns that are wanted; raises what `selected` does."""
     for name in (*columns, *drop):
         if name not in names:
             raise unknown(f"column of {path.name}", name, names)
     kept = [j for j, name in enumerate(names) if (name in columns or not columns) and name not in drop]
     if not kept:
         raise UserError(f"no column of {path.name} is left; choose others with dataset.drop=… or dataset.columns=…")
-    if isinstance(content.A, pd.DataFrame):
-        return Content(content.A.iloc[:, kept], content.labels, None, content.form, content.labelled)
-    check_memory(f"the columns of {path.name}", content.A.shape[0] * len(kept))
-    A = content.A[:, kept] if scipy.sparse.issparse(content.A) else np.asarray(content.A)[:, kept]
-    return Content(A, content.labels, tuple(names[j] for j in kept), content.form, content.labelled)
+    return kept
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -158,10 +170,11 @@ def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[s
     """
     if missing == "refuse" or A.dtype.kind != "f":
         return A, labels
-    A = np.array(A)
-    absent = np.isnan(A)
+    A = streamed(A)
+    if not isinstance(A, Streamed):
+        A = np.array(A)
+    known, total, whole = _known(A)
     if missing == "drop":
-        whole = ~absent.any(axis=1)
         if labels is not None and np.size(labels) == len(whole):
             whole &= ~pd.isna(np.ravel(labels))
             labels = np.ravel(labels)[whole]
@@ -169,24 +182,67 @@ def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[s
             raise UserError(
                 f"{int(whole.sum())} rows of {path.name} have a value in each column; say dataset.missing=mean"
             )
-        return A[whole], labels
-    if (empty := absent.all(axis=0)).any():
+        return A.only(whole) if isinstance(A, Streamed) else A[whole], labels
+    if (empty := known == 0).any():
         name = features[int(empty.argmax())]
         raise UserError(f"column {name!r} of {path.name} has no value at all; leave it out: {setting('drop', [name])}")
-    known = (~absent).sum(axis=0)
-    means = np.where(absent, 0, A).sum(axis=0) / known
-    return np.where(absent, means.astype(A.dtype), A), labels
+    means = (total / known).astype(A.dtype)
+
+    def filled(rows: NDArray[Any]) -> NDArray[Any]:
+        return np.where(np.isnan(rows), means, rows)
+
+    return A.each(filled, A.shape[1], A.dtype) if isinstance(A, Streamed) else filled(A), labels
+
+
+def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Return how many values each column has and their sum, and which rows have one in each; read in blocks."""
+    many = isinstance(A, Streamed)
+    known, total = np.zeros(A.shape[1], np.int64), np.zeros(A.shape[1], np.float64 if many else A.dtype)
+    whole = np.ones(len(A), bool)
+    for start, rows in blocks(A, A.dtype) if many else [(0, A)]:
+        absent = np.isnan(rows)
+        known += (~absent).sum(axis=0)
+        total = total + np.where(absent, 0, rows).sum(axis=0, dtype=total.dtype)
+        whole[start : start + len(rows)] = ~absent.any(axis=1)
+    return known, total, whole
 
 
 def scaled(path: Path, A: NDArray[Any], scale: str) -> Any:
     """Scale the columns of a matrix: ``"standard"`` to mean 0 and deviation 1, ``"minmax"`` to the range 0 to 1."""
     if scale == "none":
         return A
+    A = streamed(A)
+    if isinstance(A, Streamed):
+        return _scaled_rows(A, scale)
     check_memory(f"the scaled columns of {path.name}", A.size)
     A = np.asarray(A, kept_type(A))
     if not np.isfinite(A).all():
         return A  # which is refused
     return standardised(A) if scale == "standard" else minmax_scale(A)
+
+
+def _scaled_rows(A: Streamed, scale: str) -> Streamed:
+    """Do the same to what is read some rows at a time, from two reads or one."""
+    kept = kept_type(A)
+    low, high = np.full(A.shape[1], np.inf), np.full(A.shape[1], -np.inf)
+    first, offsets, squares = np.zeros(A.shape[1]), np.zeros(A.shape[1]), np.zeros(A.shape[1])
+    for start, rows in blocks(A, kept):
+        if start == 0:
+            first = rows[0].astype(np.float64)
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+        if scale == "standard":
+            offsets += column_deviations(rows, first)[1]
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return A  # which is refused
+    shift, spread = low, high - low
+    if scale == "standard":
+        shift, left = first + offsets / len(A), np.zeros(A.shape[1])
+        for _, rows in blocks(A, kept):
+            of_rows = column_deviations(rows, shift)
+            squares, left = squares + of_rows[0], left + of_rows[1]
+        spread = np.where(low == high, 0, np.sqrt(np.maximum(squares / len(A) - (left / len(A)) ** 2, 0)))
+    spread[spread == 0] = 1
+    return A.each(lambda rows: ((rows - shift) / spread).astype(kept), A.shape[1], kept)
 
 
 def refuse_sparse(path: Path, A: Any, scale: str, missing: str) -> None:

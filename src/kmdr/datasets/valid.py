@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
+from kmdr.datasets.streamed import Streamed
 from kmdr.errors import UserError, check_memory
 
 WITHOUT = "none"
@@ -33,7 +34,7 @@ def kept_type(A: Any) -> np.dtype[Any]:
     return np.dtype("<f4" if dtype.kind == "f" and dtype.itemsize == 4 else "<f8")
 
 
-def blocks(A: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+def blocks(A: NDArray[Any] | Streamed, dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row and content of successive blocks of rows, in C order; so a mapped file is never in memory whole."""
     rows = max(1, _BLOCK_BYTES // max(1, dtype.itemsize * int(np.prod(A.shape[1:]))))
     for start in range(0, len(A), rows):
@@ -65,6 +66,9 @@ def of_unit_length(A: Any) -> Any:
     UserError
         A copy of A does not fit into memory.
     """
+    if isinstance(A, Streamed):
+        # What is not finite is left to be refused.
+        return A.each(lambda rows: of_unit_length(rows) if np.isfinite(rows).all() else rows, A.shape[1], kept_type(A))
     sparse = bool(scipy.sparse.issparse(A))
     check_memory("the rows of unit length", A.nnz if sparse else A.size)
     A = A if sparse else np.asarray(A, kept_type(A))
@@ -108,7 +112,7 @@ def check(
 
     Parameters
     ----------
-    A : ndarray of shape (n, d) or canonical csr_array
+    A : ndarray or Streamed of shape (n, d), or canonical csr_array
     labels : ndarray of shape (n,) or None
     nonnegative : bool
         Whether the entries are counts or intensities.

@@ -1,0 +1,85 @@
+"""Matrices of which some rows are read, or made, at a time, so that they are never in memory whole."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kmdr.linalg.matrix import is_large
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A matrix that gives slices of its rows, and nothing else; best in their order.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    dtype : dtype
+    read : callable
+        Given a row and the one to stop before, these rows as an ndarray.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], NDArray[Any]]
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def size(self) -> int:
+        """Entries."""
+        return self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, _ = rows.indices(len(self))
+        return self.read(start, max(start, stop))
+
+    def each(self, function: Callable[[NDArray[Any]], NDArray[Any]], d: int, dtype: np.dtype[Any]) -> "Streamed":
+        """Return what a function makes of the rows, given any number of them: as many, with d entries of a type."""
+        return Streamed((len(self), d), dtype, lambda start, stop: function(self.read(start, stop)))
+
+    def only(self, kept: NDArray[np.bool_]) -> "Streamed":
+        """Return some of the rows."""
+        places = np.flatnonzero(kept)
+
+        def read(start: int, stop: int) -> NDArray[Any]:
+            chosen = places[start:stop]
+            first, last = (chosen[0], chosen[-1] + 1) if len(chosen) else (0, 0)
+            return self.read(int(first), int(last))[chosen - first]
+
+        return Streamed((len(places), self.shape[1]), self.dtype, read)
+
+
+def streamed(A: Any) -> Any:
+    """Return a large mapped matrix as a `Streamed`, so that what is made of it is never whole; any other as it is."""
+    if not isinstance(A, np.memmap) or A.ndim != 2 or not is_large(A):
+        return A
+    return Streamed(A.shape, A.dtype, lambda start, stop: A[start:stop])
+
+
+def stacked(parts: Sequence[Any]) -> Streamed:
+    """Return matrices of one width and type, one at least, under each other."""
+    ends = np.cumsum([len(part) for part in parts])
+    d, dtype = parts[0].shape[1], parts[0].dtype
+
+    def read(start: int, stop: int) -> NDArray[Any]:
+        pieces = []
+        for part in range(int(np.searchsorted(ends, start, "right")), len(parts)):
+            first = int(ends[part]) - len(parts[part])
+            if first >= stop:
+                break
+            pieces.append(parts[part][max(start - first, 0) : stop - first])
+        if len(pieces) == 1:
+            return np.asarray(pieces[0])  # of a mapped part no copy
+        return np.concatenate(pieces) if pieces else np.empty((0, d), dtype)
+
+    return Streamed((int(ends[-1]), d), dtype, read)
