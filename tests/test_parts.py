@@ -1,5 +1,6 @@
-"""Data that are read, or made, some rows at a time: folders of parts, treatment of large files."""
+"""Data that are read, or made, some rows at a time: folders of parts, generated features, treatment of large files."""
 
+import json
 import os
 import socket
 from types import SimpleNamespace
@@ -8,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from scipy.stats import norm
 
 from kmdr import datasets
 from kmdr.datasets import formats, own, prepared, valid
+from kmdr.datasets.features_like import features_like
 from kmdr.datasets.streamed import Streamed, stacked
 from kmdr.errors import UserError
 from kmdr.linalg import matrix
@@ -333,6 +336,50 @@ def test_what_is_not_finite_is_told_of_where_it_is(tmp_path, A, options, monkeyp
     np.save(tmp_path / "a.npy", A)
     with pytest.raises(UserError, match="infinite value at row 31, column 2"):
         load(tmp_path / "a.npy", k=3, **options)
+
+
+# --- generated features
+
+
+def test_generated_features_are_the_same_in_whatever_pieces(rng):
+    A, labels = features_like(70, 5, d=6, k=20)
+    whole = A[:]
+    assert (whole.dtype, whole.shape, A.shape) == (np.float32, (70, 6), (70, 6))
+    for start, stop in ((0, 1), (19, 21), (3, 65), (69, 70), (5, 5)):
+        np.testing.assert_array_equal(A[start:stop], whole[start:stop])
+    more, of_more = features_like(200, 5, d=6, k=20)
+    np.testing.assert_array_equal(more[:70], whole)
+    np.testing.assert_array_equal(of_more[:70], labels)
+    assert all(np.unique(of_more[i : i + 20]).size == 20 for i in range(0, 200, 20))
+    assert not np.array_equal(features_like(70, 6, d=6, k=20)[0][:], whole)
+
+
+def test_generated_features_follow_their_law():
+    """Within a class an entry is c + z cut off at 0: the share of zeros is Φ(−c), the mean c Φ(c) + φ(c)."""
+    A, labels = features_like(20_000, 0, d=8, k=40)
+    whole = A[:]
+    assert abs((whole == 0).mean() - norm.cdf(0.5 / np.hypot(1, 0.15))) < 0.02  # of 320 centres; 4 deviations
+    centres = []
+    for c in range(40):
+        mine = whole[labels == c]
+        centre = -norm.ppf((mine == 0).mean(axis=0))
+        assert np.abs(mine.mean(axis=0) - centre * norm.cdf(centre) - norm.pdf(centre)).max() < 5 / np.sqrt(500)
+        centres.append(centre)
+    assert np.mean(centres) == pytest.approx(-0.5, abs=0.04)
+    assert np.std(centres) == pytest.approx(0.15, abs=0.03)  # 0.06 of it is the error of 500 points
+
+
+def test_ilsvrc_like_is_a_stand_in_that_is_mapped(tmp_path, monkeypatch):
+    monkeypatch.setattr(valid, "_BLOCK_BYTES", 2**24)
+    folder = datasets.prepare("ilsvrc_like", {"n": 1000})
+    data = datasets.open_prepared(folder)
+    assert (data.A.shape, data.A.dtype, data.k) == ((1000, 4096), np.float32, 1000)
+    assert data.stand_in == "generated: ILSVRC-like features"
+    assert np.array_equal(np.sort(data.labels), np.arange(1000))
+    assert isinstance(data.A.base, np.memmap)
+    assert json.loads((folder / "meta.json").read_text())["nnz"] == 4096 * 1000
+    with pytest.raises(UserError, match="option n of generated features is 999; it must be at least k, which is 1000"):
+        datasets.prepare("ilsvrc_like", {"n": 999})
 
 
 def test_what_was_just_written_is_not_read_again(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from kmdr.datasets import formats
 from kmdr.datasets.acquire import UnavailableError
 from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.digits import digits
+from kmdr.datasets.features_like import features_like
 from kmdr.datasets.svmlight import svmlight
 from kmdr.datasets.synth import synth
 from kmdr.datasets.text_like import text_like
@@ -36,6 +37,7 @@ for _name, _function in (
     ("synth", synth),
     ("digits", digits),
     ("text_like", text_like),
+    ("features_like", features_like),
     ("svmlight", svmlight),
     ("file", formats.read),
 ):
