@@ -208,7 +208,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         (["+reducer.rank=r"], "reducer random_sign takes no parameters, but was given 'rank'"),
         (["reducer=svd", "reducer.rank=q"], "rank = 'q' is not one of k, r"),
         (["reducer=leverage_approx", "reducer.svd_eps=1"], "svd_eps = 1 is outside 0 < svd_eps < 1"),
-        (["runner.backend=slurm"], "runner.backend = 'slurm' is not one of loky, sequential, dask, ray"),
+        (["runner.backend=pbs"], "runner.backend = 'pbs' is not one of loky, sequential, dask, ray, slurm"),
         (["r_grid=[0]"], "r_grid has 0"),
         (["r_grid=[5,-1]"], "r_grid has -1"),
         (["r_grid=[2.5]"], "r_grid has 2.5"),

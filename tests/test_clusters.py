@@ -1,21 +1,33 @@
 """Runs on real clusters: processes of a scheduler and of workers that share nothing with the driver but a socket."""
 
 import importlib.util
-import json
 import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from clusters import (
+    DEADLY,
+    DEADLY_CODE,
+    DEADLY_NAME,
+    METHODS,
+    TINY,
+    check_stamps,
+    command,
+    computed,
+    end,
+    finished,
+    free_port,
+    wait_for_rows,
+)
 from kmdr import datasets
 from kmdr.compose import compose
 from kmdr.datasets import prepare, prepared_by_content, sent
@@ -24,28 +36,11 @@ from kmdr.jobs import run_jobs
 from kmdr.run import work
 from kmdr.run.provenance import machine
 from kmdr.run.store import read_rows
-from kmdr.run.task import TIME_COLUMNS, Stamp, code_of
+from kmdr.run.task import Stamp, code_of
 from kmdr.run.work import Answer, Lacking, Refused, serve
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
-# What says where and when a row was made, and with whom.
-MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}
-TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "kmeans.n_init=2")
-METHODS = "reducer=none,random_sign,svd"
-DEADLY_NAME = "deadly.Deadly"
-DEADLY_CODE = """
-import os
-import signal
-
-class Deadly:
-    def __init__(self, n_components):
-        self.n_components = n_components
-
-    def fit_transform(self, A):
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-DEADLY = ("reducer=outside", f"reducer.path={DEADLY_NAME}", "repeats=1")
 
 
 # -- what a worker does ----------------------------------------------------------------------------------------------
@@ -123,11 +118,6 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
 # -- a cluster of Dask -----------------------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 class Cluster:
     """A scheduler and workers, each a session of its own with a working folder and a cache that nobody else has."""
 
@@ -169,12 +159,6 @@ class Cluster:
             return sum(map(len, client.processing().values()))
 
 
-def end(process):
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
-
-
 @pytest.fixture
 def cluster(tmp_path):
     with ExitStack() as stack:
@@ -185,36 +169,8 @@ def cluster(tmp_path):
         yield cluster
 
 
-def command(tmp_path, *arguments):
-    environment = os.environ | {
-        "KMDR_CACHE": str(tmp_path / "cache"),
-        "PYTHONPATH": str(Path(datasets.__file__).parents[2]),
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-
-
-def finished(process, seconds=300):
-    _, said = process.communicate(timeout=seconds)
-    return process.returncode, said
-
-
-def computed(rows):
-    """What rows say apart from where and when they were made."""
-    return [{name: value for name, value in row.items() if name not in MADE} for row in rows]
-
-
-def wait_for_rows(folder, count, seconds=120):
-    until = time.monotonic() + seconds
-    while len(list(folder.glob("tasks/*/*/*/*.csv"))) < count:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
-@pytest.mark.slow
 @needs_dask
+@pytest.mark.slow
 def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
     """Workers have caches and working folders of their own."""
     monkeypatch.chdir(tmp_path)
@@ -230,12 +186,6 @@ def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch
     check_stamps(rows, tmp_path / "dask")
     assert {row["concurrency"] for row in rows} == {"2"}
     assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
-
-
-def check_stamps(rows, folder):
-    assert {row["machine"] for row in rows} == {machine()}
-    for row in rows:
-        assert json.loads((folder / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
 
 
 @needs_ray

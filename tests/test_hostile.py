@@ -75,7 +75,7 @@ CASES = [
     *(("out", value) for value in NO_FOLDER),
     *((f"kmeans.{name}", value) for name in ("start", "engine") for value in (None, "", 3, [], ["sample"], {}, "\0")),
     *(("matching", value) for value in (None, "", 3, [], ["best"], {}, "\x07", "Best")),
-    *(("runner.backend", value) for value in (None, "", 3, [], ["loky"], {}, "\x1b[0m", "slurm")),
+    *(("runner.backend", value) for value in (None, "", 3, [], ["loky"], {}, "\x1b[0m", "pbs")),
     *(("reducer.rank", value) for value in (None, "", 3, [], {}, "q", float("nan"))),
     *(("reducer.centred", value) for value in (None, "", 1, "yes", [], {})),
     *(("reducer.solver", value) for value in (None, "", 1, "arpack", [], {})),

@@ -58,6 +58,12 @@ def blocks_of(folder: Path) -> Iterator[Block]:
             yield Block(name, array.shape, start, np.array(flat[start : start + step]))
 
 
+def copy(folder: Path, target: Path) -> None:
+    """Write a prepared folder again, with all that it takes to use it elsewhere."""
+    meta = meta_of(folder)
+    prepared.write(target, meta["data_sha256"], arrays_of(folder), meta, None)
+
+
 def _arriving(data_sha256: str) -> Path:
     return cache_folder() / "arriving" / data_sha256[:12]
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ from kmdr.timing import Stopwatch
 _MOST_A_CORE = 32
 # Task files written at once: most of the time that takes is waiting for the disk.
 _WRITERS = 4
-_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file")
+_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "folder", "slurm")
 # Each backend, and the package that it needs beyond kmdr's own.
-BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
+BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray", "slurm": "submitit"}
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,19 @@ class Runner:
 
     Attributes
     ----------
-    backend : {"loky", "sequential", "dask", "ray"}
+    backend : {"loky", "sequential", "dask", "ray", "slurm"}
     n_jobs : int
-        Workers of the parallel stage; −1 for all that a cluster has.
+        Workers of the parallel stage; −1 for all that a cluster has; of Slurm, jobs at once.
     threads : int
         BLAS and OpenMP threads of each worker.
     address : str or None
         Scheduler of dask or ray; None starts one here.
     scheduler_file : str or None
         The same as a file that a scheduler of dask wrote.
+    folder : str or None
+        Where Slurm's nodes and this machine find each other's files.
+    slurm : mapping
+        Parameters of the jobs of Slurm.
     """
 
     backend: str
@@ -63,6 +67,8 @@ class Runner:
     threads: int
     address: str | None = None
     scheduler_file: str | None = None
+    folder: str | None = None
+    slurm: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Runner":
@@ -86,22 +92,28 @@ class Runner:
             if name not in _SETTINGS:
                 raise unknown("setting of runner", name, _SETTINGS)
         settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
-        n_jobs, threads, *places = (settings[name] for name in _SETTINGS[1:])
-        elsewhere = places != [None, None]
+        _, n_jobs, threads, address, scheduler_file, folder, parameters = settings.values()
+        places = {"address": address, "scheduler_file": scheduler_file}
+        parameters = parameters or {}
+        elsewhere = address is not None or scheduler_file is not None or backend == "slurm"
         most = _MOST_A_CORE * joblib.cpu_count()
         if n_jobs != -1:
             whole_number("runner.n_jobs", n_jobs, 1, *([] if elsewhere else [most]))
         whole_number("runner.threads", threads, 1, most)
-        for name, place in zip(_SETTINGS[3:], places, strict=True):
+        for name, place in places.items():
             if place is not None and not (isinstance(place, str) and place):
                 raise UserError(f"runner.{name} = {shown(place)} is no address; give one as text, or null")
-        if None not in places:
+        if None not in places.values():
             raise UserError("runner.address and runner.scheduler_file both name a scheduler; give one of them")
+        if backend == "slurm":
+            from kmdr.run import slurm
+
+            slurm.check(n_jobs, folder, parameters)
         if backend == "sequential":
             n_jobs = 1
         elif n_jobs == -1 and not (elsewhere and package):
             n_jobs = joblib.cpu_count()
-        return cls(backend, n_jobs, threads, *places)
+        return cls(backend, n_jobs, threads, address, scheduler_file, folder, parameters)
 
     @cached_property
     def size(self) -> int:
@@ -112,7 +124,7 @@ class Runner:
         UserError
             When it does not answer.
         """
-        if self.n_jobs != -1:
+        if self.n_jobs != -1 and self.backend != "slurm":  # which is to answer before anything is timed
             return self.n_jobs
         with self.cluster() as cluster:
             return cluster.size()
@@ -124,6 +136,10 @@ class Runner:
             from kmdr.run import dask
 
             return dask.connected(self.address, self.scheduler_file, workers)
+        if self.backend == "slurm":
+            from kmdr.run import slurm
+
+            return slurm.connected(str(self.folder), self.slurm, self.n_jobs, self.threads)
         from kmdr.run import ray
 
         return ray.connected(self.address, workers)

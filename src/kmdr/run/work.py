@@ -5,7 +5,7 @@ their content: in their own cache, made of what is at hand there, or sent by the
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -103,7 +103,9 @@ _folders: dict[str, Path] = {}
 _at_work = threading.Lock()
 
 
-def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None) -> Answer | Lacking | Refused:
+def serve(
+    task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None, places: Sequence[str] = ()
+) -> Answer | Lacking | Refused:
     """Run one task far from the driver: on data that are found by their content, with a stamp of this machine.
 
     Parameters
@@ -116,6 +118,8 @@ def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None)
         `code_of` the task on the driver: rows of other code are not made.
     given : tuple, optional
         The data, where this machine lacked them.
+    places : sequence of str
+        Prepared folders of the driver that may be seen from here and may hold the data, used where the cache has not.
     """
     with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
         if code_of(task.reducer, task.dataset) != code:
@@ -124,7 +128,7 @@ def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None)
                 "version of kmdr there, and what KMDR_PATH names, and start the workers again"
             )
         try:
-            folder = sent.keep(*given) if given else _folder(task)
+            folder = sent.keep(*given) if given else _folder(task, places)
         except UserError as error:
             return Answer(failed(task, stamp, str(error)))
         if folder is None:
@@ -140,11 +144,11 @@ def _here() -> tuple[Mapping[str, Any], str]:
     return manifest, short_hash(manifest)
 
 
-def _folder(task: Task) -> Path | None:
-    """Return where the data of a task lie in this machine's cache, made of what is at hand; None where they cannot."""
+def _folder(task: Task, places: Sequence[str]) -> Path | None:
+    """Return where the data of a task lie in this machine's cache, made of what is at hand, or else in a place."""
     digest = task.data_sha256
     if digest not in _folders:
-        prepared = datasets.prepared_by_content().get(digest) or _prepared(task)
+        prepared = datasets.prepared_by_content().get(digest) or _prepared(task) or _seen(task, places)
         if prepared is None:
             return None
         _folders[digest] = prepared
@@ -159,4 +163,12 @@ def _prepared(task: Task) -> Path | None:
                 folder = datasets.prepare(name, options, task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder
+    return None
+
+
+def _seen(task: Task, places: Sequence[str]) -> Path | None:
+    for place in map(Path, places):
+        with suppress(UserError):
+            if open_prepared(place, task.verify).data_sha256 == task.data_sha256:
+                return place
     return None

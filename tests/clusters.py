@@ -1,0 +1,78 @@
+"""What tests of runs on clusters share: tiny runs, commands as processes, what rows are to have in common."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import kmdr
+from kmdr.run.provenance import machine
+from kmdr.run.task import TIME_COLUMNS
+
+# What says where and when a row was made, and with whom.
+MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}
+TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "kmeans.n_init=2")
+METHODS = "reducer=none,random_sign,svd"
+DEADLY_NAME = "deadly.Deadly"
+DEADLY_CODE = """
+import os
+import signal
+
+class Deadly:
+    def __init__(self, n_components):
+        self.n_components = n_components
+
+    def fit_transform(self, A):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+DEADLY = ("reducer=outside", f"reducer.path={DEADLY_NAME}", "repeats=1")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def end(process):
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def command(tmp_path, *arguments):
+    environment = os.environ | {
+        "KMDR_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(Path(kmdr.__file__).parents[1]), str(tmp_path)]),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def finished(process, seconds=300):
+    _, said = process.communicate(timeout=seconds)
+    return process.returncode, said
+
+
+def computed(rows):
+    """What rows say apart from where and when they were made."""
+    return [{name: value for name, value in row.items() if name not in MADE} for row in rows]
+
+
+def wait_for_rows(folder, count, seconds=120):
+    until = time.monotonic() + seconds
+    while len(list(folder.glob("tasks/*/*/*/*.csv"))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def check_stamps(rows, folder):
+    assert {row["machine"] for row in rows} == {machine()}
+    for row in rows:
+        assert json.loads((folder / "environments" / f"{row['env_hash']}.json").read_text())["cpu"]
