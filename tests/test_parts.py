@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -297,6 +298,73 @@ def test_a_missing_value_of_parquet_is_nan(tmp_path, A, table):
     assert np.array_equal(load(folder, label="kind", missing="drop").A, np.delete(B, 7, axis=0))
     B[7, 1] = np.delete(B[:, 1], 7).mean()
     np.testing.assert_allclose(load(folder, label="kind", missing="mean").A, B, rtol=1e-15)
+
+
+# --- Zarr
+
+
+@pytest.fixture
+def zarr():
+    return pytest.importorskip("zarr", reason="the extra 'zarr' is not installed")
+
+
+def test_without_zarr_a_store_is_told_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "zarr.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(UserError, match=r"a\.zarr needs zarr to be read; install it with: pip install 'kmdr\[zarr\]'"):
+        load(tmp_path / "a.zarr", k=3)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_store_is_an_array_or_a_group(tmp_path, A, zarr, version, capsys):
+    store = tmp_path / "points.zarr"
+    array = zarr.create_array(store, shape=A.shape, chunks=(7, 2), dtype="f4", zarr_format=version)
+    array[:] = A
+    data = load(store, k=3)
+    np.testing.assert_array_equal(data.A, A)
+    assert (data.name, data.A.dtype) == ("points", np.float32)
+    assert "read as Zarr, an array" in capsys.readouterr().err
+    array[30:33] = A[30:33] + 1
+    assert load(store, k=3).A[31, 0] == A[31, 0] + 1, "prepared anew"
+    np.testing.assert_array_equal(load(store, k=3, columns=["4", "0"]).A[:30], A[:30, [0, 4]])
+
+    group = zarr.open_group(tmp_path / "group.zarr", mode="w", zarr_format=version)
+    group.create_array("points", data=A)
+    group.create_array("kind", data=Y)
+    with pytest.raises(UserError, match="no matrix under a known name, only kind, points"):
+        load(tmp_path / "group.zarr")
+    assert load(tmp_path / "group.zarr", matrix="points", label="kind").labels.tolist() == Y.tolist()
+    group.create_array("X", data=A)
+    group.create_array("y", data=Y)
+    np.save(tmp_path / "whole.npy", A)
+    np.save(tmp_path / "y.npy", Y)
+    whole = load(tmp_path / "whole.npy", labels=str(tmp_path / "y.npy"))
+    assert load(tmp_path / "group.zarr").data_sha256 == whole.data_sha256
+
+
+def test_what_a_zarr_store_lacks_or_may_not_have_is_told(tmp_path, A, zarr):
+    store = tmp_path / "points.zarr"
+    array = zarr.create_array(store, shape=A.shape, chunks=(7, 5), dtype="f4", fill_value=2, zarr_format=2)
+    array[:] = A
+    (store / "1.0").unlink()
+    assert formats.look(store).warnings == (
+        "1 of its 6 chunks are not there and are read as 2.0; where that is not meant, put them back",
+    )
+    (store / "2.0").write_bytes(b"nothing of the kind")
+    with pytest.raises(UserError, match=r"points\.zarr is not a readable Zarr file"):
+        load(store, k=3)
+    held = json.loads((store / ".zarray").read_text())
+    for codec in ({"filters": [{"id": "pickle"}]}, {"compressor": {"id": "json2"}}):
+        (store / ".zarray").write_text(json.dumps(held | codec))
+        with pytest.raises(UserError, match=r"points\.zarr is packed with (pickle|json2), which is not read"):
+            load(store, k=3)
+    (store / ".zarray").write_text("{")
+    with pytest.raises(UserError, match=r"points\.zarr is not a readable Zarr file"):
+        load(store, k=3)
+    zarr.create_array(tmp_path / "cube.zarr", shape=(2, 2, 2), dtype="f4")
+    with pytest.raises(UserError, match=r"cube\.zarr has the shape \(2, 2, 2\)"):
+        load(tmp_path / "cube.zarr", k=3)
 
 
 # --- treatment without the whole

@@ -740,7 +740,7 @@ def fingerprint(name: str, options: Mapping[str, Any]) -> str:
 def _identity(path: Path, kind: str = "", large: bool = False) -> Any:
     if path.is_dir():
         files = formats.in_folder(path, kind)
-        large = formats.are_parts(path, kind) and sum(map(_size, files)) > _HASHED_BYTES
+        large = formats.folder_kind(path, kind) != "images" and sum(map(_size, files)) > _HASHED_BYTES
         return [[str(file.relative_to(path)), _identity(file, large=large)] for file in files]
     looks = stamp(path)
     try:

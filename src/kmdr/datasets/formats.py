@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import arrays, hdf5, images, parts, svmlight, tables, treatment
+from kmdr.datasets import arrays, hdf5, images, parts, svmlight, tables, treatment, zarr
 from kmdr.datasets.reading import COMPRESSED, Content, limit_of, refuse_irregular
 from kmdr.datasets.tables import FOUND
 from kmdr.datasets.valid import WITHOUT, codes, csr
@@ -42,10 +42,10 @@ _READERS: Mapping[str, tuple[Callable[..., Content], Sequence[str]]] = {
     "parquet": (tables.parquet, ("label",)), "npz": (arrays.npz, _ARRAY), "npy": (arrays.npy, ()),
     "mat": (arrays.mat, _ARRAY), "mtx": (arrays.matrix_market, ()), "hdf5": (hdf5.hdf5, _ARRAY),
     "svmlight": (_svmlight, ("d",)), "images": (images.images, ("size",)),
-    "parts": (parts.parts, ("label", "columns", "drop")),
+    "parts": (parts.parts, ("label", "columns", "drop")), "zarr": (zarr.zarr, _ARRAY),
 }  # fmt: skip
 # Those that are folders.
-_FOLDERS = ("images", "parts")
+_FOLDERS = ("images", "parts", "zarr")
 # The formats for which other options mean something: those that are dealt with once the file is read.
 _TABLES = ("csv", "tsv", "xlsx", "parquet")
 _COLUMNS = tuple(name for name in _READERS if name != "images")
@@ -157,8 +157,8 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     Parameters
     ----------
     path : path or sequence of paths
-        The file, or a folder of images or of parts of a matrix; of svmlight files there may be several, whose rows
-        follow each other.
+        The file, a Zarr store, or a folder of images or of parts of a matrix; of svmlight files there may be several,
+        whose rows follow each other.
     labels : str
         A second file with the labels: ``.npy``, text of one label a line, with or without a header, or a table;
         ``"none"`` leaves out those of the file.
@@ -166,8 +166,8 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
         The column, variable or array that holds the labels, of the file itself or of the one of labels; by default one
         of a known name, where there is one.
     format : str
-        One of ``npz npy mat mtx hdf5 svmlight csv tsv parquet xlsx images parts``; by default what the extension says,
-        or what a folder holds.
+        One of ``npz npy mat mtx hdf5 svmlight csv tsv parquet xlsx images parts zarr``; by default what the extension
+        says, or what a folder holds.
     d : int
         Features of svmlight files; by default as many as occur.
     max_gb : float
@@ -192,7 +192,7 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     Returns
     -------
     A : ndarray or csr_array of shape (n, d)
-        As stored; a ``.npy`` file is mapped, and a folder of parts is a `Streamed`.
+        As stored; a ``.npy`` file is mapped, and a folder of parts or of Zarr is a `Streamed`.
     labels : ndarray of shape (n,) or None
         Classes, whatever they are in the file, counted from 0 in their sorted order.
     features : tuple of str or None
@@ -241,19 +241,22 @@ def in_folder(folder: Path, kind: str = "") -> list[Path]:
     UserError
         There are none, or not of one kind.
     """
-    if are_parts(folder, kind):
-        return [*parts.in_folder(folder), *parts.labels_in(folder)]
-    return images.in_folder(folder)
+    kind = folder_kind(folder, kind)
+    if kind == "zarr":
+        return zarr.files_of(folder)
+    return [*parts.in_folder(folder), *parts.labels_in(folder)] if kind == "parts" else images.in_folder(folder)
 
 
-def are_parts(folder: Path, kind: str = "") -> bool:
-    """Whether a folder is read as parts of a matrix; one that holds an image is not, unless its kind is given."""
-    return kind == "parts" if kind else not images.listed(folder) and bool(parts.in_folder(folder))
+def folder_kind(folder: Path, kind: str = "") -> str:
+    """Return what a folder is read as: as what is given, else as images where it holds one."""
+    if kind or zarr.is_store(folder):
+        return kind or "zarr"
+    return "parts" if not images.listed(folder) and parts.in_folder(folder) else "images"
 
 
 def _format(path: Path) -> str:
     if path.is_dir():
-        return "parts" if are_parts(path) else "images"
+        return folder_kind(path)
     *rest, last = [suffix.lower() for suffix in path.suffixes] or [""]
     if last in COMPRESSED:
         # LIBSVM's compressed files have no extension of their own: sector.t.bz2, rcv1_train.multiclass.bz2.

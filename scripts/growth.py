@@ -1,0 +1,97 @@
+"""Measure how time and memory grow with n: reductions of ILSVRC-like features at 1/16, 1/8, 1/4, 1/2 and 1 of a size.
+
+``python scripts/growth.py --n 160000 [--r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]`` runs a trial of each
+reducer (by default lst17's SE, RP and PD, and SRHT) at each size by the ordinary command, in a process of its own, and
+prints a line for each, in the columns of ``scripts/scale.py``. At the end there are, for each reducer, the slope of the
+logarithm of the seconds of reduction (prepare + reduce) on that of n, with its standard error, and the line that fits
+peak anonymous memory: what the process takes without data, and bytes a point.
+
+The features are generated into a cache in the folder (by default ``growth``), which goes when its size is done.
+``reads`` is the time of reduction over that of a read from the disk; but a trial reads all for its norm before it
+reduces, so that what memory holds is reduced from there. K-means stops after an iteration, unless there is a setting
+``kmeans.max_iter``.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+from scipy.stats import linregress
+
+from scale import HEAD, Trial, line, trial, watched
+
+REDUCERS = ("sparse_embedding", "random_sign", "sparsified", "srht")
+SHARES = (16, 8, 4, 2, 1)
+_BUFFER = 2**22
+_ALONE = "from kmdr import datasets; datasets.load('ilsvrc_like', {'n': %d})"
+
+
+def read_seconds(path: Path) -> float:
+    """Return the seconds in which a file is read from the disk."""
+    buffer = bytearray(_BUFFER)
+    with path.open("rb", buffering=0) as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        began = time.perf_counter()
+        while file.readinto(buffer):
+            pass
+    return time.perf_counter() - began
+
+
+def measure(n: int, r: int, reducers: Sequence[str], settings: Sequence[str]) -> dict[str, Trial]:
+    """Generate n points, print what a trial of each reducer took, and return those that did not fail."""
+    cache = Path(os.environ["KMDR_CACHE"])
+    peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % n])
+    (path,) = cache.glob("prepared/*/A.npy")
+    read = read_seconds(path)
+    print(f"\nn = {n}: {path.stat().st_size / 1e9:.2f} GB, read from the disk in {read:.1f} s")
+    print(f"{HEAD}\n{'(generated)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
+    made = {}
+    for reducer in reducers:
+        made[reducer] = trial(reducer, r, ["dataset=ilsvrc_like", f"dataset.n={n}", "kmeans.max_iter=1", *settings])
+        print(line(reducer, made[reducer], read), flush=True)
+    rmtree(cache)
+    return {reducer: of_reducer for reducer, of_reducer in made.items() if not of_reducer.said}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure each size, and fit what grows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="REDUCER or SETTING=VALUE")
+    parser.add_argument("--n", type=int, default=160_000)
+    parser.add_argument("--r", type=int, default=100)
+    parser.add_argument("--folder", type=Path, default=Path("growth"))
+    given = parser.parse_args(arguments)
+    os.environ["KMDR_CACHE"] = str(given.folder.resolve() / "cache")
+    rmtree(os.environ["KMDR_CACHE"], ignore_errors=True)
+    reducers = [word for word in given.words if "=" not in word] or REDUCERS
+    grown: dict[str, list[tuple[int, Trial]]] = defaultdict(list)
+    for share in SHARES:
+        n = given.n // share
+        for reducer, made in measure(n, given.r, reducers, [word for word in given.words if "=" in word]).items():
+            grown[reducer].append((n, made))
+    print_fits(grown)
+
+
+def print_fits(grown: Mapping[str, Sequence[tuple[int, Trial]]]) -> None:
+    """Print what grows how, of reducers that were measured at three sizes at least."""
+    print("\nexponent of seconds in n; peak GB without data, and bytes a point")
+    for reducer, trials in grown.items():
+        if len(trials) > 2:
+            sizes = [n for n, _ in trials]
+            time_fit = linregress(np.log(sizes), np.log([made.reduction for _, made in trials]))
+            memory_fit = linregress(sizes, [made.peak for _, made in trials])
+            print(
+                f"{reducer:20} {time_fit.slope:5.2f} ± {time_fit.stderr:.2f}  {memory_fit.intercept:6.2f} "
+                f"{1e9 * memory_fit.slope:8.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
