@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,10 +31,26 @@ REDUCERS = (
     *("sparsified", "variance", "approx_svd", "svd", "leverage", "leverage_approx", "ridge_leverage", "none"),
 )
 _STEPS = ("prepare", "reduce", "cluster", "score")
+HEAD = f"{'':20} {'anon GB':>8} {'seconds':>8} {'CPU':>8} {' '.join(f'{step:>8}' for step in _STEPS)}    reads F"
 _ROWS = 1000
 _BUFFER = 2**22
 _LOOK_SECONDS = 0.005
 _ALONE = "from kmdr import datasets; datasets.load('file', {'path': %r, 'k': %d})"
+
+
+class Trial(NamedTuple):
+    """What a trial took: peak GB of anonymous memory, seconds, CPU seconds; what it said if it failed; else its row."""
+
+    peak: float
+    seconds: float
+    cpu: float
+    said: str
+    row: dict[str, str]
+
+    @property
+    def reduction(self) -> float:
+        """Seconds of prepare and reduce."""
+        return float(self.row["prepare_seconds"]) + float(self.row["reduce_seconds"])
 
 
 def blocks(n: int, d: int, k: int) -> Iterator[np.ndarray]:
@@ -101,18 +118,23 @@ def row_of(out: Path) -> dict[str, str]:
     return row
 
 
-def measure(path: Path, reducer: str, k: int, r: int, settings: Sequence[str], read: float) -> str:
-    """Return the line of a table that says what a trial took."""
+def trial(reducer: str, r: int, settings: Sequence[str]) -> Trial:
+    """Run a trial of a reducer by the ordinary command; the settings say of which data."""
     with TemporaryDirectory() as out:
-        command = [sys.executable, "-m", "kmdr", "dataset=file", f"dataset.path={path}", f"dataset.k={k}"]
-        command += [f"reducer={reducer}", f"r_grid=[{r}]", "repeats=1", "runner=sequential", f"out={out}"]
-        peak, seconds, cpu, said = watched([*command, "kmeans.n_init=1", *settings])
-        row = {} if said else row_of(Path(out))
-    if said or row["status"] != "ok":
-        return f"{reducer:20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said or row['error']}"
-    steps = [float(row[f"{step}_seconds"]) for step in _STEPS]
-    told = " ".join(f"{step:8.2f}" for step in (*steps, sum(steps[:2]) / read))
-    return f"{reducer:20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f} {told} {row['objective']:.8}"
+        command = [sys.executable, "-m", "kmdr", f"reducer={reducer}", f"r_grid=[{r}]", "repeats=1", f"out={out}"]
+        taken = watched([*command, "runner=sequential", "kmeans.n_init=1", *settings])
+        row = {} if taken[-1] else row_of(Path(out))
+    return Trial(*taken[:-1], taken[-1] or row["error"], row)
+
+
+def line(name: str, made: Trial, read: float) -> str:
+    """Return the line of a table that says what a trial took."""
+    begin = f"{name:20} {made.peak:8.2f} {made.seconds:8.1f} {made.cpu:8.1f}"
+    if made.said:
+        return f"{begin}  {made.said}"
+    steps = [float(made.row[f"{step}_seconds"]) for step in _STEPS]
+    told = " ".join(f"{step:8.2f}" for step in (*steps, made.reduction / read))
+    return f"{begin} {told} {made.row['objective']:.8}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,14 +151,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write(path, given.n, given.d, given.k)
     read = read_seconds(path)
     print(f"{path.name}: {path.stat().st_size / 1e9:.2f} GB, read once from the page cache in {read:.2f} s")
-    print(f"{'':20} {'anon GB':>8} {'seconds':>8} {'CPU':>8} {' '.join(f'{step:>8}' for step in _STEPS)}    reads F")
+    print(HEAD)
     os.environ["KMDR_CACHE"] = str(given.folder.resolve() / "cache")
     rmtree(os.environ["KMDR_CACHE"], ignore_errors=True)
     peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % (str(path), given.k)])
     print(f"{'(the file alone)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
-    settings = [word for word in given.words if "=" in word]
+    data = ["dataset=file", f"dataset.path={path}", f"dataset.k={given.k}"]
+    settings = [*data, *(word for word in given.words if "=" in word)]
     for reducer in [word for word in given.words if "=" not in word] or REDUCERS:
-        print(measure(path, reducer, given.k, given.r, settings, read), flush=True)
+        print(line(reducer, trial(reducer, given.r, settings), read), flush=True)
 
 
 if __name__ == "__main__":
