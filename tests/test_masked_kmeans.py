@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 
 from kmdr import reducers
+from kmdr.clustering import masked_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.metrics import accuracy
@@ -114,6 +115,20 @@ def test_threads_do_not_change_the_result(rng):
         second = masked_lloyd(C, starts, 50)
     np.testing.assert_array_equal(first.labels, second.labels)
     assert first.inertia == second.inertia
+
+
+@pytest.mark.parametrize("r", [3, 9, 130])
+def test_distances_to_own_centres_are_the_same_in_blocks(r, monkeypatch, rng):
+    dense = rng.standard_normal((500, 200))
+    points = masked_kmeans._Points(masked(dense, random_subsets(500, 200, r, rng))[0])
+    labels, centres = rng.integers(6, size=500), rng.standard_normal((200, 6))
+    whole = points.own(centres, labels)
+    apart = points.values - centres[points.known, labels[:, None]]
+    np.testing.assert_array_equal(whole, (apart**2).sum(axis=1))
+    monkeypatch.setattr(masked_kmeans, "BLOCK", 7 * r)
+    np.testing.assert_array_equal(points.own(centres, labels), whole)
+    monkeypatch.setattr(masked_kmeans, "BLOCK", 1)
+    np.testing.assert_array_equal(points.own(centres, labels), whole)
 
 
 def test_subsets_are_uniform(rng, assert_frequencies):

@@ -17,7 +17,7 @@ import numpy as np
 from kmdr.clustering.kmeans import Clustering, checked_starts
 from kmdr.errors import ArgumentError
 from kmdr.linalg import Dense
-from kmdr.linalg.matrix import check_structure, normalised, scaled_back
+from kmdr.linalg.matrix import BLOCK, check_structure, normalised, scaled_back
 from kmdr.threads import over_rows
 
 
@@ -123,7 +123,13 @@ class _Points:
 
     def own(self, centres: Dense, labels: Dense) -> Dense:
         """Return each point's squared distance to the centre of its cluster."""
-        return np.asarray(((self.values - centres[self.known, labels[:, None]]) ** 2).sum(axis=1))
+        distance = np.empty(len(labels))
+        step = max(1, BLOCK // self.values.shape[1])
+        for start in range(0, len(labels), step):
+            rows = slice(start, start + step)
+            apart = self.values[rows] - centres[self.known[rows], labels[rows, None]]
+            distance[rows] = np.square(apart, out=apart).sum(axis=1)
+        return distance
 
 
 def _fill_empty(points: _Points, labels: Dense, k: int) -> None:
