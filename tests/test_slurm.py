@@ -11,6 +11,9 @@ import subprocess
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 
@@ -33,6 +36,11 @@ from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
 from kmdr.run.appended import Appended, append
 from kmdr.run.store import read_rows
+from kmdr.run.work import Answer
+from kmdr.run.workers import Lost
+
+with suppress(ImportError):
+    from kmdr.run import slurm as slurm_jobs
 
 needs_submitit = pytest.mark.skipif(importlib.util.find_spec("submitit") is None, reason="submitit is not installed")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scancel")
@@ -125,6 +133,110 @@ def test_that_there_is_no_slurm_is_told_of_in_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="no Slurm answers here"):
         run_jobs([compose(*TINY, "reducer=svd", "runner=slurm", "out=o")])
+
+
+# -- the driver, with elements that are threads here -----------------------------------------------------------------
+
+
+class Played:
+    """A Slurm whose elements answer every call with its number, but for those that it is told of.
+
+    Parameters
+    ----------
+    fates : mapping of int to list of str
+        What becomes of the elements that are at a call, one time after the other: they vanish, or are stopped and
+        begin again.
+    """
+
+    def __init__(self, fates, begins=True):
+        self.fates, self.begins, self.known, self.threads = fates, begins, [], []
+
+    def submit_array(self, elements):
+        jobs = [SimpleNamespace(job_id=f"{len(self.known)}_{i}") for i, _ in enumerate(elements)]
+        if self.begins:
+            self.known += [job.job_id for job in jobs]
+            self.threads += [Thread(target=self.play, args=pair) for pair in zip(elements, jobs, strict=True)]
+            for thread in self.threads[-len(jobs) :]:
+                thread.start()
+        return jobs
+
+    def play(self, element, job):
+        with suppress(FileNotFoundError):  # the run is over
+            while self.live(element) == "is stopped":
+                pass
+        self.known.remove(job.job_id)
+
+    def live(self, element):
+        life, calls = uuid4().hex, Appended(element._calls)
+        append(element._answers, slurm_jobs._Alive(life))
+        while True:
+            for given in calls.new():
+                if given.life != life:
+                    continue
+                if given.call is None:
+                    return "ends"
+                (number,) = given.call
+                append(element._answers, slurm_jobs._Begun(given.number))
+                if self.fates.get(number):
+                    fate = self.fates[number].pop()
+                    if fate == "is stopped":
+                        append(element._answers, slurm_jobs._Stopped())
+                    return fate
+                append(element._answers, slurm_jobs._Answered(given.number, Answer([{"number": number}])))
+            time.sleep(0.01)
+
+    def ask(self, *command):
+        return [f"{job} None" for job in self.known] if command[0] == "squeue" else []
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Return a function that does calls by elements with these fates, and gives numbers, reasons and what was told."""
+    monkeypatch.setattr(slurm_jobs, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(slurm_jobs, "_LOOK_SECONDS", 0.03)
+    monkeypatch.setattr(slurm_jobs, "named", lambda call: f"call {call[0]}")
+    monkeypatch.setattr(slurm_jobs.Cluster, "_arguments", lambda self, call: call)
+
+    def play(calls, size, fates, **how):
+        played, told = Played(fates, **how), []
+        monkeypatch.setattr(slurm_jobs.Cluster, "_executor", lambda self: played)
+        monkeypatch.setattr(slurm_jobs, "_ask", played.ask)
+        with slurm_jobs.connected(str(tmp_path / "shared"), {}, size, 1) as cluster:
+            answers = list(cluster.perform(((i,) for i in range(calls)), told.append))
+        for thread in played.threads:
+            thread.join()
+        assert not (tmp_path / "shared").exists()
+        assert all(answer.rows == [{"number": i}] for (i,), answer in answers if isinstance(answer, Answer))
+        return (
+            sorted(i for (i,), answer in answers if isinstance(answer, Answer)),
+            {i: answer.reason for (i,), answer in answers if isinstance(answer, Lost)},
+            told,
+        )
+
+    return play
+
+
+@needs_submitit
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_every_call_is_answered_once_whatever_becomes_of_elements(play, size):
+    fates = {3: ["vanishes"], 7: ["is stopped", "vanishes"], 11: ["is stopped"], 12: ["vanishes", "vanishes"]}
+    answered, lost, told = play(40, size, fates)
+    assert (answered, lost) == (list(range(40)), {})
+    assert "kmdr: call 3: its job ended; the task is tried again" in told
+
+
+@needs_submitit
+def test_a_call_that_ends_its_elements_three_times_is_lost_and_no_other_is(play):
+    answered, lost, _ = play(20, 2, {5: ["vanishes"] * 9, 6: ["is stopped"] * 9})
+    assert answered == [i for i in range(20) if i not in (5, 6)]
+    assert lost[5] == "its job ended, 3 times"
+    assert lost[6] == "its job was stopped before it was done, 3 times"
+
+
+@needs_submitit
+def test_elements_that_do_not_begin_are_told_of(play):
+    with pytest.raises(UserError, match=r"jobs of Slurm end before they begin, 3 times; is .*/shared a folder that"):
+        play(5, 2, {}, begins=False)
 
 
 # -- Slurm -----------------------------------------------------------------------------------------------------------
@@ -230,19 +342,17 @@ def test_a_run_on_slurm_has_the_rows_of_a_run_here(slurm, here):
 @pytest.mark.slow
 def test_nodes_without_the_data_read_them_where_the_driver_has_or_puts_them(slurm, here, monkeypatch):
     """Nodes have no cache that could be written, so they can make nothing of the file either."""
-    from kmdr.run import slurm as module
-
     (here / "own.csv").write_text("".join(f"{i % 7},{i * i % 11},{i % 3}\n" for i in range(40)))
     settings = ("dataset=file", "dataset.path=own.csv", "dataset.k=2", "r_grid=[2]", "reducer=svd", "repeats=3")
     assert run_jobs([compose(*settings, "runner=sequential", "out=here")]) == 0
     rows = read_rows(here / "here" / "rows.csv")
-    arguments = module.Cluster._arguments
+    arguments = slurm_jobs.Cluster._arguments
     for name, places in (
         ("seen", lambda self, call: (call[0].folder,)),
         ("put", lambda self, call: (str(self._data_of(call[0])),)),
     ):
         monkeypatch.setattr(
-            module.Cluster,
+            slurm_jobs.Cluster,
             "_arguments",
             lambda self, call, places=places: (*arguments(self, call)[:-1], places(self, call)),
         )

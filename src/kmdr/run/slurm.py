@@ -292,11 +292,11 @@ class Cluster:
                     yield from self._hear(element, tell)
                     yield from self._take_back(element, "its job ended", tell)
                     self._elements.remove(element)
-                waited = time.monotonic() - self._submitted > _WAIT_SECONDS
-                if waited and not told_of_wait and not any(element.life for element in self._elements):
+                waits = not any(element.life for element in self._elements)
+                if waits and not told_of_wait and time.monotonic() - self._submitted > _WAIT_SECONDS:
                     told_of_wait = True
-                    tell(f"kmdr: Slurm has begun no job yet ({', '.join(sorted(reasons)) or 'no reason given'}); "
-                         "the run goes on when it does")  # fmt: skip
+                    why = ", ".join(sorted(reasons)) or "for no reason that it tells"
+                    tell(f"kmdr: all jobs of this run wait in Slurm ({why}); it goes on when one begins")
             time.sleep(_TURN_SECONDS)
 
     # -- calls and answers
@@ -413,7 +413,7 @@ class Cluster:
         for number, job in zip(numbers, jobs, strict=True):
             calls, answers = _files(self._run, number)
             self._elements.append(_State(calls, Appended(answers), job.job_id))
-        self._submitted = self._looked = time.monotonic()
+        self._submitted = self._looked = self._answer_of_slurm = time.monotonic()
 
     def _open(self) -> None:
         """Make the folder of the run and keep giving signs of life there; end what other drivers left."""

@@ -1,0 +1,110 @@
+"""Run a study on every engine there is, compare the rows bit for bit with those of loky, and print what each takes.
+
+``python scripts/engines.py [--study bzmd15_fig1 --repeats 3 --workers 2] [ENGINE ...]`` runs the ordinary command, in a
+process of its own, with no timed repetitions: on loky, on a Dask scheduler and workers that it starts, on a Ray of this
+machine, and on the Slurm whose ``squeue`` answers. What is not there is told of and left out. All find the same
+prepared data. Rows are equal when they are in every column but times and stamps.
+
+``start`` is what a run of two tiny trials takes longer than it does on loky: processes, imports, the queue of Slurm.
+``ratio`` is the seconds of the study, less the start, to those on loky. The exit status is 1 where rows differ.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kmdr.run.runner import BACKENDS
+from kmdr.run.store import read_rows
+from kmdr.run.task import TIME_COLUMNS
+
+TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "reducer=none", "repeats=2")
+MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine"}
+
+
+def ready(engine: str) -> bool:
+    """Whether an engine can be had here."""
+    package = BACKENDS[engine]
+    if package is not None and importlib.util.find_spec(package) is None:
+        return False
+    try:
+        return engine != "slurm" or subprocess.run(["squeue"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def settings(engine: str, workers: int, folder: Path) -> Iterator[list[str]]:
+    """Start what an engine needs, and yield the settings of the command."""
+    common = [f"runner={engine}", f"runner.n_jobs={workers}"]
+    with ExitStack() as stack:
+        if engine == "dask":
+            file = folder / "scheduler.json"
+            for words in (
+                ("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)),
+                ("worker", "--scheduler-file", str(file), "--nworkers", str(workers), "--nthreads", "1"),
+            ):
+                log = stack.enter_context((folder / f"{words[0]}.log").open("w"))
+                command = [sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *words[1:]]
+                process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+                stack.callback(process.wait)
+                stack.callback(process.terminate)
+                while not file.exists():
+                    time.sleep(0.1)
+            common.append(f"runner.scheduler_file={file}")
+        yield common
+
+
+def seconds_of(arguments: Sequence[str]) -> float:
+    """Run a command of kmdr to its end and return the seconds that it took."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "kmdr", "-q", *arguments], check=True)
+    return time.perf_counter() - start
+
+
+def quality(folder: Path) -> list[dict[str, str]]:
+    """Return what the rows of a folder say apart from when and where they were made."""
+    return [{name: value for name, value in row.items() if name not in MADE} for row in read_rows(folder / "rows.csv")]
+
+
+def main() -> int:
+    """Run everything and print a line an engine."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", default=[name for name in BACKENDS if name != "loky"])
+    parser.add_argument("--study", default="bzmd15_fig1")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    study = [f"study={arguments.study}", f"repeats={arguments.repeats}", "timing_repeats=0"]
+    failed = False
+    print(f"{'engine':<12}{'seconds':>9}{'start':>8}{'ratio':>8}  rows")
+    with TemporaryDirectory(dir=Path.cwd()) as work:
+        folder, wall, tiny = Path(work), {}, {}
+        for engine in ("loky", *arguments.engines):
+            if not ready(engine):
+                print(f"{engine:<12}is not to be had here")
+                continue
+            out = folder / engine
+            with settings(engine, arguments.workers, folder) as how:
+                if engine == "loky":  # data are prepared and kernels compiled
+                    seconds_of([*study, "repeats=1", *how, f"out={folder / 'before'}"])
+                tiny[engine] = seconds_of([*TINY, *how, f"out={folder / 'tiny' / engine}"])
+                wall[engine] = seconds_of([*study, *how, f"out={out}"])
+            start = tiny[engine] - tiny["loky"]
+            rows, expected = quality(out), quality(folder / "loky")
+            failed |= rows != expected
+            said = f"{len(rows)} equal" if rows == expected else f"DIFFER ({len(rows)}, {len(expected)})"
+            print(f"{engine:<12}{wall[engine]:9.1f}{start:8.1f}{(wall[engine] - start) / wall['loky']:8.2f}  {said}",
+                  flush=True)  # fmt: skip
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
