@@ -260,6 +260,7 @@ def write_verdicts(report: Report) -> list[Path]:
     The last has a line a value of a margin that is ours, with the verdict that it would give.
     """
     quotes = {id_: text for paper in report.papers for id_, text in paper.quotes.items()}
+    universes = {id_: text for section in report.multiverses.values() for id_, text in section.holds.items()}
     lines = [
         {
             "claim": verdict.claim.id,
@@ -280,6 +281,7 @@ def write_verdicts(report: Report) -> list[Path]:
             "repetitions_needed": verdict.needed.repetitions or "",
             "margins_of_ours": "; ".join(f"{swing.margin.what}: {swing.margin:g}" for swing in verdict.swings),
             "verdict_changes_at": "; ".join(changes_at(swing) for swing in verdict.swings),
+            "universes": universes.get(verdict.claim.id, ""),
             "rows": " ".join(f"{name}:{count}" for name, count in verdict.rows.items()),
             "rows_digest": verdict.rows_digest,
             "command": verdict.command,
