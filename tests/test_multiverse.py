@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import replace
 from itertools import product
 from math import lcm
+from types import SimpleNamespace
 
 import hydra
 import numpy as np
@@ -30,6 +31,7 @@ from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.protocols import plain
 from kmdr.report.build import build
+from kmdr.report.multiverse import _holds
 from kmdr.run import check, merge
 from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
@@ -514,7 +516,8 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
                for names in (each.configs.values() for each in run))  # fmt: skip
     assert len(numbers_in(out)) == 6 * (2 * 6 + 4)
     page, text = ((out / "report" / name).read_text() for name in ("index.html", "report.md"))
-    for part in ("Multiverse of own30", "6 of 6 universes were run", "Nearest to the 3 reported numbers"):
+    scope = "Each has 4 to 6 repetitions of 2 methods on Synth, at the r of the studies."
+    for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "Nearest to the 3 reported numbers"):
         assert part in page
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
@@ -570,6 +573,20 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
     within.symlink_to(guest / "elsewhere")
     with pytest.raises(UserError, match="is a link, so nothing is read there"):
         build(out, configured())
+
+
+def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
+    outcomes = {
+        "own-1": ["inconclusive", "reproduced", "reproduced"],
+        "own-2": ["not reproduced", "reproduced", "not run"],
+        "own-2, number": ["reproduced"] * 3,
+    }
+    assert _holds(SimpleNamespace(outcomes=outcomes)) == {
+        "own-1": "holds in 2 of 3 universes, stays open in 1. With the paper's own choices it stays open on as many "
+        "rows as universes have",
+        "own-2": "holds in 1 of 3 universes, fails in 1, is not run in 1; its number holds in 3 of 3 universes. With "
+        "the paper's own choices it fails on as many rows as universes have",
+    }
 
 
 def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, monkeypatch):

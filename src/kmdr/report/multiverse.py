@@ -203,7 +203,7 @@ def _in_words(findings: Findings, universe: int) -> str:
 
 def _sentences(findings: Findings) -> tuple[str, ...]:
     spec, count = findings.spec, len(findings.universes)
-    told = [f"{count} of {spec.all} universes were run, of {counted(len(spec.choices), 'choice')}."]
+    told = [f"{count} of {spec.all} universes were run, of {counted(len(spec.choices), 'choice')}.", _scope(spec)]
     if not findings.numbers:
         return tuple(told)
     i, kept = findings.nearest, findings.not_rejected
@@ -221,6 +221,15 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
             f"against {check.own:.1f} with the paper's own choices and {check.any:.1f} over all universes."
         )
     return tuple(told)
+
+
+def _scope(spec: Multiverse) -> str:
+    """Say on what universes are compared: it may be less than studies have, whose verdict may then be another."""
+    runs = sorted({of_method["runs"] for of_method in spec.methods.values()})
+    repetitions = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    at = f"r = {', '.join(map(str, spec.r_grid))}" if spec.r_grid else "the r of the studies"
+    datasets = ", ".join(dataset_label(name) for name in spec.datasets)
+    return f"Each has {repetitions} repetitions of {counted(len(spec.methods), 'method')} on {datasets}, at {at}."
 
 
 def _common(findings: Findings, some: Sequence[int]) -> str:
@@ -242,4 +251,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         rest = [f", {word} in {n}" for outcome, word in words.items() if (n := outcomes.count(outcome))]
         sentence = f"holds in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
         told[claim] = f"{told[claim]}; its {kind} {sentence}" if kind else sentence
+    for claim, sentence in told.items():
+        own = words.get(findings.outcomes[claim][0], "holds")
+        told[claim] = f"{sentence}. With the paper's own choices it {own} on as many rows as universes have"
     return told
