@@ -56,6 +56,7 @@ def test_a_reducer_is_one_python_file_and_one_yaml():
     assert touched == ["src/kmdr/reducers/uniform.py", "conf/reducer/uniform.yaml"]
 
 
+@pytest.mark.slow
 def test_the_new_reducer_runs_beside_the_others_from_the_same_starts(project):
     tiny = ["dataset.n=80", "dataset.d=40", "r_grid=[5,40]", "repeats=2", "runner.n_jobs=1", "out=o"]
     kmdr(project, "-m", "reducer=uniform,leverage,none", *tiny)
@@ -80,6 +81,7 @@ def test_the_new_reducer_keeps_its_law(project):
     assert np.allclose(eval(out.stdout), A @ A.T, rtol=0.04)
 
 
+@pytest.mark.slow
 def test_the_new_dataset_loads_and_runs(project):
     assert re.search(r"wine\s+178 x 13, k = 3\s+local", kmdr(project, "list", "datasets"))
     kmdr(project, "dataset=wine", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")

@@ -457,6 +457,7 @@ def test_protocol_refuses_unknown_and_repeated_deterministic_starts():
 # --- k-means++
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [np.copy, sp.csr_array, np.float32])
 def test_plus_draws_by_squared_distances(layout, rng, assert_frequencies):
     # The law by its definition, over all ordered choices of three of four points.

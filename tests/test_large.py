@@ -184,6 +184,7 @@ def test_lloyd_without_a_copy_finds_what_it_finds_with_one(monkeypatch, rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reducer", "params"),
     [

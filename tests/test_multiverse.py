@@ -537,6 +537,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     assert numbers_in(out) == before
 
 
+@pytest.mark.slow
 def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed_on_with_them(guest, capsys):
     out, again = guest / "out", guest / "again"
     within = out / "multiverse"
@@ -589,6 +590,7 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
     }
 
 
+@pytest.mark.slow
 def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, monkeypatch):
     out, file = guest / "out", guest / "lab" / "papers" / "own30" / "multiverse.yaml"
     file.write_text(file.read_text() + "  own30_more: {plain: {}, best: {matching: best}}\n")

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_python_examples_cluster_real_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     compared, pipeline = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

@@ -92,6 +92,7 @@ def test_a_full_run_has_every_trial_and_says_that_it_is_full(whole):
     assert plan(whole)["studies"]["bzmd15_fig2"] == {"repeats_full": 12, "repeats_planned": 12, "left_out": []}
 
 
+@pytest.mark.slow
 def test_a_second_run_has_nothing_to_do_and_touches_nothing(tiny, whole):
     def state():
         kept = [*whole.glob("tasks/**/*.csv"), *whole.glob("report/*"), whole / "rows.csv", whole / "runs.jsonl"]

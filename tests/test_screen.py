@@ -343,6 +343,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [
     "kmdr.paths", "kmdr.entry", "numpy.linalg", "numba.core", "kmdr.cli", "omegaconf.dictconfig",
     "kmdr.reducers.identity", "hydra._internal.logging_config",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kmdr.figures.escape import latex_escaped
 from kmdr.figures.tables import Table, cells, latex, markdown, save_table
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference" / "tables"
@@ -40,6 +41,13 @@ def test_latex_escapes_what_it_would_read_as_its_own(table):
     assert r"a\_b \& 50 \%" in body
     assert r"$\varepsilon$$^2$" in body
     assert latex(table).count(r"\\") == 1 + len(table.frame)
+
+
+def test_greek_letters_and_digits_above_and_below_need_no_unicode_fonts_in_latex():
+    assert latex_escaped("λ Λ σ Σ ς Α ο x⁰ x₉") == r"$\lambda$ $\Lambda$ $\sigma$ $\Sigma$ $\varsigma$ A o x$^0$ x$_9$"
+    letters = [chr(code) for code in range(0x391, 0x3CA) if chr(code).isalpha() and chr(code) not in "ΪΫάέήίΰ"]
+    assert len(letters) == 24 + 25
+    assert all(latex_escaped(letter).isascii() for letter in letters)
 
 
 def test_the_csv_is_unrounded(table, tmp_path):

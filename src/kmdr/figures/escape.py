@@ -1,16 +1,27 @@
 """Text of others in Markdown, LaTeX and CSV: shown as it is, never obeyed. HTML is escaped by its templates."""
 
 import re
+import unicodedata
 
 import pandas as pd
 
+
+def _macro(letter: str) -> str:
+    """Return what LaTeX calls a Greek letter, which is its name in Unicode but for one."""
+    name = unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA")
+    return f"$\\{name.title() if letter.isupper() else name.lower()}$"
+
+
 _LATEX = str.maketrans({
+    **{letter: _macro(letter) for letter in "αβγδζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"},
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),  # these have no macros
+    "ε": r"$\varepsilon$", "ς": r"$\varsigma$",
+    **{digit: f"$^{i}$" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+    **{digit: f"$_{i}$" for i, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
-    "×": r"$\times$", "ε": r"$\varepsilon$", "γ": r"$\gamma$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$",
-    "²": "$^2$", "¹": "$^1$", "₁": "$_1$", "→": r"$\to$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "Δ": r"$\Delta$",
-    "δ": r"$\delta$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
-    "Ω": r"$\Omega$",
+    "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$", "→": r"$\to$", "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
 })  # fmt: skip
 
 
