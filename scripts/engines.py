@@ -93,8 +93,9 @@ def main() -> int:
                 continue
             out = folder / engine
             with settings(engine, arguments.workers, folder) as how:
-                if engine == "loky":  # data are prepared and kernels compiled
-                    seconds_of([*study, "repeats=1", *how, f"out={folder / 'before'}"])
+                if engine == "loky":  # data are prepared and kernels compiled for all
+                    seconds_of([*TINY, *how, f"out={folder / 'before' / 'tiny'}"])
+                    seconds_of([*study, *how, f"out={folder / 'before' / 'study'}"])
                 tiny[engine] = seconds_of([*TINY, *how, f"out={folder / 'tiny' / engine}"])
                 wall[engine] = seconds_of([*study, *how, f"out={out}"])
             start = tiny[engine] - tiny["loky"]
