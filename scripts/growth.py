@@ -2,9 +2,9 @@
 
 ``python scripts/growth.py --n 160000 [--r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]`` runs a trial of each
 reducer (by default lst17's SE, RP and PD, and SRHT) at each size by the ordinary command, in a process of its own, and
-prints a line for each, in the columns of ``scripts/scale.py``. At the end there are, for each reducer, the slope of the
-logarithm of the seconds of reduction (prepare + reduce) on that of n, with its standard error, and the line that fits
-peak anonymous memory: what the process takes without data, and bytes a point.
+prints a line for each, in the columns of ``scripts/scale.py``. At the end there are exponents for each reducer, slopes
+of logarithms on that of n with their standard errors: of the seconds of reduction (prepare + reduce) and of peak
+anonymous memory, which is less where C is so large that it is not copied either.
 
 The features are generated into a cache in the folder (by default ``growth``), which goes when its size is done.
 ``reads`` is the time of reduction over that of a read from the disk; but a trial reads all for its norm before it
@@ -81,16 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def print_fits(grown: Mapping[str, Sequence[tuple[int, Trial]]]) -> None:
     """Print what grows how, of reducers that were measured at three sizes at least."""
-    print("\nexponent of seconds in n; peak GB without data, and bytes a point")
+    print(f"\n{'exponents in n':20} {'seconds':>14} {'anon GB':>14}")
     for reducer, trials in grown.items():
         if len(trials) > 2:
             sizes = [n for n, _ in trials]
-            time_fit = linregress(np.log(sizes), np.log([made.reduction for _, made in trials]))
-            memory_fit = linregress(sizes, [made.peak for _, made in trials])
-            print(
-                f"{reducer:20} {time_fit.slope:5.2f} ± {time_fit.stderr:.2f}  {memory_fit.intercept:6.2f} "
-                f"{1e9 * memory_fit.slope:8.0f}"
-            )
+            taken = ([made.reduction for _, made in trials], [made.peak for _, made in trials])
+            fits = [linregress(np.log(sizes), np.log(values)) for values in taken]
+            print(f"{reducer:20} {'  '.join(f'{fit.slope:6.2f} ± {fit.stderr:.2f}' for fit in fits)}")
 
 
 if __name__ == "__main__":
