@@ -87,7 +87,7 @@ def main() -> int:
     print(f"{'engine':<12}{'seconds':>9}{'start':>8}{'ratio':>8}  rows")
     with TemporaryDirectory(dir=Path.cwd()) as work:
         folder, wall, tiny = Path(work), {}, {}
-        for engine in ("loky", *arguments.engines):
+        for engine in dict.fromkeys(("loky", *arguments.engines)):
             if not ready(engine):
                 print(f"{engine:<12}is not to be had here")
                 continue

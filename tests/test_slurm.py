@@ -339,7 +339,7 @@ def test_a_run_on_slurm_has_the_rows_of_a_run_here(slurm, here):
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.long
 def test_nodes_without_the_data_read_them_where_the_driver_has_or_puts_them(slurm, here, monkeypatch):
     """Nodes have no cache that could be written, so they can make nothing of the file either."""
     (here / "own.csv").write_text("".join(f"{i % 7},{i * i % 11},{i % 3}\n" for i in range(40)))
@@ -363,7 +363,7 @@ def test_nodes_without_the_data_read_them_where_the_driver_has_or_puts_them(slur
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_task_that_ends_its_jobs_three_times_is_a_failed_row(slurm, here, monkeypatch):
     """Its worker is ended and what watches over it too, as when memory runs out; other tasks go on."""
     (here / "deadly.py").write_text(DEADLY_CODE.replace("os.getpid()", "os.getppid()"))
@@ -377,7 +377,7 @@ def test_a_task_that_ends_its_jobs_three_times_is_a_failed_row(slurm, here, monk
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.long
 def test_jobs_that_slurm_does_not_take_or_that_end_before_they_begin_are_told_of_in_a_sentence(slurm, here):
     settings = (*TINY, "reducer=svd", *ON_SLURM)
     for setting, sentence in (
@@ -403,7 +403,7 @@ RUN = ("-m", *TINY, METHODS, "timing_repeats=1")
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_slurm_survives_its_jobs_and_its_controller_and_ends_as_on_one_machine(slurm, here):
     """A job is cancelled in the middle, another requeued as when its time is over; Slurm and its nodes go; the driver
     dies.
@@ -443,7 +443,7 @@ def test_a_run_on_slurm_survives_its_jobs_and_its_controller_and_ends_as_on_one_
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupted_run_leaves_no_jobs(slurm, here):
     process = command(here, *RUN, "repeats=100", *ON_SLURM)
     wait_for_rows(here / "slurm", 8)
