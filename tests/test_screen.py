@@ -14,8 +14,9 @@ from scipy import stats
 
 from kmdr import cli, jobs, screen
 from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.statistics import above
 from kmdr.analysis.untrusted import rows_of
-from kmdr.figures.comparison import table_of, thinned
+from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.text import Volume
 from rows import make_rows, write_rows
@@ -67,7 +68,7 @@ def step_down(p):
     return levels
 
 
-def test_means_intervals_and_p_values_are_those_of_scipy(rows):
+def test_means_intervals_and_p_values_are_those_of_scipy_and_of_the_t_test_on_pairs(rows):
     table = compared(with_ratio(rows)).set_index(["reducer", "r"])
     best = rows["objective"].min()
     quality = {"F/F_best": ("objective", best), "P": ("accuracy", 1.0)}
@@ -82,14 +83,15 @@ def test_means_intervals_and_p_values_are_those_of_scipy(rows):
             if reducer == "none":
                 assert np.isnan(line[f"p {title}"])
                 continue
-            test = stats.ttest_rel(x, values_of(rows, "none", 200, column) / unit)
-            assert line[f"Δ {title}"] == pytest.approx((x - values_of(rows, "none", 200, column) / unit).mean())
-            assert line[f"± Δ {title}"] == pytest.approx(test.confidence_interval().high - line[f"Δ {title}"])
-            p[reducer, r, title] = test.pvalue
+            test = above("", x - values_of(rows, "none", 200, column) / unit)
+            ends = [line[f"{end}Δ {title}"] for end in ("", "low ", "high ")]
+            assert ends == pytest.approx([test.effect, test.low, test.high])
+            p[reducer, r, title] = min(1.0, 2 * min(test.p_for, test.p_against))
         if reducer != "none":
             logs = np.log(values_of(rows, reducer, r, "total_seconds") / values_of(rows, "none", 200, "total_seconds"))
             assert line["× seconds"] == pytest.approx(np.exp(logs.mean()))
-            p[reducer, r, "seconds"] = stats.ttest_1samp(logs, 0).pvalue
+            test = above("", logs)
+            p[reducer, r, "seconds"] = min(1.0, 2 * min(test.p_for, test.p_against))
             p[reducer, r, "NMI"] = 1.0  # equal in all rows
     for (reducer, r, title), corrected in zip(p, step_down(list(p.values())), strict=True):
         assert table.loc[(reducer, r), f"p {title}"] == pytest.approx(corrected)
@@ -177,9 +179,11 @@ def test_two_folders_are_compared_by_pairs_where_their_starts_are_the_same():
     best = min(a["objective"].min(), b["objective"].min())
     for _, line in sides.table.iterrows():
         x, y = (values_of(rows, line["reducer"], line["r"], "objective") / best for rows in (a, b))
-        assert line["Δ F/F_best"] == pytest.approx((y - x).mean())
-        test = stats.ttest_rel(y, x)
-        assert line["± Δ F/F_best"] == pytest.approx(test.confidence_interval().high - line["Δ F/F_best"])
+        test = above("", y - x)
+        ends = [line[f"{end}Δ F/F_best"] for end in ("", "low ", "high ")]
+        assert ends == pytest.approx([(y - x).mean(), test.low, test.high])
+    shown = beside_table(sides, sides.table).frame["Δ F/F_best"]
+    assert all(re.fullmatch(r"↑ \+0\.\d{4} \[\+0\.\d{4}, \+0\.\d{4}\]", text) for text in shown)
 
 
 def test_other_starts_are_compared_by_welch_and_told(tmp_path, monkeypatch, capsys):
@@ -192,7 +196,8 @@ def test_other_starts_are_compared_by_welch_and_told(tmp_path, monkeypatch, caps
     line = sides.table[sides.table["reducer"] == "near"].iloc[0]
     x, y = (values_of(rows, "near", 9, "objective") / best for rows in (a, b))
     test = stats.ttest_ind(y, x, equal_var=False)
-    assert line["± Δ F/F_best"] == pytest.approx(test.confidence_interval().high - line["Δ F/F_best"])
+    ends = [line[f"{end}Δ F/F_best"] for end in ("low ", "high ")]
+    assert ends == pytest.approx([test.confidence_interval().low, test.confidence_interval().high])
     seeds = beside(a, some_rows(seed=7, config_hash="other"))
     assert not seeds.table["paired"].any()
 

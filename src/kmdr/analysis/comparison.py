@@ -1,7 +1,8 @@
 """Rows as lines of a table: each method at each r beside k-means on all features, or beside the same of another folder.
 
 A repetition is a trial of one seed and number: methods that share it started from the same centres, so they are
-compared by pairs. Every p-value is of a two-sided t test, corrected by Holm over all tests of the table.
+compared by pairs. Every p-value is of a two-sided t test, corrected by Holm over all tests of the table; that of pairs
+allows for skewed differences (`kmdr.analysis.statistics.above`).
 """
 
 import json
@@ -120,8 +121,8 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
         Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials;
         then for each of `QUANTITIES`, under its title, the mean, ``±`` half of its 95 % interval (NaN for fewer than
         two repetitions), ``Δ`` the mean difference from all features by pairs (``×``: the geometric mean of ratios),
-        ``p`` its p-value (NaN where there is nothing to compare) and ``best``: whether no line of the data has a better
-        mean, as it is shown.
+        ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its p-value (NaN where there is nothing to
+        compare) and ``best``: whether no line of the data has a better mean, as it is shown.
     """
     lines = trials_of(rows)
     whole = {(line.study, line.dataset, line.setting): t for line, t in lines.items() if line.reducer == "none"}
@@ -143,7 +144,7 @@ def _means(trials: Trials, suffix: str = "") -> dict[str, Any]:
 
 
 def _changes(before: Trials, after: Trials, *, paired: bool) -> dict[str, Any]:
-    """Return by how much each quantity changes, half of the interval of that, and the p-value, not corrected."""
+    """Return by how much each quantity changes, the interval of that, and the p-value, not corrected."""
     cells: dict[str, Any] = {}
     for column, quantity in QUANTITIES.items():
         old, new = before.values[column], after.values[column]
@@ -156,7 +157,7 @@ def _changes(before: Trials, after: Trials, *, paired: bool) -> dict[str, Any]:
         if component is None:
             continue
         cells[quantity.change] = component.effect
-        cells[f"± {quantity.change}"] = component.high - component.effect
+        cells[f"low {quantity.change}"], cells[f"high {quantity.change}"] = component.low, component.high
         cells[f"p {quantity.title}"] = min(1.0, 2 * min(component.p_for, component.p_against))
     return cells
 

@@ -14,7 +14,7 @@ from kmdr.figures.tables import Table
 MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
 # Of an interval as many digits as of its mean, where these are behind the point; else fewer.
-_HALVES = {".3g": ".2g", "+.4f": ".4f", "+.3f": ".3f"}
+_HALVES = {".3g": ".2g"}
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
 
 
@@ -96,8 +96,8 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
                 ]
             if quantity.change in frame:
                 form = ".3g" if quantity.ratio else f"+{quantity.form}"
-                changes = zip(frame[quantity.change], frame[f"± {quantity.change}"], strict=True)
-                texts = [with_interval(change, half, form) for change, half in changes]
+                changes = frame[[f"{end}{quantity.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
+                texts = [_with_ends(change, low, high, form) for change, low, high in changes]
                 columns[quantity.change] = [f"{m}{x}" for x, m in zip(texts, _marks(frame, quantity), strict=True)]
     return _shown(columns, " ".join(_beside_notes(beside)), set())
 
@@ -105,7 +105,7 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
 def _beside_notes(beside: Beside) -> list[str]:
     paired = int(beside.table["paired"].sum()) if len(beside.table) else 0
     alone = len(beside.table) - paired
-    notes = ["Δ is B − A and × is B : A, ± half of its 95 % interval; ↑ ↓ differ at 5 %, corrected by Holm."]
+    notes = ["Δ is B − A and × is B : A, with its 95 % interval; ↑ ↓ differ at 5 %, corrected by Holm."]
     if paired:
         notes.append(f"{_lines(paired)} compared by pairs: same data, same starts.")
     if alone:
@@ -130,6 +130,11 @@ def with_interval(mean: float, half: float, form: str) -> str:
     if np.isnan(mean):
         return ""
     return format(mean, form) if np.isnan(half) else f"{format(mean, form)} ± {format(half, _HALVES.get(form, form))}"
+
+
+def _with_ends(change: float, low: float, high: float, form: str) -> str:
+    """Return a change and its interval; nothing where there is no change."""
+    return "" if np.isnan(change) else f"{format(change, form)} [{format(low, form)}, {format(high, form)}]"
 
 
 def _marks(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
