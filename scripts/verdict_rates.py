@@ -2,12 +2,14 @@
 
 ``python scripts/verdict_rates.py [RUNS]`` prints a line a procedure. Rows are made from a truth that is as near as can
 be to the other side of what is tested: *for, though false* and *against, though true* are the rates of these verdicts,
-which are to be at most the level of 5 % (in RUNS = 1000 simulations up to 6.9 % by chance, once in 200 lines). *Power*
-is the rate of the right verdict at the effect that is named, one like those of the papers.
+which are to be at most the level of 5 % (in RUNS = 1000 simulations up to 6.9 % by chance, once in 200 lines). They
+are, but for the t tests of five skewed values, which show too little of their skewness to allow for it (up to 8 %,
+where Student's has 16). *Power* is the rate of the right verdict at the effect that is named, one like those of the
+papers.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -36,6 +38,7 @@ from kmdr.seeding import generator
 # From a generator and a truth to the p-values for and against.
 Simulated = Callable[[np.random.Generator, float], tuple[float, float]]
 REPEATS = 30
+FEW = 5  # as times may have
 EDGE = float(stats.norm.isf(LEVEL / 2))  # where a normal number is at the end of the central 95 %
 OWN = float("nan")  # a number that is a draw of the law itself
 
@@ -56,14 +59,18 @@ def p(component: Component) -> tuple[float, float]:
     return component.p_for, component.p_against
 
 
-def normal(rng: np.random.Generator, mean: float) -> Dense:
+def normal(rng: np.random.Generator, mean: float, n: int = REPEATS) -> Dense:
     """Return normal values about a mean."""
-    return np.asarray(rng.normal(mean, 1.0, REPEATS))
+    return np.asarray(rng.normal(mean, 1.0, n))
 
 
-def skewed(rng: np.random.Generator, mean: float) -> Dense:
-    """Return values of a skewed law of a mean."""
-    return np.asarray(rng.gamma(4.0, 0.5, REPEATS) - 2.0 + mean)
+# Laws of mean 0 and variance 1, from a generator and a number of values.
+LAWS: Mapping[str, Callable[[np.random.Generator, int], Dense]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "skewness 1": lambda rng, n: rng.gamma(4.0, 0.5, n) - 2,
+    "skewness 2": lambda rng, n: rng.exponential(size=n) - 1,
+    "heavy tails": lambda rng, n: rng.standard_t(5, n) / np.sqrt(5 / 3),
+}
 
 
 def reported(value: float) -> Number:
@@ -72,19 +79,20 @@ def reported(value: float) -> Number:
 
 
 def of_means(
-    law: Callable[[np.random.Generator, float], Dense],
+    law: str,
+    n: int,
     test: Callable[[str, Dense, float], Component],
     bound: float,
     rng: np.random.Generator,
     mean: float,
 ) -> tuple[float, float]:
-    """Test a mean against a bound."""
-    return p(test("", law(rng, mean), bound))
+    """Test a mean of n values against a bound."""
+    return p(test("", LAWS[law](rng, n) + mean, bound))
 
 
 def ratio_of_times(rng: np.random.Generator, ratio: float) -> tuple[float, float]:
-    """Test five ratios of times that scatter by a fifth."""
-    return p(ratio_below("", ratio * np.exp(rng.normal(0, 0.2, 5))))
+    """Test a few ratios of times that scatter by a fifth."""
+    return p(ratio_below("", ratio * np.exp(rng.normal(0, 0.2, FEW))))
 
 
 def failures(rng: np.random.Generator, rate: float) -> tuple[float, float]:
@@ -138,11 +146,12 @@ def of_the_best(m: int, N: int, cells: int = 1) -> Simulated:
 
 def procedures() -> Iterator[Procedure]:
     """Give every procedure."""
-    for law in (normal, skewed):
-        name = law.__name__
-        yield Procedure(f"t test, above 0 ({name})", partial(of_means, law, above, 0.0), 0.0, 0.0, 1.0)
-        yield Procedure(f"two t tests, within ±1 ({name})", partial(of_means, law, equal, 1.0), 1.0, 1.0, 0.0)
-    yield Procedure("t test of logarithms of 5 times, below 1", ratio_of_times, 1.0, 1.0, 0.5)
+    for law in LAWS:
+        for n in (FEW, 10, REPEATS):
+            test = partial(of_means, law, n)
+            yield Procedure(f"t test of {n}, above 0 ({law})", partial(test, above, 0.0), 0.0, 0.0, 1.0)
+            yield Procedure(f"two t tests of {n}, within ±1 ({law})", partial(test, equal, 1.0), 1.0, 1.0, 0.0)
+    yield Procedure(f"t test of logarithms of {FEW} times, below 1", ratio_of_times, 1.0, 1.0, 0.5)
     yield Procedure("binomial, share of 150 below .04", failures, 0.04, 0.04, 0.0)
     edge = float(stats.beta.isf(LEVEL / 2, 31, 70))  # with which 30 or fewer of 100 have 2.5 %
     yield Procedure("a share of 100 runs, by 1000", of_a_share, edge, OWN, 0.3)

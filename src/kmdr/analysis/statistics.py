@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, stdtr
 from scipy.stats import beta, binomtest
-from scipy.stats import t as student
 
 from kmdr.analysis.rows import half_width, standard_error
 
@@ -98,16 +97,47 @@ def with_margin(component: Component, bound: float | Margin, test: "Callable[[fl
     return component._replace(margin=bound, against=test) if isinstance(bound, Margin) else component
 
 
+def _skewness(x: Floats) -> float:
+    """Return the skewness of the law of a mean, as the t test allows for it; 0 for two values, which show none.
+
+    That of its values, by unbiased cumulants, over √n. Samples understate that of their law, the more the fewer they
+    are, so it is enlarged by 2/√n of itself: vanishing with n, and ours, chosen by simulation (`above`).
+    """
+    n = x.size
+    if n < 3:
+        return 0.0
+    cubes = float((((x - x.mean()) / x.std(ddof=1)) ** 3).sum())
+    return n / ((n - 1) * (n - 2)) * cubes * (1 + 2 / math.sqrt(n)) / math.sqrt(n)
+
+
+def _hall(t: float, skewness: float) -> float:
+    """Return Hall's transformation of a t statistic, which grows with t, and without the skewness of its law."""
+    bend = skewness * t / 3
+    return t * (1 + bend * (1 + bend / 3)) + skewness / 6
+
+
+def _hall_inverse(transformed: float, skewness: float) -> float:
+    """Return the t statistic of which Hall's transformation is a value."""
+    rest = transformed - skewness / 6
+    root = math.cbrt(1 + skewness * rest)
+    return 3 * rest / (1 + root + root * root)  # 3 (root − 1)/skewness, also where that is 0/0
+
+
 def _t(values: Floats, threshold: float) -> tuple[float, float, float, float]:
-    """Return half-width of the 95 % interval, and the one-sided p-values of mean ≤ and of mean ≥ threshold."""
+    """Return the ends of the 95 % interval, and the one-sided p-values of mean ≤ and of mean ≥ threshold."""
     n, mean = values.size, float(values.mean())
     if n < 2:
         return math.nan, math.nan, 1.0, 1.0
     # Equal values are not independent draws of a law but one computation repeated: what they say is certain.
     if float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
         return mean, mean, float(mean <= threshold), float(mean >= threshold)
-    half, t = half_width(values), (mean - threshold) / standard_error(values)
-    return mean - half, mean + half, float(student.sf(t, n - 1)), float(student.cdf(t, n - 1))
+    error, skewness = standard_error(values), _skewness(values)
+    t = (mean - threshold) / error
+    transformed = _hall(t, skewness)
+    p_for, p_against = stdtr(n - 1, -min(t, transformed)), stdtr(n - 1, max(t, transformed))
+    half = half_width(values)
+    down, up = (error * _hall_inverse(end / error, skewness) for end in (half, -half))
+    return mean - max(half, down), mean - min(-half, up), float(p_for), float(p_against)
 
 
 def _clean(values: ArrayLike) -> Floats:
@@ -118,10 +148,11 @@ def _clean(values: ArrayLike) -> Floats:
 
 
 def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
-    """Test that a mean is above a threshold, by Student's t.
+    """Test that a mean is above a threshold: a t test that keeps its level on skewed values too.
 
-    Assumes independent repetitions whose mean is close to normal. Pairs enter as their differences. Values that are
-    all equal decide with certainty.
+    The larger p-value of two, and the wider end of two intervals: Student's, and Student's after Hall's monotone cubic
+    transformation, which takes the skewness of the mean out of the t statistic. Pairs enter as their differences.
+    Values that are all equal decide with certainty.
 
     Parameters
     ----------
@@ -130,6 +161,18 @@ def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: 
         One a repetition.
     threshold : float or Margin
     unit : str
+
+    Notes
+    -----
+    With n values of mean x̄, deviation s and skewness g, a = g/√n and t = √n(x̄ − θ)/s, Hall's is t + at²/3 + a²t³/27 +
+    a/6. Assumes independent repetitions of a law with a third moment. At 5 %, of gamma, Weibull, extreme-value and
+    log-normal laws of skewness 1 to 2, Student's test errs in 6 to 14 % on the side of the long tail, where values are
+    ten to a hundred, and this one in 4 to 6½ %. Five show too little of their skewness: 5 to 8 %, and Student's 9 to
+    16 %. Of normal values it finds what Student's finds in 90 % in 71 % (5), 79 % (10) and 89 % (30).
+
+    References
+    ----------
+    Hall, On the removal of skewness by transformation, Journal of the Royal Statistical Society B 54, 1992.
     """
     x = _clean(values)
     low, high, p_for, p_against = _t(x, float(threshold))

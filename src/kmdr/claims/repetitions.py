@@ -48,7 +48,8 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
     """Return how many repetitions reach a level with a probability, if the effect is what n of them show.
 
     The t statistic of N repetitions follows the noncentral t law with N − 1 degrees of freedom, its centre t·√(N/n),
-    where t is that of the p-value (Johnson, Kotz & Balakrishnan 1995, ch. 31).
+    where t is that of the p-value (Johnson, Kotz & Balakrishnan 1995, ch. 31). Roughly so for skewed values, whose test
+    allows for that.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ def claim1(results: Results) -> Finding:
     """P and the running time (reduction and clustering) of each of the six methods grow with r.
 
     For each dataset and method two statements: the slope of P on log₁₀ r over the grid, and that of log time on log r
-    (the power of r with which the time grows), are above 0; one slope a repetition, by Student's t. Any method on any
+    (the power of r with which the time grows), are above 0; one slope a repetition, by a t test. Any method on any
     dataset of the paper whose P or time does not grow makes the claim fail; stand-ins decide nothing.
     """
 
@@ -240,7 +240,7 @@ def claim2(results: Results) -> Finding:
     """SE has a higher P than each of the five other reduction methods, averaged over the grid of r.
 
     For each dataset and other method: the difference of P between trials that started from the same centres, averaged
-    over the r that both have, is above 0; one value a repetition, by Student's t, without a margin, for the paper says
+    over the r that both have, is above 0; one value a repetition, by a t test, without a margin, for the paper says
     superior. Any method that is not behind SE makes the claim fail; stand-ins decide nothing.
     """
 
@@ -262,7 +262,7 @@ def claim3(results: Results) -> Finding:
     """LLE and LS each have a lower P than most of SVD, RP, PD and SE, averaged over the grid of r.
 
     For each dataset and pair: the difference of P between trials that started from the same centres, averaged over the
-    r that both have, is below 0; one value a repetition, by Student's t. The paper says generally: LLE, and LS, is to
+    r that both have, is below 0; one value a repetition, by a t test. The paper says generally: LLE, and LS, is to
     be behind more than half of the others, whichever (a partial conjunction). That it is behind all, and at each r, are
     other readings; stand-ins decide nothing.
     """
@@ -285,7 +285,7 @@ def claim4(results: Results) -> Finding:
     """SVD and LLE each take longer to reduce than each of LS, RP, PD and SE, averaged over the grid of r.
 
     For each dataset and pair: the ratio of reduction times (all before k-means), as a geometric mean over the r that
-    both have, is above 1; one value a repetition that ran alone, by Student's t on its logarithm. One method that SVD
+    both have, is above 1; one value a repetition that ran alone, by a t test of its logarithm. One method that SVD
     or LLE is not slower than makes the claim fail; stand-ins decide nothing.
     """
 
@@ -308,7 +308,7 @@ def claim5(results: Results) -> Finding:
     For each dataset: the power of r in RP's reduction time (slope of log time on log r over the grid) is above 0.25;
     that of SE lies within ± 0.25, by two one-sided tests: such a time grows at most 3.2-fold from r = 10 to 1000,
     little on the paper's logarithmic axes; and the ratio of SE's reduction time to that of each other method, as a
-    geometric mean over r, is below 1. One value a repetition that ran alone, by Student's t. Any of these that does not
+    geometric mean over r, is below 1. One value a repetition that ran alone, by a t test. Any of these that does not
     hold makes the claim fail; stand-ins decide nothing.
     """
 
@@ -343,7 +343,7 @@ def claim6(results: Results) -> Finding:
 
     For each dataset and method: the ratio of the clustering time to that of k-means on all features from the same
     initial centres, as a geometric mean over the grid of r, is below 1; one value a repetition that ran alone, by
-    Student's t on its logarithm. One method that is not faster makes the claim fail; stand-ins decide nothing. The
+    a t test of its logarithm. One method that is not faster makes the claim fail; stand-ins decide nothing. The
     explanation also names the r from which on a method's mean ratio is 1 or more.
     """
 
@@ -386,7 +386,7 @@ def claim7(results: Results) -> Finding:
     'Several hundred orders of magnitude' cannot be meant literally; it is read as several hundred times, and 200 (our
     margin) as the least that may be called so. For each dataset and other method: the ratio of its reduction time to
     that of SE, as a geometric mean over the r that both have, is above 200; one value a repetition that ran alone, by
-    Student's t on its logarithm. One method that is not so much slower makes the claim fail; stand-ins decide nothing.
+    a t test of its logarithm. One method that is not so much slower makes the claim fail; stand-ins decide nothing.
     The explanation also gives the ratios at the greatest r.
     """
 
