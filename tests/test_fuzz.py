@@ -28,6 +28,7 @@ from kmdr.linalg import (
     nearest_neighbours,
     padded,
     rotate,
+    rotated_entries,
     rotated_product,
     sign_product,
 )
@@ -121,6 +122,9 @@ def test_rotations(A, rng, r, share):
     with np.errstate(all="ignore"):
         close(rotate(A, signs), rotate_reference(dense(A), signs), A)
         close(rotated_product(A, signs, P), rotated_product_reference(dense(A), signs, P), A)
+        kept = rng.integers(width, size=(A.shape[0], r), dtype=np.int32)
+        every = rotate_reference(dense(A), signs)
+        close(rotated_entries(A, signs, kept), np.take_along_axis(every, kept, axis=1), A)
 
 
 @short

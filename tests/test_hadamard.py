@@ -10,6 +10,7 @@ from kmdr.linalg.hadamard import (
     rotate,
     rotate_error,
     rotate_reference,
+    rotated_entries,
     rotated_product,
     rotated_product_error,
     rotated_product_reference,
@@ -92,6 +93,22 @@ def test_rotation_of_a_csr_matrix_takes_unsorted_and_repeated_indices(rng):
     np.testing.assert_allclose(rotate(A, signs), hadamard(A.toarray(), signs), atol=1e-14)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.9])  # the last is rotated as a whole
+@pytest.mark.parametrize(("n", "d", "r"), [(1, 1, 1), (33, 100, 21), (16, 64, 8), (40, 9, 50), (1100, 700, 3)])
+def test_kept_entries_are_those_of_the_explicit_matrix(layout, dtype, density, n, d, r, rng):
+    A = (rng.standard_normal((n, d)) * (rng.random((n, d)) < density)).astype(dtype)
+    signs = random_signs((1, d), rng)[0]
+    kept = rng.integers(padded(d), size=(n, r), dtype=np.int32)
+    C = rotated_entries(LAYOUTS[layout](A), signs, kept)
+    assert C.dtype == dtype
+    expected = np.take_along_axis(hadamard(A.astype(np.float64), signs), kept, axis=1)
+    np.testing.assert_allclose(C, expected, rtol=0, atol=60 * np.finfo(dtype).eps * np.abs(A).max(initial=1))
+    with pinned(2):
+        np.testing.assert_array_equal(rotated_entries(LAYOUTS[layout](A), signs, kept), C)
+
+
 def test_rotation_keeps_inner_products_and_undoes_itself(rng):
     A = rng.standard_normal((30, 128))
     signs = random_signs((1, 128), rng)[0]
@@ -137,6 +154,9 @@ def test_operands_that_do_not_fit_are_refused(rng):
     for density in (0.1, 1.0):
         with pytest.raises(ValueError, match="P has 6 columns"):
             rotated_product(A, np.ones(6), sparse(rng, 2, 6, density))
+    for kept in (np.zeros((3, 2)), np.zeros(4), np.full((4, 2), 8), np.full((4, 2), -1)):
+        with pytest.raises(ValueError, match="columns out of 8 are to be kept of 4 rows"):
+            rotated_entries(sp.csr_array(A), np.ones(6), kept.astype(np.int32))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -5,7 +5,7 @@ judges a result without either, ``…_error``.
 """
 
 from kmdr.linalg.count_sketch import count_sketch
-from kmdr.linalg.hadamard import padded, rotate, rotated_product
+from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
 from kmdr.linalg.matrix import Dense, Matrix, matmul, squared_frobenius, take_columns
 from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
 from kmdr.linalg.signs import draw_signs, mailman_product, random_signs, sign_product, sign_products
@@ -24,6 +24,7 @@ __all__ = [
     "padded",
     "random_signs",
     "rotate",
+    "rotated_entries",
     "rotated_product",
     "sign_product",
     "sign_products",

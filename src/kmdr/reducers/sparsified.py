@@ -10,11 +10,8 @@ from sklearn import get_config
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.errors import ArgumentError
-from kmdr.linalg import Dense, Matrix, padded, random_signs, rotate
+from kmdr.linalg import Dense, Matrix, padded, random_signs, rotated_entries
 from kmdr.reducers.base import Reducer, at_most, register
-
-# Points rotated at a time, so that memory grows with what is kept alone.
-_BLOCK = 1024
 
 
 @register("sparsified")
@@ -57,10 +54,7 @@ class Sparsified(Reducer):
         signs, r, seed = drawn
         n, width = A.shape[0], padded(A.shape[1])
         kept = random_subsets(n, width, r, np.random.default_rng(seed))
-        values = np.empty((n, r), dtype=A.dtype)
-        for start in range(0, n, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            values[block] = np.take_along_axis(rotate(A[block], signs), kept[block], axis=1)
+        values = rotated_entries(A, signs, kept)
         values *= np.sqrt(width / r)
         indptr = np.arange(0, n * r + 1, r, dtype=np.int32 if n * r < 2**31 else np.int64)
         return sp.csr_array((values.ravel(), kept.ravel(), indptr), shape=(n, width))
