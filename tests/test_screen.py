@@ -1,6 +1,7 @@
 """Tables of rows on a terminal: against pandas and scipy, in every format, and what a run says of itself."""
 
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -142,6 +143,23 @@ def test_settings_that_differ_are_columns_and_are_never_pooled(tmp_path):
     assert sorted(table["n_init"].unique()) == [5, 20]
     shown = table_of(table).frame
     assert list(shown)[:3] == ["method", "r", "n_init"]
+
+
+@pytest.mark.parametrize("name", ["n", "failed", "r", "params", "P", "seconds", "best P"])
+def test_options_of_data_that_have_the_name_of_a_column_keep_both(name, tmp_path):
+    one, other = (
+        some_rows(options=json.dumps({name: size}), data_sha256=sha)
+        for size, sha in ((500, "a" * 64), (1000, "b" * 64))
+    )
+    rows = rows_of(write_rows(tmp_path, pd.concat([one, other])))
+    frame = compared(with_ratio(rows))
+    assert frame.columns.is_unique
+    assert sorted(set(frame[f"dataset.{name}"])) == [500, 1000]
+    assert set(frame["n"]) == {6}
+    assert f"dataset.{name}" in table_of(frame).frame
+    both = beside(rows, rows).table
+    assert both.columns.is_unique
+    assert set(both[f"dataset.{name}"]) == {500, 1000}
 
 
 def test_failed_trials_and_missing_labels_are_shown():

@@ -197,8 +197,11 @@ def _table(lines: Iterable[Line], cells: list[dict[str, Any]]) -> pd.DataFrame:
     for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
         settings[group.index] = differing_settings(group)
     told = pd.DataFrame(list(settings), index=table.index).fillna("–") if lines else table.iloc[:, :0]
-    told.columns = told.columns.map(lambda name: f"{name} of the table" if name in table else name)
-    table = pd.concat([table, told, pd.DataFrame(cells)], axis=1)
+    counted = pd.DataFrame(cells)
+    titles = [quantity.title for quantity in QUANTITIES.values()]
+    own = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}
+    told.columns = told.columns.map(lambda name: f"dataset.{name}" if name in own else name)  # as Synth's n and d
+    table = pd.concat([table, told, counted], axis=1)
     tested = [name for name in (f"p {q.title}" for q in QUANTITIES.values()) if name in table]
     values = table[tested].to_numpy(dtype=float, copy=True)
     at = np.isfinite(values)

@@ -4,7 +4,7 @@ Both work on S, which is A or Aᵀ with the short side first (m × long): the le
 the short side, where SSᵀ lives, and are V itself when A is tall; otherwise V = SᵀU Σ⁻¹.
 
 Three routes lead to U: the Gram matrix SSᵀ and LAPACK, block Krylov on SSᵀ, and the full decomposition when a Gram
-matrix squares away what is asked.
+matrix squares away what is asked and the largest singular vectors cannot be taken from S beforehand.
 """
 
 from functools import partial, reduce
@@ -32,9 +32,14 @@ _GRAM_RATIO = 1e-6
 # LAPACK on the Gram matrix takes a quarter of the time of forming it at 400×10304 and less when A is longer; Krylov
 # would save half of that quarter. From 1024 on it takes thrice the time of forming it.
 _LAPACK_SIDE = 512
+# Up to this side LAPACK finds on the complement of the largest what is so much smaller that its spectrum looks flat: at
+# 1000×2000 (Synth) in .13 s, where Krylov took .3 to .6. It takes some 1 s at this side.
+_COMPLEMENT_SIDE = 2048
 # No route forms an m×m matrix beyond this side (512 MiB).
 _GRAM_SIDE = 8192
 _EPS = float(np.finfo(float).eps)
+# Singular values below this share of the largest are hardly more than the rounding errors of taking that away.
+_LEAST_VALUE = 1e3 * _EPS
 # Smallest over largest entry of the diagonal of a sketch's triangular factor down to which division by it serves.
 # Images and noisy low rank give 0.04 … 0.6.
 _LEAST_DIAGONAL = 1e-3
@@ -165,12 +170,13 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
         values, X = _eigh(T[f:j, f:j], (size - f) // 2 if full else k)
         theta = abs(values[0])
         target = _TOLERANCE * theta + 10 * _EPS * np.sqrt(scale * theta)
-        residual = float(np.linalg.norm(R.T @ X[-b:, :k]))
+        kept = int(np.sum(values[:k] >= _GRAM_RATIO * theta))  # the others are found anew
+        residual = float(np.linalg.norm(R.T @ X[-b:, : max(kept, 1)]))
         converged = residual <= target
         if converged:
             values, X = values[:k], X[:, :k]
             total = float(values.sum())
-            if not _crowded(values, b) or total <= settled * (1 + 1e-10):
+            if not _crowded(values[:kept], b) or total <= settled * (1 + 1e-10):
                 return values, Q[f:j].T @ X
             settled, check = total, f + k + 8 * b
         else:
@@ -207,13 +213,40 @@ def _crowded(values: Dense, b: int) -> bool:
 
 
 def _lapack(S: Matrix, k: int) -> Dense:
-    """Top ``k`` left singular vectors from SSᵀ, or from S itself where SSᵀ has squared them away."""
+    """Top ``k`` left singular vectors from SSᵀ, and on the complement of these where SSᵀ has squared the rest away."""
     values, U = _eigh(gram(S), k)
-    if values[-1] >= _GRAM_RATIO * values[0]:
+    accurate = values >= _GRAM_RATIO * values[0]
+    if accurate.all():
         return U
-    if is_large(S):
-        S = _triangular(S)
-    return np.linalg.svd(S if isinstance(S, np.ndarray) else S.toarray(), full_matrices=False)[0][:, :k]
+    S = _triangular(S) if is_large(S) else S if isinstance(S, np.ndarray) else S.toarray()
+    if not accurate.any():
+        return _decomposed(S, k)
+    return _completed(S, U[:, accurate], k, float(values[0]))
+
+
+def _decomposed(S: Dense, k: int) -> Dense:
+    """Top ``k`` left singular vectors from the full decomposition, which squares nothing."""
+    return np.linalg.svd(S, full_matrices=False)[0][:, :k]
+
+
+def _completed(S: Dense, U: Dense, k: int, scale: float) -> Dense:
+    """Top ``k`` left singular vectors of which the first are U: each time what is known is taken from S before SSᵀ.
+
+    Taking away a rank of which the largest singular value is √scale errs by rounding times that, as the full
+    decomposition does, which is left what is little larger.
+    """
+    R = S
+    new = U
+    while U.shape[1] < k:
+        R = R - new @ (new.T @ R)
+        values, vectors = _eigh(gram(R), k - U.shape[1])
+        accurate = values >= _GRAM_RATIO * abs(values[0])
+        if values[0] <= _LEAST_VALUE**2 * scale or not accurate.any():
+            return _decomposed(S, k)
+        vectors = vectors[:, accurate]
+        new = np.linalg.qr(vectors - U @ (U.T @ vectors))[0]
+        U = np.hstack([U, new])
+    return U
 
 
 def _left_singular_vectors(S: Matrix, k: int) -> Dense:
@@ -231,6 +264,8 @@ def _left_singular_vectors(S: Matrix, k: int) -> Dense:
         accurate = values >= _GRAM_RATIO * abs(values[0])
         if accurate.all() or not accurate.any():
             return np.hstack([U, vectors])
+        if isinstance(S, np.ndarray) and not is_large(S) and m <= min(_COMPLEMENT_SIDE, _GRAM_SIDE):
+            return _completed(S, vectors[:, accurate], k, float(values[0]))
         U, scale = np.hstack([U, vectors[:, accurate]]), scale or float(values[0])
 
 
