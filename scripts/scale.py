@@ -87,12 +87,15 @@ def read_seconds(path: Path) -> float:
 
 
 def anonymous(pid: int) -> int:
-    """Return the anonymous bytes of a process; 0 when it has ended."""
+    """Return the anonymous bytes of a process and its children; 0 when it has ended."""
+    process = Path(f"/proc/{pid}")
     try:
-        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+        lines = (process / "status").read_text("ascii").splitlines()
+        children = (process / "task" / str(pid) / "children").read_text("ascii").split()
     except OSError:
         return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+    own = next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+    return own + sum(anonymous(int(child)) for child in children)
 
 
 def watched(command: Sequence[str]) -> tuple[float, float, float, str]:

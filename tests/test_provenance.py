@@ -32,6 +32,16 @@ def test_comments_docstrings_and_layout_change_nothing(hash_after):
     assert hash_after("kmdr.seeding", lambda text: ast.unparse(ast.parse(text))) == before
 
 
+@pytest.mark.parametrize("module", ["kmdr.cli", "kmdr.run.task", "kmdr.reducers.lle", "kmdr.datasets.loaders"])
+def test_imports_are_found_wherever_they_stand(module):
+    """As Python's own walk through the whole tree finds them."""
+    nodes = list(ast.walk(provenance._parsed(module)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in (node for node in nodes if isinstance(node, ast.ImportFrom)):
+        names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    assert provenance._imported(module) == {name for name in names if provenance._is_module(name) and "kmdr" in name}
+
+
 @pytest.mark.parametrize(
     ("module", "follows"),
     [("kmdr.run.task", True), ("kmdr.seeding", True), ("kmdr.metrics", True), ("kmdr.clustering.kmeans", True),

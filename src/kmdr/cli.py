@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from kmdr import datasets, demo, metrics, new, reducers, screen, usage
-from kmdr.claims import choices
 from kmdr.clustering import engines
 from kmdr.compose import compose_studies, from_command_line
 from kmdr.datasets import registry, status
@@ -150,6 +149,8 @@ def _reproduce(arguments: Sequence[str]) -> int:
 
 def _multiverse(arguments: Sequence[str]) -> int:
     """``kmdr multiverse [PAPER …] [BUDGET=10m] [OUT=DIR]``: run papers under each choice they leave open; report."""
+    from kmdr.claims import choices
+
     names, settings = _words_and_settings("multiverse", arguments, ("BUDGET", "OUT"))
     specs = {spec.paper: spec for spec in choices.multiverses()}
     for name in names:
@@ -166,6 +167,7 @@ def _multiverse(arguments: Sequence[str]) -> int:
 
 
 def _run_multiverses(names: Collection[str], out: Path, budget: float | None = None) -> int:
+    from kmdr.claims import choices
     from kmdr.multiverse import run_multiverses
 
     specs = [spec for spec in choices.multiverses() if not names or spec.paper in names]

@@ -30,13 +30,21 @@ class Results:
         Folder of the facts.
     missing : mapping
         Why which datasets could not be had.
+
+    Attributes
+    ----------
+    every_row : DataFrame
+        Those too that a folder has of configurations which a study was run with before the last time.
     """
 
     def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
         self._all_rows: Callable[[], pd.DataFrame] = lambda: rows
+        self.every_row = rows
         self._facts = facts
         self.missing = dict(missing or {})
         self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
+        marked = rows.loc[rows["stand_in"].astype(bool), ["study", "dataset"]].groupby("study")["dataset"]
+        self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked}
         self._wide: dict[object, pd.DataFrame] = {}  # what `wide` has laid out, for the many claims that read the same
 
     @classmethod
@@ -49,10 +57,15 @@ class Results:
             When it has no rows, or holds what kmdr does not write.
         """
         rows, asked = rows_of(folder), asked_of(folder, ASKED)
-        known = {(study, config) for study, configs in asked.items() for config in configs}
-        keys = zip(rows["study"], rows["config_hash"], strict=True)
-        rows = rows[[study not in asked or (study, config) in known for study, config in keys]]
-        return cls(rows.reset_index(drop=True), folder / "facts", missing_of(folder))
+        pair = ["study", "config_hash"]
+        pairs = rows[pair].drop_duplicates().itertuples(index=False, name=None)
+        asked_for = np.array([config in asked.get(study, (config,)) for study, config in pairs])
+        if asked_for.all():
+            return cls(rows, folder / "facts", missing_of(folder))
+        latest = rows[asked_for[rows.groupby(pair, sort=False).ngroup()]]
+        results = cls(latest.reset_index(drop=True), folder / "facts", missing_of(folder))
+        results.every_row = rows
+        return results
 
     @cached_property
     def all_rows(self) -> pd.DataFrame:
@@ -62,7 +75,7 @@ class Results:
     @cached_property
     def stand_ins(self) -> frozenset[str]:
         """The datasets in whose place something else was taken, in some rows at least."""
-        return frozenset(self.all_rows.loc[self.all_rows["stand_in"].astype(bool), "dataset"])
+        return frozenset().union(*self._stand_ins.values())
 
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
         """Return the same facts with other rows.
@@ -75,8 +88,9 @@ class Results:
         """
         other = Results(rows, self._facts, self.missing)
         if studies is not None:
-            kept = {name: of_study for name, of_study in self._by_study.items() if name not in studies}
-            other._by_study = kept | other._by_study
+            of_others = {name for name in self._by_study.keys() | self._stand_ins.keys() if name not in studies}
+            other._by_study = {n: rows for n, rows in self._by_study.items() if n in of_others} | other._by_study
+            other._stand_ins = {n: names for n, names in self._stand_ins.items() if n in of_others} | other._stand_ins
             other._all_rows = lambda: pd.concat([rows, self.all_rows[~self.all_rows["study"].isin(studies)]])
         return other
 
@@ -224,7 +238,7 @@ def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     alone = rows[~rows["dataset"].isin(rows.loc[several, "dataset"])]
     alone = alone.assign(r=alone.groupby("dataset")["r"].transform("min"))
     keys = ["dataset", "r", "repeat"]
-    lines = pd.concat([varying.index.to_frame(), alone[keys].drop_duplicates()]).sort_values(keys)
+    lines = pd.concat([varying.index.to_frame(index=False), alone[keys].drop_duplicates()]).sort_values(keys)
     index, trials = pd.MultiIndex.from_frame(lines), pd.MultiIndex.from_frame(lines[["dataset", "repeat"]])
     methods = rows[["dataset", "reducer"]].drop_duplicates().sort_values(["dataset", "reducer"])["reducer"]
     columns = pd.Index(methods.unique(), name="reducer")

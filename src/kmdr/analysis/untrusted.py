@@ -351,7 +351,8 @@ def _checked_numbers(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Se
         numbers: pd.Series[Any] = texts.astype("int64")
     except (ValueError, OverflowError):
         try:
-            numbers = texts.map(lambda text: float(text) if text else np.nan).astype("float64")
+            given = texts.to_numpy(dtype=object)
+            numbers = pd.Series(np.where(given == "", "nan", given).astype("float64"), texts.index)
         except ValueError:
             text = next(text for text in texts if text and not _is_number(text))
             raise _refuse(path, column, text, VALUES[column].words) from None
@@ -406,7 +407,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Fill the columns of settings of rows that were written before there were such columns."""
-    settings = older_settings(folder, set(zip(rows["config_hash"], rows["engine"], strict=True)))
+    known = rows[["config_hash", "engine"]].drop_duplicates()
+    settings = older_settings(folder, known.itertuples(index=False, name=None))
     if not settings:
         return rows
     filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])

@@ -248,7 +248,7 @@ def report_of(
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
-        own_runs(folder, own),
+        own_runs(folder, results.every_row, own),
         rows_by_environment(results.all_rows),
         explored(results.all_rows[~results.all_rows["study"].str.startswith(STUDY)], configs),
     )

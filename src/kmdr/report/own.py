@@ -15,7 +15,6 @@ from kmdr.analysis.comparison import QUANTITIES, compared, with_ratio
 from kmdr.analysis.departures import OF_KMEANS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.statistics import LEVEL
-from kmdr.analysis.untrusted import rows_of
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
@@ -51,18 +50,19 @@ class OwnRuns:
         return [file for file in self.files if file.suffix == ".png"]
 
 
-def own_runs(folder: Path, studies: Collection[str]) -> list[OwnRuns]:
+def own_runs(folder: Path, rows: pd.DataFrame, studies: Collection[str]) -> list[OwnRuns]:
     """Draw and tabulate some studies of a folder, in all settings that they were run with.
 
     Parameters
     ----------
     folder : Path
+    rows : DataFrame
+        All that it has.
     studies : collection of str
         Those that no item, claim or open point reads.
     """
     if not studies:
         return []
-    rows = rows_of(folder)
     own = rows[rows["study"].isin(list(studies))]
     # F_best is that of the data, whatever the settings.
     renamed, names = named_by_setting(with_ratio(own))

@@ -185,6 +185,8 @@ class Experiment:
             # Without a reducer C is A, which is mapped, and k-means adds its centres.
             points = k if fixed == d else n
             check_memory(f"{points} points in {r} dimensions", points * r)
+        params = canonical(reducers.recorded(self.reducer, self.params))
+        options = canonical(self.told_options(data.name))
         return [
             Task(
                 study=self.study,
@@ -192,7 +194,7 @@ class Experiment:
                 data_sha256=data.data_sha256,
                 folder=str(folder),
                 reducer=self.reducer,
-                params=canonical(reducers.recorded(self.reducer, self.params)),
+                params=params,
                 k=k,
                 r_grid=r_grid,
                 repeat=repeat,
@@ -206,7 +208,7 @@ class Experiment:
                 d=d,
                 nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
                 stand_in=data.stand_in,
-                options=canonical(self.told_options(data.name)),
+                options=options,
             )
             for repeat in range(self.repeats)
         ]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -61,6 +61,24 @@ def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
     """Return the registered name and the options of a dataset, of its title and options as tasks and rows have them."""
     told = json.loads(options or "{}")
     return str(told.pop("name", dataset)), told
+
+
+@lru_cache(maxsize=1024)  # thousands of tasks have the same few
+def _configured(
+    dataset: str, data_sha256: str, reducer: str, params: str, k: int, seed: int, protocol: Protocol, matching: str
+) -> tuple[Mapping[str, Any], str]:
+    """Return the configuration of tasks, and its hash."""
+    config = {
+        "dataset": dataset,
+        "data_sha256": data_sha256,
+        "reducer": reducer,
+        "params": json.loads(params),
+        "k": k,
+        "seed": seed,
+        "kmeans": protocol.identity,
+        "matching": matching,
+    }
+    return config, short_hash(config)
 
 
 @dataclass(frozen=True)
@@ -124,24 +142,20 @@ class Task:
     stand_in: str = ""
     options: str = ""
 
-    @cached_property
-    def config(self) -> dict[str, Any]:
+    @property
+    def config(self) -> Mapping[str, Any]:
         """Everything that determines the values of a row, apart from r and the repetition."""
-        return {
-            "dataset": self.dataset,
-            "data_sha256": self.data_sha256,
-            "reducer": self.reducer,
-            "params": json.loads(self.params),
-            "k": self.k,
-            "seed": self.seed,
-            "kmeans": self.protocol.identity,
-            "matching": self.matching,
-        }
+        return self._configured[0]
 
-    @cached_property
+    @property
     def config_hash(self) -> str:
         """Hash of `config`."""
-        return short_hash(self.config)
+        return self._configured[1]
+
+    @property
+    def _configured(self) -> tuple[Mapping[str, Any], str]:
+        data = self.dataset, self.data_sha256
+        return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
 
     def restricted(self, r_grid: tuple[int, ...]) -> "Task":
         """Return the same task for fewer r."""
