@@ -342,7 +342,7 @@ def claim8(results: Results) -> Finding:
     the reading error added on the side that favours the cell; and Fisher's combination of these over the cells of F and
     over those of P, which are of separate runs. For: exact binomial tests on blocks of 100 successive runs that the law
     reaches as far out on either side with a probability of 2.5 % at least. All eight cells and both combinations must
-    hold; 1000 runs, of which there are ten such blocks, cannot refute a cell by itself.
+    hold; 10,000 runs, of which there are a hundred such blocks, refute a cell by itself at 2 % at the least.
     """
     draws: dict[str, list[Draw]] = {}
     words = []
