@@ -15,7 +15,6 @@ reduces, so that what memory holds is reduced from there. K-means stops after an
 import argparse
 import os
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,24 +23,11 @@ from shutil import rmtree
 import numpy as np
 from scipy.stats import linregress
 
-from scale import HEAD, Trial, line, trial, watched
+from scale import HEAD, Trial, line, read_seconds, trial, watched
 
 REDUCERS = ("sparse_embedding", "random_sign", "sparsified", "srht")
 SHARES = (16, 8, 4, 2, 1)
-_BUFFER = 2**22
 _ALONE = "from kmdr import datasets; datasets.load('ilsvrc_like', {'n': %d})"
-
-
-def read_seconds(path: Path) -> float:
-    """Return the seconds in which a file is read from the disk."""
-    buffer = bytearray(_BUFFER)
-    with path.open("rb", buffering=0) as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        began = time.perf_counter()
-        while file.readinto(buffer):
-            pass
-    return time.perf_counter() - began
 
 
 def measure(n: int, r: int, reducers: Sequence[str], settings: Sequence[str]) -> dict[str, Trial]:
@@ -49,7 +35,7 @@ def measure(n: int, r: int, reducers: Sequence[str], settings: Sequence[str]) ->
     cache = Path(os.environ["KMDR_CACHE"])
     peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % n])
     (path,) = cache.glob("prepared/*/A.npy")
-    read = read_seconds(path)
+    read = read_seconds(path, cold=True)
     print(f"\nn = {n}: {path.stat().st_size / 1e9:.2f} GB, read from the disk in {read:.1f} s")
     print(f"{HEAD}\n{'(generated)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
     made = {}

@@ -74,11 +74,14 @@ def write(path: Path, n: int, d: int, k: int) -> None:
     aside.rename(path)
 
 
-def read_seconds(path: Path) -> float:
-    """Return the least seconds of three in which a file is read, of which the first brings it into the page cache."""
+def read_seconds(path: Path, *, cold: bool = False) -> float:
+    """Return the seconds of one read of a file from the disk, or the least of three, the later from the page cache."""
     buffer, seconds = bytearray(_BUFFER), []
-    for _ in range(3):
+    for _ in range(1 if cold else 3):
         with path.open("rb", buffering=0) as file:
+            if cold:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             began = time.perf_counter()
             while file.readinto(buffer):
                 pass

@@ -8,19 +8,23 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from kmdr.clustering import kmeans
 from kmdr.datasets import Dataset, registry
 from kmdr.linalg import (
     fast_frobenius_svd,
     matrix,
+    mean_distance,
     nearest_neighbours,
+    neighbours,
     squared_frobenius,
     top_right_singular_vectors,
 )
-from kmdr.linalg.neighbours import nearest_neighbours_reference
+from kmdr.linalg.neighbours import mean_distance_reference, nearest_neighbours_reference
 from kmdr.linalg.singular_vectors import frobenius_excess, singular_vectors_error
 from kmdr.metrics import objective, residual, residuals
+from kmdr.reducers.laplacian_score import LaplacianScore, lengths_of, neighbour_graph
 from kmdr.reducers.leverage import ridge_leverage_scores
 from kmdr.reducers.selection import variances
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
@@ -164,6 +168,42 @@ def test_neighbours_from_blocks_are_those_of_all_distances(dtype, small_blocks, 
     expected, lengths = nearest_neighbours_reference(A, 4)
     np.testing.assert_array_equal(indices, expected)
     np.testing.assert_allclose(distances, lengths, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_neighbours_by_cosine_from_blocks_are_those_of_rows_made_unit(dtype, small_blocks, rng):
+    A, _ = clustered(rng, 700, 30, dtype)
+    A = A * rng.uniform(0.1, 10, 700)[:, None].astype(dtype)
+    A[0] = 0
+    expected, lengths = nearest_neighbours_reference(normalize(A), 4)
+    W = neighbour_graph(A, 4, "cosine", "kernel")
+    indices, _ = nearest_neighbours(A, 4, lengths_of(A))
+    np.testing.assert_array_equal(indices[1:], expected[1:])  # all others are as far from 0
+    cosines = [W[[i], neighbours] for i, neighbours in enumerate(expected)][1:]
+    np.testing.assert_allclose(cosines, 1 - lengths[1:] ** 2 / 2, atol=1e-12)
+    assert W[[0]].sum() == 0
+
+
+def test_a_mean_distance_from_blocks_is_that_of_all(small_blocks, rng):
+    A, _ = clustered(rng, 700, 30, np.float32)
+    assert mean_distance(A) == pytest.approx(mean_distance_reference(A), rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_laplacian_scores_copy_no_large_matrix(metric, monkeypatch, rng):
+    """As numpy counts: half of the matrix is 8 MB."""
+    A, _ = clustered(rng, 2048, 2048, np.float32)
+    for name, size in (("WHOLE", 2**16), ("BLOCK", 2**14)):
+        monkeypatch.setattr(matrix, name, size)
+    monkeypatch.setattr(neighbours, "_TILE_DENSE", (32, 32))
+    scoring = LaplacianScore(n_neighbors=5, width_sample=None, metric=metric)
+    scoring.prepare(A[:40], 6, rng)  # compiles
+    tracemalloc.start()
+    scoring.prepare(A, 6, rng)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < A.nbytes / 2
 
 
 @pytest.mark.slow

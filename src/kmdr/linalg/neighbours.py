@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
-from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, scaled_back
+from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, row_blocks, scaled_back
 from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
@@ -63,13 +63,28 @@ def _squared_distance_csr(data: Dense, indices: Dense, indptr: Dense, i: int, j:
     return total
 
 
+@numba.njit(cache=True, nogil=True, fastmath=_SUM)
+def _squared_distance_divided(A: Dense, lengths: Dense, i: int, j: int) -> float:
+    total = 0.0
+    own, other = lengths[i], lengths[j]
+    for f in range(A.shape[1]):
+        difference = np.float64(A[i, f] / own) - np.float64(A[j, f] / other)
+        total += difference * difference
+    return total
+
+
 def _squared_distance(rows: object, i: int, j: int) -> float:
-    """‖x − y‖² in float64, of rows of an array or of the three arrays of CSR; only kernels can call it."""
+    """‖x − y‖² in float64, of rows of an array, of one with what each is divided by, or of the three arrays of CSR.
+
+    Only kernels can call it.
+    """
     raise NotImplementedError
 
 
 @overload(_squared_distance)
 def _squared_distance_of(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if isinstance(rows, types.BaseTuple) and len(rows) == 2:
+        return lambda rows, i, j: _squared_distance_divided(rows[0], rows[1], i, j)
     if isinstance(rows, types.BaseTuple):
         return lambda rows, i, j: _squared_distance_csr(rows[0], rows[1], rows[2], i, j)
     return lambda rows, i, j: _squared_distance_dense(rows, i, j)  # noqa: PLW0108  Numba wants a plain function
@@ -225,11 +240,11 @@ def _read_only(part: Dense) -> Dense:
     return view
 
 
-def _readable(A: Matrix) -> tuple[Matrix, object]:
+def _readable(A: Matrix, lengths: Dense | None = None) -> tuple[Matrix, object]:
     """Return ``A`` in the order that the kernels read, and what of it they take: read-only, one type to compile for."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
-        return A, _read_only(A)
+        return A, _read_only(A) if lengths is None else (_read_only(A), _read_only(lengths))
     A = canonical_csr(A)
     return A, (_read_only(A.data), _read_only(A.indices), _read_only(A.indptr))
 
@@ -238,18 +253,23 @@ def _readable(A: Matrix) -> tuple[Matrix, object]:
 _Rows = Callable[[int, int], Dense]
 
 
-def _centred(A: Matrix, dtype: type) -> tuple[_Rows, Dense]:
+def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dense]:
     """Return dense points, shifted and scaled by a power of two to be small, and half of their squared norms.
 
     Those of a large matrix are made anew from it for each tile, but for a few that were asked for last.
     """
     n, d = A.shape
-    centre = column_means(A) if is_large(A) else np.asarray(A.mean(axis=0, dtype=np.float64))
-    spread = float(A.max()) - float(A.min())
+    centre: Dense = np.zeros(d)  # rows of unit length need no shift
+    spread = 2.0
+    if lengths is None:
+        centre = column_means(A) if is_large(A) else np.asarray(A.mean(axis=0, dtype=np.float64))
+        spread = float(A.max()) - float(A.min())
     scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
 
     def shifted(start: int, stop: int) -> Dense:
         block = A[start:stop] if isinstance(A, np.ndarray) else A[start:stop].toarray()
+        if lengths is not None:
+            block = block / lengths[start:stop, None]
         return np.asarray((block - centre) * scale, dtype)
 
     X: Dense = np.empty((0 if is_large(A) else n, d), dtype)
@@ -268,13 +288,13 @@ def _centred(A: Matrix, dtype: type) -> tuple[_Rows, Dense]:
 _Candidates = list[tuple[Dense, Dense, Dense]]
 
 
-def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool) -> _Candidates:
+def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Dense | None) -> _Candidates:
     """Return the points that may be neighbours of each, from products in ``dtype``."""
     n, d = A.shape
     multiply: _Multiply
     if dense:
         tiles, terms = _tiles(n, _TILE_DENSE), d
-        X, h = _centred(A, dtype)
+        X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
             np.matmul(X(rows.start, rows.stop), X(others.start, others.stop).T, out=G)
@@ -306,7 +326,7 @@ def _overflowed(candidates: _Candidates) -> Dense:
     return np.asarray(np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in candidates], axis=0))
 
 
-def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
+def nearest_neighbours(A: Matrix, n_neighbors: int, lengths: Dense | None = None) -> tuple[Dense, Dense]:
     """Return the nearest other points of every point by Euclidean distance, exactly.
 
     Half of all products, in float32 for dense A, leave a few candidates a point: with u the unit roundoff and
@@ -322,6 +342,8 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
         Finite.
     n_neighbors : int
         1 ≤ n_neighbors < n.
+    lengths : (n,) array, optional
+        Of the type of a dense A: what its rows are divided by as they are read, so that they have length 1 at the most.
 
     Returns
     -------
@@ -338,11 +360,11 @@ def nearest_neighbours(A: Matrix, n_neighbors: int) -> tuple[Dense, Dense]:
     if not 1 <= n_neighbors < n:
         raise ValueError(f"{n_neighbors} neighbours were asked of each of {n} points, which have {n - 1}")
     A, e, _ = normalised(A)
-    A, points = _readable(A)
+    A, points = _readable(A, lengths)
     dense = isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d
-    candidates = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense)
+    candidates = _candidates(A, n_neighbors, np.float32 if dense else np.float64, dense, lengths)
     if dense and _overflowed(candidates).mean() > _TOO_MANY:
-        candidates = _candidates(A, n_neighbors, np.float64, dense)
+        candidates = _candidates(A, n_neighbors, np.float64, dense, lengths)
     squares = np.full((n, n_neighbors), np.inf)
     indices = np.full((n, n_neighbors), n, np.int64)
 
@@ -414,11 +436,17 @@ def mean_distance(A: Matrix) -> float:
     A, points = _readable(A)
     multiply: _Multiply
     if isinstance(A, np.ndarray):
-        X, shape = A - A.mean(axis=0, dtype=np.float64), _TILE_DENSE
-        squares = _squared_norms(X)
+        centre, shape = A.mean(axis=0, dtype=np.float64), _TILE_DENSE
+        squares = np.concatenate([_squared_norms(block - centre) for _, block in row_blocks(A)])
+        whole: Dense = A[:0] if is_large(A) else A - centre
+
+        @lru_cache(_KEPT)
+        def shifted(start: int, stop: int) -> Dense:
+            return np.asarray(A[start:stop] - centre)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
-            np.matmul(X[rows], X[others].T, out=G)
+            X, Y = (shifted(o.start, o.stop) if is_large(A) else whole[o] for o in (rows, others))
+            np.matmul(X, Y.T, out=G)
     else:
         squares, multiply, shape = _squared_norms(A), _multiply_csr(A), _TILE_CSR
     tiles = _tiles(n, shape)

@@ -7,10 +7,11 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import row_norms
 
 from kmdr.errors import ArgumentError, whole_number
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours, take_columns
-from kmdr.linalg.matrix import canonical_csr, check_structure, normalised
+from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
 from kmdr.reducers.base import fewer_than_points, one_of, register, true_or_false
 from kmdr.reducers.selection import BestFeatures
 from kmdr.threads import over_rows
@@ -55,6 +56,13 @@ def heat_kernel_graph(
     return sp.csr_array(W.maximum(W.T))
 
 
+def lengths_of(A: Dense) -> Dense:
+    """Return what `sklearn.preprocessing.normalize` divides each row by: 1 where it is zero to rounding."""
+    lengths = np.asarray(row_norms(A))
+    lengths[lengths < 10 * np.finfo(lengths.dtype).eps] = 1
+    return lengths
+
+
 def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> sp.csr_array:
     """Return the symmetric kNN graph of earlier versions of ``constructW``, which need no kernel width.
 
@@ -74,10 +82,14 @@ def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> s
     n = A.shape[0]
     A = normalised(A)[0]
     # Of points on the sphere, ‖x − y‖² = 2 − 2 cos.
-    indices, distances = nearest_neighbours(normalize(A) if metric == "cosine" else A, n_neighbors)
+    if metric == "cosine" and is_large(A):
+        indices, distances = nearest_neighbours(A, n_neighbors, lengths_of(A))
+    else:
+        indices, distances = nearest_neighbours(normalize(A) if metric == "cosine" else A, n_neighbors)
     values = np.ones_like(distances)
     if weights == "kernel":
-        some = np.asarray(abs(A).sum(axis=1)).ravel() > 0  # points with a direction
+        # Points with a direction.
+        some = np.asarray(A.any(axis=1) if isinstance(A, np.ndarray) else abs(A).sum(axis=1)).ravel() > 0
         values = np.maximum(1 - np.square(distances) / 2, 0) * some[:, None] * some[indices]
     W = sp.csr_array((values.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
     return sp.csr_array(W.maximum(W.T))
