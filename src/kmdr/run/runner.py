@@ -22,6 +22,7 @@ import joblib
 
 from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, unknown, whole_number
+from kmdr.run.compiled import compile_kernels, is_compiled
 from kmdr.run.plan import Seconds, in_order, wall_seconds
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version, environment, machine
@@ -314,6 +315,9 @@ def run_tasks(
         return Stamp(concurrency, runner.threads, code_version(), env_hash, machine())
 
     try:
+        if runner.backend == "loky" and runner.n_jobs > 1 and not is_compiled():
+            progress.stage("compiling, once an installation")
+            compile_kernels(left, runner.n_jobs, progress.tell)
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")

@@ -208,32 +208,38 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 
 
 @cache
-def _warm_up(
+def warm_up(
     reducer: str, params: str, protocol: Protocol, sparse: bool, large: bool, dtype: str, together: bool
 ) -> None:
     """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
 
-    The matrices are of the type that datasets are mapped as, down to being read-only, and large where those are:
-    compiled kernels tell them apart. They are wide enough for sparse maps to be sparse; the second has most of its
-    points in one place, where neighbours are found by other kernels.
+    Compiled kernels tell the types of matrices apart, and steps whether these are large.
+    """
+    for A in tiny_matrices(sparse, dtype):
+        data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
+        short = replace(protocol, n_init=1, max_iter=2)
+        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2) if together else (2,), 0, 0, short, False)
+        with large_beyond(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
+            _trials(tiny_task, data, {}, together=together)
+
+
+def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
+    """Return two matrices of the type that datasets are mapped as, down to being read-only.
+
+    They are wide enough for sparse maps to be sparse; the second has most of its points in one place, where neighbours
+    are found by other kernels.
     """
     rng = generator(0, "warm-up")
     plain = rng.standard_normal((48, 256)).astype(dtype)
     if sparse:
         plain *= rng.random(plain.shape) < 0.05
+    matrices: list[Matrix] = []
     for tiny in (plain, np.r_[plain[:12], np.repeat(plain[:1], 36, axis=0)]):
-        A: Matrix = tiny
-        parts = [tiny]
-        if sparse:
-            A = sp.csr_array(tiny)
-            parts = [A.data, A.indices, A.indptr]
-        for part in parts:
+        A: Matrix = sp.csr_array(tiny) if sparse else tiny
+        for part in (A.data, A.indices, A.indptr) if not isinstance(A, np.ndarray) else (A,):
             part.flags.writeable = False
-        data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
-        short = replace(protocol, n_init=1, max_iter=2)
-        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2) if together else (2,), 0, 0, short, False)
-        with large_beyond(tiny.size - 1) if large else nullcontext():
-            _trials(tiny_task, data, {}, together=together)
+        matrices.append(A)
+    return matrices
 
 
 def _failure(error: Exception) -> dict[str, Any]:
@@ -401,7 +407,7 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
     if not (alone or _methods_from(task.reducer, task.protocol.engine, guests())):
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
-    _warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
+    warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
     why = changed(data)
     return failed(task, stamp, why) if why else rows

@@ -1,0 +1,52 @@
+"""Compiling the kernels of a first run on all cores before anything is timed.
+
+Numba keeps what it compiled, so that this is done once an installation. A worker that meets kernels that nobody has
+compiled does it by itself, too, but one after the other, for most of a minute, while the other cores have nothing to do
+beside what is timed.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kmdr import reducers
+from kmdr.clustering.kmeans import Protocol
+from kmdr.clustering.lloyd import run_starts
+from kmdr.run.task import Task, tiny_matrices, warm_up
+from kmdr.run.workers import Workers
+from kmdr.seeding import generator
+
+
+def is_compiled() -> bool:
+    """Tell whether kernels were compiled here before, perhaps of another version."""
+    kept: Any = run_starts
+    return next(Path(kept._cache.cache_path).glob("*.nbi"), None) is not None
+
+
+def parts(tasks: Sequence[Task]) -> list[tuple[str, str, bool]]:
+    """Return what tasks take: k-means and scores, as of no reducer, then each reducer; of dense and of sparse data."""
+    kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in tasks}
+    rest = {("none", "{}", sparse) for _, _, sparse in kinds}
+    return [*sorted(rest), *sorted(kinds - rest)]
+
+
+def compile_part(reducer: str, params: str, sparse: bool) -> None:
+    """Compile what one of `parts` takes; what fails is left to the trial that will tell of it."""
+    with suppress(Exception):
+        if reducer == "none":
+            for name in ("none", "leverage"):  # what is mapped is read-only and what is reduced is not
+                warm_up(name, "{}", Protocol(1, 2), sparse, False, "float64", True)
+            return
+        made = reducers.make(reducer, json.loads(params))
+        for A in tiny_matrices(sparse, "float64"):
+            rng = generator(0, "warm-up")
+            made.reduce(A, 2, rng, made.prepare(A, 2, rng))
+
+
+def compile_kernels(tasks: Sequence[Task], processes: int, tell: Callable[[str], None]) -> None:
+    """Compile what tasks take, so many parts at a time."""
+    with Workers(compile_part, 1, tell) as workers:
+        deque(workers.run(parts(tasks), processes, lambda part: f"compiling {part[0]}"), maxlen=0)

@@ -1,0 +1,74 @@
+"""Kernels are compiled on all cores before the first run, and only then."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kmdr.run import compiled
+from kmdr.run import runner as module
+from kmdr.run.progress import Progress
+from kmdr.run.runner import Runner, run_tasks
+
+_COMPILE = """
+from types import SimpleNamespace
+from kmdr.run import compiled
+if __name__ == "__main__":
+    task = SimpleNamespace(reducer="sparse_embedding", params="{}", n=3, d=3, nnz=4)
+    print(compiled.is_compiled())
+    compiled.compile_kernels([task], 2, print)
+    print(compiled.is_compiled())
+"""
+_WARM_UP = """
+from kmdr.clustering.kmeans import Protocol
+from kmdr.run.task import warm_up
+for reducer in ("sparse_embedding", "none"):
+    warm_up(reducer, "{}", Protocol(5, 300), True, False, "float64", False)
+"""
+
+
+def task(reducer, params="{}", nnz=9):
+    return SimpleNamespace(reducer=reducer, params=params, n=3, d=3, nnz=nnz)
+
+
+def test_parts_are_what_the_tasks_take_and_the_longest_come_first():
+    tasks = [task("svd"), task("svd"), task("svd", '{"rank":"r"}'), task("random_sign", nnz=4)]
+    assert compiled.parts(tasks) == [
+        ("none", "{}", False), ("none", "{}", True),
+        ("random_sign", "{}", True), ("svd", '{"rank":"r"}', False), ("svd", "{}", False),
+    ]  # fmt: skip
+    assert compiled.parts([task("none")]) == [("none", "{}", False)]
+
+
+def test_a_part_that_fails_is_left_to_its_trial():
+    compiled.compile_part("svd", '{"rank": "nonsense"}', False)
+    compiled.compile_part("no reducer at all", "{}", True)
+
+
+@pytest.mark.parametrize(
+    ("backend", "n_jobs", "kept", "compiles"),
+    [("loky", 2, False, True), ("loky", 2, True, False), ("loky", 1, False, False), ("sequential", 1, False, False)],
+)
+def test_a_run_on_several_cores_compiles_what_nobody_has(backend, n_jobs, kept, compiles, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "is_compiled", lambda: kept)
+    monkeypatch.setattr(module, "compile_kernels", lambda tasks, n, tell: seen.append((len(tasks), n)))
+    monkeypatch.setattr(module, "_run_stage", lambda *_: module._Stage(wall=1.0))
+    some = [SimpleNamespace(serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
+    run_tasks(some, Runner(backend, n_jobs, 1), tmp_path / "o", lambda _: 1.0, Progress(3, 1.0))
+    assert seen == ([(3, 2)] if compiles else [])
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_afterwards(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    program = tmp_path / "program.py"
+    program.write_text(_COMPILE)
+    said = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+    assert (said.stdout.split(), said.stderr) == (["False", "True"], "")
+    kernels = {path.name for path in (tmp_path / "numba").rglob("*.nbc")}
+    assert any("count" in name or "sketch" in name for name in kernels)
+    subprocess.run([sys.executable, "-c", _WARM_UP], env=environment, check=True)
+    assert {path.name for path in (tmp_path / "numba").rglob("*.nbc")} == kernels
