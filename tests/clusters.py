@@ -12,6 +12,7 @@ from pathlib import Path
 
 import kmdr
 from kmdr.run.provenance import machine
+from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
 
 # What says where and when a row was made, and with whom.
@@ -70,6 +71,25 @@ def wait_for_rows(folder, count, seconds=120):
     while len(list(folder.glob("tasks/*/*/*/*.csv"))) < count:
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def check_same_table(folder, sequential):
+    """The rows of a cluster, which are returned, are those of a run here."""
+    rows = read_rows(folder / "rows.csv")
+    assert computed(rows) == computed(read_rows(sequential / "rows.csv"))
+    check_stamps(rows, folder)
+    return rows
+
+
+def check_survival(tmp_path, name, kept, run, *engine):
+    """The same command goes on after its driver was killed, leaves what was done, and gives a sequential run's rows."""
+    status, said = finished(command(tmp_path, *run, *engine))
+    assert (status, "Traceback" in said) == (0, False), said
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    status, said = finished(command(tmp_path, *run, "runner=sequential", "out=here"))
+    assert status == 0, said
+    rows = check_same_table(tmp_path / name, tmp_path / "here")
+    assert {(row["repeat"] == "0", row["concurrency"] == "1") for row in rows} == {(True, True), (False, False)}
 
 
 def check_stamps(rows, folder):

@@ -20,7 +20,9 @@ from clusters import (
     DEADLY_NAME,
     METHODS,
     TINY,
+    check_same_table,
     check_stamps,
+    check_survival,
     command,
     computed,
     end,
@@ -263,15 +265,7 @@ def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one
         assert time.monotonic() < until
         time.sleep(0.2)
 
-    status, said = finished(command(tmp_path, *run, *dask))
-    assert (status, "Traceback" in said) == (0, False), said
-    assert all(path.read_bytes() == content for path, content in kept.items())
-    status, said = finished(command(tmp_path, *run, "runner=sequential", "out=here"))
-    assert status == 0, said
-    rows = read_rows(tmp_path / "dask" / "rows.csv")
-    assert computed(rows) == computed(read_rows(tmp_path / "here" / "rows.csv"))
-    assert {(row["repeat"] == "0", row["concurrency"] == "1") for row in rows} == {(True, True), (False, False)}
-    check_stamps(rows, tmp_path / "dask")
+    check_survival(tmp_path, "dask", kept, run, *dask)
 
 
 @needs_ray
@@ -282,6 +276,4 @@ def test_a_run_on_ray_has_the_rows_of_a_run_here(tmp_path, monkeypatch):
     settings = (*TINY, "reducer=random_sign", "repeats=4")
     assert run_jobs([compose(*settings, "runner=ray", "runner.n_jobs=2", "out=ray")]) == 0
     assert run_jobs([compose(*settings, "runner=sequential", "out=here")]) == 0
-    rows = read_rows(tmp_path / "ray" / "rows.csv")
-    assert computed(rows) == computed(read_rows(tmp_path / "here" / "rows.csv"))
-    check_stamps(rows, tmp_path / "ray")
+    check_same_table(tmp_path / "ray", tmp_path / "here")

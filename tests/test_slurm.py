@@ -23,7 +23,8 @@ from clusters import (
     DEADLY_NAME,
     METHODS,
     TINY,
-    check_stamps,
+    check_same_table,
+    check_survival,
     command,
     computed,
     end,
@@ -331,9 +332,7 @@ def test_a_run_on_slurm_has_the_rows_of_a_run_here(slurm, here):
     settings = (*TINY, "repeats=4", "reducer=random_sign")
     assert run_jobs([compose(*settings, *ON_SLURM)]) == 0
     assert run_jobs([compose(*settings, "runner=sequential", "out=here")]) == 0
-    rows = read_rows(here / "slurm" / "rows.csv")
-    assert computed(rows) == computed(read_rows(here / "here" / "rows.csv"))
-    check_stamps(rows, here / "slurm")
+    rows = check_same_table(here / "slurm", here / "here")
     assert {row["concurrency"] for row in rows} == {"2"}
     assert not (here / "slurm" / "slurm").exists()
 
@@ -431,15 +430,7 @@ def test_a_run_on_slurm_survives_its_jobs_and_its_controller_and_ends_as_on_one_
     finished(second)
     slurm.wait(15, lambda: not slurm.running(), "jobs go on without a driver")
 
-    status, said = finished(command(here, *run, *ON_SLURM))
-    assert (status, "Traceback" in said) == (0, False), said
-    assert all(path.read_bytes() == content for path, content in kept.items())
-    status, said = finished(command(here, *run, "runner=sequential", "out=here"))
-    assert status == 0, said
-    rows = read_rows(here / "slurm" / "rows.csv")
-    assert computed(rows) == computed(read_rows(here / "here" / "rows.csv"))
-    assert {(row["repeat"] == "0", row["concurrency"] == "1") for row in rows} == {(True, True), (False, False)}
-    check_stamps(rows, here / "slurm")
+    check_survival(here, "slurm", kept, run, *ON_SLURM)
 
 
 @needs_submitit

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import distributed
 from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import Task, code_of, short_hash
-from kmdr.run.work import Answer, Call, Lacking, Refused, serve
+from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
 from kmdr.run.workers import TRIES, Lost
 
 # How long a scheduler may take to answer, and a worker to take in a block of data.
@@ -93,11 +93,10 @@ class Cluster:
 
         def submit(call: Call, trial: int = 0, workers: list[str] | None = None) -> None:
             task, stamp = call
-            # Never 1: of a cluster that others may join nobody can say that a task ran alone.
-            beside = replace(stamp, concurrency=max(2, *self._look().values(), 0))
-            arguments = (task, beside, code_of(task.reducer, task.dataset))
+            stamp = beside(stamp, max(self._look().values(), default=2))
+            arguments = (task, stamp, code_of(task.reducer, task.dataset))
             future = self._client.submit(
-                _serve, *arguments, key=f"kmdr-{short_hash([repr(task), *astuple(beside), trial])}",
+                _serve, *arguments, key=f"kmdr-{short_hash([repr(task), *astuple(stamp), trial])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
             )  # fmt: skip
             under_way[future.key] = future, call, trial

@@ -323,9 +323,7 @@ def run(arguments: Sequence[str]) -> None:
         raise UserError("'kmdr merge' takes folders of results and where to unite them, e.g. 'kmdr merge A B -o C'")
     out = Path(target).expanduser()
     _merge_and_tell(folders, out, target)
-    within = [multiverse_folder(folder) for folder in folders]
-    within = [multiverse for folder, multiverse in zip(folders, within, strict=True) if multiverse != folder]
-    if within:
+    if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
         _merge_and_tell(within, out / MULTIVERSE, f"{target}/{MULTIVERSE}")
 
 

@@ -6,7 +6,6 @@ Ray itself tries the tasks of a worker that died again; one that several workers
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import ray
 from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import code_of
-from kmdr.run.work import Answer, Call, Lacking, Refused, serve
+from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
 from kmdr.run.workers import TRIES, Lost
 
 # Tasks on their way for each core: one that it is at and one that follows.
@@ -56,9 +55,7 @@ class Cluster:
 
         def submit(call: Call, *given: Any) -> None:
             task, stamp = call
-            # Never 1: of a cluster that others may join nobody can say that a task ran alone.
-            beside = replace(stamp, concurrency=max(2, stamp.concurrency))
-            under_way[serving.remote(task, beside, code_of(task.reducer, task.dataset), *given)] = call
+            under_way[serving.remote(task, beside(stamp), code_of(task.reducer, task.dataset), *given)] = call
 
         while True:
             room = (self._most or _DEEP * self.size()) - len(under_way)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from types import FrameType
@@ -32,7 +32,7 @@ from kmdr.errors import UserError, shown, whole_number
 from kmdr.files import writing
 from kmdr.run.appended import Appended, append
 from kmdr.run.task import Task, code_of
-from kmdr.run.work import Answer, Call, Lacking, Refused, named, serve
+from kmdr.run.work import Answer, Call, Lacking, Refused, beside, named, serve
 from kmdr.run.workers import TRIES, Lost, Workers
 
 # How often files are looked into, the driver's sign of life is given, and Slurm is asked for the jobs it knows.
@@ -321,9 +321,8 @@ class Cluster:
 
     def _arguments(self, call: Call) -> tuple[Any, ...]:
         task, stamp = call
-        # Never 1: of a node that others may use nobody can say that a task ran alone.
-        beside = replace(stamp, concurrency=max(2, stamp.concurrency))
-        return task, beside, code_of(task.reducer, task.dataset), None, (task.folder, str(self._data_of(task)))
+        places = task.folder, str(self._data_of(task))
+        return task, beside(stamp), code_of(task.reducer, task.dataset), None, places
 
     def _data_of(self, task: Task) -> Path:
         """Return the folder for the data of a task, where elements lack them."""

@@ -69,6 +69,11 @@ class Cluster(Protocol):
         ...
 
 
+def beside(stamp: Stamp, workers: int = 0) -> Stamp:
+    """Return the stamp of a trial on a cluster: never alone, since others may join it and nobody could say so."""
+    return replace(stamp, concurrency=max(2, workers or stamp.concurrency))
+
+
 def named(call: tuple[Any, ...]) -> str:
     """Return what a call is in words."""
     task = call[0]
