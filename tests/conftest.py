@@ -16,8 +16,17 @@ import pytest
 from scipy.stats import chi2
 
 from commands import WarmWorkers
+from kmdr import reducers
 from kmdr.run import provenance, workers
+from kmdr.run.compiled import compile_kernels, is_compiled
 from kmdr.run.task import code_of
+
+
+def pytest_configure(config):
+    """Compile all kernels once before several processes begin, each of which would do it by itself."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput") and not is_compiled():
+        parts = [(name, "{}", sparse) for name in ["none", *reducers.names()] for sparse in (False, True)]
+        compile_kernels(parts, os.cpu_count(), print)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from kmdr.run import compiled
 if __name__ == "__main__":
     task = SimpleNamespace(reducer="sparse_embedding", params="{}", n=3, d=3, nnz=4)
     print(compiled.is_compiled())
-    compiled.compile_kernels([task], 2, print)
+    compiled.compile_kernels(compiled.parts([task]), 2, print)
     print(compiled.is_compiled())
 """
 _WARM_UP = """
@@ -54,11 +54,11 @@ def test_a_part_that_fails_is_left_to_its_trial():
 def test_a_run_on_several_cores_compiles_what_nobody_has(backend, n_jobs, kept, compiles, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(module, "is_compiled", lambda: kept)
-    monkeypatch.setattr(module, "compile_kernels", lambda tasks, n, tell: seen.append((len(tasks), n)))
+    monkeypatch.setattr(module, "compile_kernels", lambda parts, n, tell: seen.append((parts, n)))
     monkeypatch.setattr(module, "_run_stage", lambda *_: module._Stage(wall=1.0))
-    some = [SimpleNamespace(serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
+    some = [SimpleNamespace(**vars(task("svd")), serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
     run_tasks(some, Runner(backend, n_jobs, 1), tmp_path / "o", lambda _: 1.0, Progress(3, 1.0))
-    assert seen == ([(3, 2)] if compiles else [])
+    assert seen == ([(compiled.parts(some), 2)] if compiles else [])
 
 
 @pytest.mark.slow

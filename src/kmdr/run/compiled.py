@@ -7,7 +7,7 @@ beside what is timed.
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from kmdr.run.task import Task, tiny_matrices, warm_up
 from kmdr.run.workers import Workers
 from kmdr.seeding import generator
 
+# A reducer, its parameters, and whether the data are sparse.
+Part = tuple[str, str, bool]
+
 
 def is_compiled() -> bool:
     """Tell whether kernels were compiled here before, perhaps of another version."""
@@ -26,7 +29,7 @@ def is_compiled() -> bool:
     return next(Path(kept._cache.cache_path).glob("*.nbi"), None) is not None
 
 
-def parts(tasks: Sequence[Task]) -> list[tuple[str, str, bool]]:
+def parts(tasks: Sequence[Task]) -> list[Part]:
     """Return what tasks take: k-means and scores, as of no reducer, then each reducer; of dense and of sparse data."""
     kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in tasks}
     rest = {("none", "{}", sparse) for _, _, sparse in kinds}
@@ -46,7 +49,7 @@ def compile_part(reducer: str, params: str, sparse: bool) -> None:
             made.reduce(A, 2, rng, made.prepare(A, 2, rng))
 
 
-def compile_kernels(tasks: Sequence[Task], processes: int, tell: Callable[[str], None]) -> None:
-    """Compile what tasks take, so many parts at a time."""
+def compile_kernels(some: Iterable[Part], processes: int, tell: Callable[[str], None]) -> None:
+    """Compile some of `parts`, as many at a time as there are to be processes."""
     with Workers(compile_part, 1, tell) as workers:
-        deque(workers.run(parts(tasks), processes, lambda part: f"compiling {part[0]}"), maxlen=0)
+        deque(workers.run(some, processes, lambda part: f"compiling {part[0]}"), maxlen=0)

@@ -22,7 +22,7 @@ import joblib
 
 from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, unknown, whole_number
-from kmdr.run.compiled import compile_kernels, is_compiled
+from kmdr.run.compiled import compile_kernels, is_compiled, parts
 from kmdr.run.plan import Seconds, in_order, wall_seconds
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version, environment, machine
@@ -317,7 +317,7 @@ def run_tasks(
     try:
         if runner.backend == "loky" and runner.n_jobs > 1 and not is_compiled():
             progress.stage("compiling, once an installation")
-            compile_kernels(left, runner.n_jobs, progress.tell)
+            compile_kernels(parts(left), runner.n_jobs, progress.tell)
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")
