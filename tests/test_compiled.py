@@ -47,6 +47,14 @@ def test_a_part_that_fails_is_left_to_its_trial():
     compiled.compile_part("no reducer at all", "{}", True)
 
 
+def test_nothing_is_to_be_compiled_where_numba_does_not(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiled, "run_starts", lambda: None)  # what numba gives with NUMBA_DISABLE_JIT=1
+    assert compiled.is_compiled()
+    kept = SimpleNamespace(_cache=SimpleNamespace(cache_path=str(tmp_path / "none yet")))
+    monkeypatch.setattr(compiled, "run_starts", kept)
+    assert not compiled.is_compiled()
+
+
 @pytest.mark.parametrize(
     ("backend", "n_jobs", "kept", "compiles"),
     [("loky", 2, False, True), ("loky", 2, True, False), ("loky", 1, False, False), ("sequential", 1, False, False)],

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from kmdr import reducers
 from kmdr.clustering.kmeans import Protocol
@@ -24,9 +23,9 @@ Part = tuple[str, str, bool]
 
 
 def is_compiled() -> bool:
-    """Tell whether kernels were compiled here before, perhaps of another version."""
-    kept: Any = run_starts
-    return next(Path(kept._cache.cache_path).glob("*.nbi"), None) is not None
+    """Tell whether kernels were compiled here before, perhaps of another version, or never are, as under a debugger."""
+    folder = getattr(getattr(run_starts, "_cache", None), "cache_path", None)
+    return folder is None or next(Path(folder).glob("*.nbi"), None) is not None
 
 
 def parts(tasks: Sequence[Task]) -> list[Part]:
