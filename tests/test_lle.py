@@ -51,13 +51,13 @@ def test_the_embedding_is_scikit_learns(dense, monkeypatch, rng):
         assert np.trace(C.T @ (M @ C)) / 400 == pytest.approx(other.reconstruction_error_, rel=1e-4, abs=1e-12)
 
 
-def test_both_ways_of_decomposing_give_the_same(monkeypatch, rng):
+@pytest.mark.parametrize("symmetric_beyond", [0, 10_000])
+def test_all_ways_of_decomposing_give_the_same(symmetric_beyond, monkeypatch, rng):
     M = cost_matrix(roll(rng, 300), 8)
-    vectors = []
-    for points in (0, 10_000):
-        monkeypatch.setattr(lle, "_DENSE_POINTS", points)
-        vectors.append(bottom_eigenvectors(M, 6))
-    np.testing.assert_allclose(*vectors, atol=1e-5)
+    dense = bottom_eigenvectors(M, 6)
+    monkeypatch.setattr(lle, "_DENSE_POINTS", 0)
+    monkeypatch.setattr(lle, "_SYMMETRIC_POINTS", symmetric_beyond)
+    np.testing.assert_allclose(bottom_eigenvectors(M, 6), dense, atol=1e-5)
 
 
 def test_several_components_and_coinciding_points(rng):
