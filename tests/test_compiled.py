@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kmdr.clustering.kmeans import Protocol
 from kmdr.run import compiled
 from kmdr.run import runner as module
 from kmdr.run.progress import Progress
@@ -14,9 +15,10 @@ from kmdr.run.runner import Runner, run_tasks
 
 _COMPILE = """
 from types import SimpleNamespace
+from kmdr.clustering.kmeans import Protocol
 from kmdr.run import compiled
 if __name__ == "__main__":
-    task = SimpleNamespace(reducer="sparse_embedding", params="{}", n=3, d=3, nnz=4)
+    task = SimpleNamespace(reducer="sparse_embedding", params="{}", n=3, d=3, nnz=4, protocol=Protocol(1, 2))
     print(compiled.is_compiled())
     compiled.compile_kernels(compiled.parts([task]), 2, print)
     print(compiled.is_compiled())
@@ -29,8 +31,8 @@ for reducer in ("sparse_embedding", "none"):
 """
 
 
-def task(reducer, params="{}", nnz=9):
-    return SimpleNamespace(reducer=reducer, params=params, n=3, d=3, nnz=nnz)
+def task(reducer, params="{}", nnz=9, engine="kmdr"):
+    return SimpleNamespace(reducer=reducer, params=params, n=3, d=3, nnz=nnz, protocol=Protocol(1, 2, engine=engine))
 
 
 def test_parts_are_what_the_tasks_take_and_the_longest_come_first():
@@ -40,6 +42,7 @@ def test_parts_are_what_the_tasks_take_and_the_longest_come_first():
         ("random_sign", "{}", True), ("svd", '{"rank":"r"}', False), ("svd", "{}", False),
     ]  # fmt: skip
     assert compiled.parts([task("none")]) == [("none", "{}", False)]
+    assert compiled.parts([task("svd", engine="sklearn")]) == []
 
 
 def test_a_part_that_fails_is_left_to_its_trial():

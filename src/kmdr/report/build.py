@@ -117,11 +117,10 @@ def _read_once(folder: Path) -> Results:
 def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSection:
     """Make what is shown of a multiverse; of one whose rows have a folder of their own, say so, and which code ran."""
     home = multiverse_folder(folder)
-    rows = _read_once(home).all_rows
-    within = results if home == folder else results.replaced(rows)
-    section = multiverse_section(within, spec, universes_of(home)[spec.paper], folder)
     if home == folder:
-        return section
+        return multiverse_section(results, spec, universes_of(home)[spec.paper], folder)
+    rows = _read_once(home).all_rows
+    section = multiverse_section(results.replaced(rows), spec, universes_of(home)[spec.paper], folder)
     of_paper = rows[rows["study"].isin([f"{STUDY}{name}" for name in spec.studies])]
     where = f"Its {len(of_paper)} rows are in {home.name}/{rows_file(home).name}."
     return replace(section, sentences=(*section.sentences, where, *code_notes(of_paper)))

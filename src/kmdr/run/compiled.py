@@ -29,8 +29,12 @@ def is_compiled() -> bool:
 
 
 def parts(tasks: Sequence[Task]) -> list[Part]:
-    """Return what tasks take: k-means and scores, as of no reducer, then each reducer; of dense and of sparse data."""
-    kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in tasks}
+    """Return what tasks take: k-means and scores, as of no reducer, then each reducer; of dense and of sparse data.
+
+    Nothing of those whose k-means is another's: to compile ours for them would only keep them waiting.
+    """
+    ours = (task for task in tasks if task.protocol.engine == "kmdr")
+    kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in ours}
     rest = {("none", "{}", sparse) for _, _, sparse in kinds}
     return [*sorted(rest), *sorted(kinds - rest)]
 
