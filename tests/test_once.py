@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.clustering import kmeans
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset
 from kmdr.reducers import names
@@ -23,6 +24,7 @@ STARTS = (Protocol(2, 50), Protocol(1, 50, "first_of_class"), Protocol(2, 50, "p
 def nothing_kept(monkeypatch):
     """Keep whatever can be kept, however fast it was, and nothing of another test."""
     monkeypatch.setattr(module, "_kept", {})
+    monkeypatch.setattr(kmeans, "_last", {})
     monkeypatch.setattr(module, "_LEAST_SECONDS", 0.0)
     monkeypatch.setattr(module, "_WORTH", 0.0)
 
@@ -103,6 +105,30 @@ def test_nothing_is_had_from_other_data_parameters_or_clusters(reducer):
     for rows in beside[:-1]:
         assert all(set(TIME_COLUMNS) <= row.keys() for row in rows)
     assert all("prepare_seconds" not in row and "cluster_seconds" in row for row in beside[-1])
+
+
+@pytest.mark.parametrize(
+    ("reducer", "stamp", "read"),
+    [
+        ("none", BESIDE, [True, False, False]),
+        ("svd", BESIDE, [True, False, False]),
+        ("random_sign", BESIDE, [True] * 3),
+        ("none", ALONE, [True] * 3),
+    ],
+)
+def test_what_repetitions_cluster_alike_is_read_once(reducer, stamp, read, monkeypatch):
+    repetitions = [task(reducer, repeat, r_grid=(5,)) for repeat in range(3)]
+    expected = [values(run(each, data(), ALONE)) for each in repetitions]
+    run(repetitions[0], data(), stamp)  # which warms up
+    real, seen = kmeans._kernel_input, []
+    monkeypatch.setattr(kmeans, "_last", {})
+    monkeypatch.setattr(kmeans, "_kernel_input", lambda *given: seen.append(given) or real(*given))
+    times = []
+    for each, rows in zip(repetitions, expected, strict=True):
+        before = len(seen)
+        assert values(run(each, data(), stamp)) == rows
+        times.append(len(seen) > before)
+    assert times == read
 
 
 def test_what_comes_from_outside_or_is_timed_is_done_each_time():

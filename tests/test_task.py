@@ -115,10 +115,11 @@ def test_a_failed_trial_is_a_row_and_the_others_go_on(monkeypatch):
 @pytest.mark.parametrize("entries", [2**22, 720, 1])
 @pytest.mark.parametrize("reducer", ["random_sign", "random_sign_mailman", "none"])
 def test_trials_that_are_done_together_have_the_rows_of_those_done_alone(reducer, entries, monkeypatch):
-    monkeypatch.setattr("kmdr.run.task._ENTRIES", entries)
     monkeypatch.setattr("kmdr.run.once._kept", {})
     several = task(reducer, r_grid=(2, 3, 5, 7, 9), keep_labels=True)
+    monkeypatch.setattr("kmdr.run.task._ENTRIES", 1)
     alone = run(several, data(), STAMP)
+    monkeypatch.setattr("kmdr.run.task._ENTRIES", entries)
     together = run(several, data(), replace(STAMP, concurrency=2))
     for row, expected in zip(together, alone, strict=True):
         assert row["reduce_seconds"] > 0

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from kmdr import datasets, metrics, reducers
 from kmdr.clustering import engines
-from kmdr.clustering.kmeans import Clustering, Protocol, starter
+from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
 from kmdr.datasets import Dataset, changed, registry
 from kmdr.guests import Root, guests, origin_of
 from kmdr.linalg import Matrix
@@ -215,12 +215,14 @@ def warm_up(
 
     Compiled kernels tell the types of matrices apart, and steps whether these are large.
     """
+    labels = np.arange(48) % 2
     for A in tiny_matrices(sparse, dtype):
-        data = Dataset("warm-up", A, np.arange(48) % 2, 2, "", "", "")
+        data = Dataset("warm-up", A, labels, 2, "", "", "")
         short = replace(protocol, n_init=1, max_iter=2)
-        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2) if together else (2,), 0, 0, short, False)
+        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
         with large_beyond(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
             _trials(tiny_task, data, {}, together=together)
+            metrics.residual(A, labels)  # a partition by itself is scored by another kernel than several
 
 
 def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
@@ -248,9 +250,10 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 
 def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False) -> list[Row]:
-    """Prepare once, then reduce, cluster and score for each r; where A is dense, perhaps for many r together.
+    """Prepare once, then reduce, cluster and score for each r; where A is dense, many r are scored together.
 
-    With a key, of what is the same in all repetitions, steps that draw nothing are done once for all of them.
+    They are reduced together too where that is said. With a key, of what is the same in all repetitions, steps that
+    draw nothing are done once for all of them.
     """
     reducer = reducers.make(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
@@ -267,8 +270,9 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
     except Exception as error:
         return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
 
-    def cluster(C: Matrix, draws: np.random.Generator) -> Clustering:
-        return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
+    def cluster(C: Matrix, of: Key | None, draws: np.random.Generator) -> Clustering:
+        with same_points(of):
+            return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
 
     def to_reduce(r: int) -> np.random.Generator:
         return generator(task.seed, *address, r, task.repeat, "reduce")
@@ -290,7 +294,7 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
             raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
         draws = generator(task.seed, *address, r, task.repeat, "cluster")
         begun = under(reduced.key, task.protocol) if same_starts else None
-        done = once(begun, draws, partial(cluster, C, draws))
+        done = once(begun, draws, partial(cluster, C, reduced.key, draws))
         return done, _times(prepare=prepared.seconds, reduce=reduced.seconds, cluster=done.seconds)
 
     def scored(clustered: Done, residual: metrics.Residual | None, spent: float) -> Row:
@@ -304,8 +308,8 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
         return row | ({"labels": clustering.labels} if task.keep_labels else {})
 
     rows: list[Row] = [{**shared, "r": r} for r in task.r_grid]
-    for some in _groups(rows, data.A.shape[0], _ENTRIES if together and isinstance(A, np.ndarray) else 0):
-        images = reduced_together([row["r"] for row in some]) if len(some) > 1 else {}
+    for some in _groups(rows, data.A.shape[0], _ENTRIES if isinstance(A, np.ndarray) else 0):
+        images = reduced_together([row["r"] for row in some]) if together and len(some) > 1 else {}
         results: list[tuple[Row, Done, Row]] = []
         for row in some:
             try:
@@ -395,9 +399,10 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
 
     Notes
     -----
-    A trial that runs alone does every step itself, so that its times are measured. Where others run beside it, a step
-    that draws nothing is done once a process, and the repetitions that have its result from there have no time for it;
-    and the trials of a task are reduced and scored together where that is faster, with an equal share of the time each.
+    A trial that runs alone prepares, reduces and clusters by itself, so that its times are measured. Where others run
+    beside it, a step that draws nothing is done once a process, and the repetitions that have its result from there
+    have no time for it; and the trials of a task are reduced together where that is faster, with an equal share of the
+    time each. Alone or not, they are scored together, with equal shares too.
     What is brought from outside may draw from a generator that is not seen here, and is done each time.
     """
     if why := changed(data):
