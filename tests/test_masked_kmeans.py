@@ -106,6 +106,41 @@ def test_the_objective_never_rises(rng):
     assert inertias[-1] < inertias[0]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("step", [2.0**-40, 2.0**-3, 2.0**60])
+def test_what_single_precision_cannot_tell_is_told_exactly(dtype, step, rng):
+    # Whole multiples of a step about 1, whose squares are exact: in single precision all are 1, or differ, or are huge.
+    offset = 1.0 if step < 1 else 0.0
+    if dtype == np.float32 and step == 2.0**-40:
+        step = 2.0**-23
+    whole, near = rng.integers(-9, 10, (400, 50)), rng.integers(-9, 10, (70, 50))
+    known = random_subsets(400, 50, 6, rng)
+    C, _ = masked((offset + whole * step).astype(dtype), known)
+    apart = np.take_along_axis(whole, known, axis=1)[:, None] - near[:, known].transpose(1, 0, 2)
+    square = (apart**2).sum(axis=2)
+    assert (np.sort(square, axis=1)[:, 0] == np.sort(square, axis=1)[:, 1]).any()  # ties
+    points = masked_kmeans._Points(C)
+    for guess in (np.full(400, -1), rng.integers(70, size=400)):
+        labels = points.assign(offset + near * step, guess)
+        np.testing.assert_array_equal(labels, square.argmin(axis=1))
+
+
+def test_centres_move_to_the_means_of_what_changed(rng):
+    dense = rng.standard_normal((300, 9))
+    C, holes = masked(dense, random_subsets(300, 9, 3, rng))
+    points, before, labels = masked_kmeans._Points(C), np.full(300, -1), rng.integers(40, size=300)
+    centres = np.full((40, 9), np.nan)
+    for _ in range(3):
+        points.move(centres, labels, before)
+        means = [_nanmean(holes[labels == c]) for c in range(40)]
+        np.testing.assert_allclose(centres, np.where(np.isnan(means), _nanmean(holes), means), rtol=1e-12, atol=1e-12)
+        before, labels = labels, np.where(rng.random(300) < 0.02, rng.integers(40, size=300), labels)
+    with pinned(2):
+        again = np.empty_like(centres)
+        points.move(again, before, np.full(300, -1))
+    np.testing.assert_array_equal(again, centres)
+
+
 def test_threads_do_not_change_the_result(rng):
     dense = rng.standard_normal((500, 10))
     C, _ = masked(dense, random_subsets(500, 10, 4, rng))
@@ -121,9 +156,9 @@ def test_threads_do_not_change_the_result(rng):
 def test_distances_to_own_centres_are_the_same_in_blocks(r, monkeypatch, rng):
     dense = rng.standard_normal((500, 200))
     points = masked_kmeans._Points(masked(dense, random_subsets(500, 200, r, rng))[0])
-    labels, centres = rng.integers(6, size=500), rng.standard_normal((200, 6))
+    labels, centres = rng.integers(6, size=500), rng.standard_normal((6, 200))
     whole = points.own(centres, labels)
-    apart = points.values - centres[points.known, labels[:, None]]
+    apart = points.values - centres[labels[:, None], points.known]
     np.testing.assert_array_equal(whole, (apart**2).sum(axis=1))
     monkeypatch.setattr(masked_kmeans, "BLOCK", 7 * r)
     np.testing.assert_array_equal(points.own(centres, labels), whole)
