@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.untrusted import rows_of
+from kmdr.claims.catalogue import papers
 from kmdr.compose import compose
 from kmdr.jobs import run_jobs
 from kmdr.report.build import build
@@ -36,7 +37,25 @@ def test_a_report_of_own_rows_begins_with_them(folder):
     assert headings[0] == "own-runs"
     assert "Runs outside any study" in page
     assert (folder / "figures" / "own_custom.png").is_file()
-    assert "## Your runs: custom" in (folder / "report" / "report.md").read_text()
+    assert "## Your runs: Runs outside any study" in (folder / "report" / "report.md").read_text()
+
+
+def test_a_study_of_ours_beyond_its_paper_stands_behind_the_papers(tmp_path):
+    """It was headed by "Your runs"."""
+    name = next(study["name"] for study in studies() if study.get("beyond_paper"))
+    title = next(study["title"] for study in studies() if study["name"] == name)
+    rows = [make_rows(study, "orl", reducer) for study in (name, "mine") for reducer in ("random_sign", "none")]
+    write_rows(tmp_path, *rows)
+    build(tmp_path, studies())
+    page = (tmp_path / "report" / "index.html").read_text()
+    headings = re.findall(r'<h2 id="([^"]+)"', page)
+    assert headings.index("own-runs") == 0
+    assert headings.index(papers()[-1].name) < headings.index("beyond") < headings.index("claims")
+    own, beyond = (page.split(f'<h2 id="{part}"')[1].split("</section>")[0] for part in ("own-runs", "beyond"))
+    assert (f"<h3>{title}</h3>" in own, "<h3>mine</h3>" in own) == (False, True)
+    assert (f"<h3>{title}</h3>" in beyond, "<h3>mine</h3>" in beyond) == (True, False)
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert text.index("## Your runs: mine") < text.index("## Scorecard") < text.index(f"## Beyond the papers: {title}")
 
 
 def test_its_table_is_the_means_of_the_rows(folder):
@@ -85,13 +104,13 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
     data = {name: str(i) * 64 for i, name in enumerate(("first", "second"))}
     table["config_hash"] = [keys[name] for name in pd.concat(parts)["config_hash"]]
     table.assign(data_sha256=table["dataset"].map(data)).to_csv(tmp_path / "rows.csv", index=False)
-    (both,) = own_runs(tmp_path, rows_of(tmp_path), ["custom"])
+    (both,) = own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})
     ranks = both.ranks.frame.set_index("method")
     assert ranks["F/F_best"].to_dict() == {"kMeans": 1.0, "Sampl/SVD": 2.0, "RP": 3.0}
     assert ranks["P"].to_dict() == {"kMeans": 3.0, "Sampl/SVD": 2.0, "RP": 1.0}
     assert (ranks["± F/F_best"] == 0).all()
     table[table["dataset"] == "first"].to_csv(tmp_path / "rows.csv", index=False)
-    assert own_runs(tmp_path, rows_of(tmp_path), ["custom"])[0].ranks is None
+    assert own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})[0].ranks is None
 
 
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):

@@ -195,6 +195,19 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
     return summaries
 
 
+def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the titles of the studies that nothing reads: somebody's own, and those of ours beyond their papers."""
+    readers: list[Item | Claim] = [*items(), *claims()]
+    read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
+    known = {study["name"]: study for study in configs}
+    own, beyond = {"custom": "Runs outside any study"}, dict[str, str]()
+    for name in results.all_rows["study"].unique():
+        if name not in read and not name.startswith(STUDY):
+            config = known.get(name, {})
+            (beyond if config.get("beyond_paper") else own).setdefault(name, config.get("title") or name)
+    return own, beyond
+
+
 def report_of(
     folder: Path,
     results: Results,
@@ -231,9 +244,7 @@ def report_of(
         changes.setdefault(flipped.flip.entry, []).append(flipped)
         for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
-    readers: list[Item | Claim] = [*items(), *claims()]
-    read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
-    own = {study for study in results.all_rows["study"].unique() if study not in read and not study.startswith(STUDY)}
+    own, beyond = _unread(results, configs)
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
@@ -249,6 +260,7 @@ def report_of(
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
         own_runs(folder, results.every_row, own),
+        own_runs(folder, results.every_row, beyond),
         rows_by_environment(results.all_rows),
         explored(results.all_rows[~results.all_rows["study"].str.startswith(STUDY)], configs),
     )

@@ -37,6 +37,7 @@ from kmdr.report.explore import data_text, library, packed, unstyled
 from kmdr.report.model import Report, Reproduction
 from kmdr.report.multiverse import MultiverseSection, Piece
 from kmdr.report.opening import opening
+from kmdr.report.own import OwnRuns
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -377,6 +378,18 @@ def _shown(piece: Piece, folder: Path) -> Shown:
     return Shown(piece, embedded(folder / png) if png else None, table_grid(piece.table) if piece.table else None)
 
 
+def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
+    """Return runs that no paper has, each with its pictures and with its tables as the page shows them."""
+    return [
+        (
+            runs,
+            [embedded(folder / file) for file in runs.pictures],
+            [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
+        )
+        for runs in several
+    ]
+
+
 def paper_sections(report: Report) -> list[PaperSection]:
     """Return the papers, each with its items and verdicts."""
     return [
@@ -507,14 +520,8 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "report": report,
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),
-        "own": [
-            (
-                runs,
-                [embedded(report.folder / file) for file in runs.pictures],
-                [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
-            )
-            for runs in report.own
-        ],
+        "own": _runs(report.own, report.folder),
+        "beyond": _runs(report.beyond, report.folder),
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],

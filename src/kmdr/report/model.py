@@ -80,8 +80,8 @@ class Report:
         What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
     multiverses : mapping of str to MultiverseSection
         By paper, of those that have rows.
-    own : sequence of OwnRuns
-        What no paper knows.
+    own, beyond : sequence of OwnRuns
+        What no paper knows, and what goes beyond one.
     made_on : mapping of str to mapping of str to int
         How many rows of each study each environment made.
     explored : mapping
@@ -101,5 +101,6 @@ class Report:
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
     own: Sequence[OwnRuns] = ()
+    beyond: Sequence[OwnRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)

@@ -1,9 +1,12 @@
-"""Rows that no paper's table, figure or claim reads: somebody's own runs, drawn and told at the head of a report."""
+"""Rows that no paper's table, figure or claim reads, drawn and told.
+
+Somebody's own runs stand at the head of a report; behind the papers stands what goes beyond them.
+"""
 
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,8 @@ class OwnRuns:
 
     Attributes
     ----------
-    study : str
+    study, title : str
+        Its name, and what it is called.
     files : tuple of Path
         Its figures and its table, relative to the folder.
     table : Table
@@ -39,6 +43,7 @@ class OwnRuns:
     """
 
     study: str
+    title: str
     files: tuple[Path, ...]
     table: Table
     commands: tuple[str, ...]
@@ -50,7 +55,7 @@ class OwnRuns:
         return [file for file in self.files if file.suffix == ".png"]
 
 
-def own_runs(folder: Path, rows: pd.DataFrame, studies: Collection[str]) -> list[OwnRuns]:
+def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
     """Draw and tabulate some studies of a folder, in all settings that they were run with.
 
     Parameters
@@ -58,8 +63,8 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Collection[str]) -> list
     folder : Path
     rows : DataFrame
         All that it has.
-    studies : collection of str
-        Those that no item, claim or open point reads.
+    studies : mapping of str to str
+        The titles of those to tell of.
     """
     if not studies:
         return []
@@ -77,7 +82,16 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Collection[str]) -> list
         files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
         files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
         commands = _commands(own[own["study"] == study])
-        runs.append(OwnRuns(str(study), tuple(file.relative_to(folder) for file in files), table, commands, ranks))
+        runs.append(
+            OwnRuns(
+                str(study),
+                studies[str(study)],
+                tuple(file.relative_to(folder) for file in files),
+                table,
+                commands,
+                ranks,
+            )
+        )
     return runs
 
 
