@@ -65,7 +65,7 @@ docs: setup ## Make the reference of the library from its docstrings (results/do
 	$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory results/docs $(API)
 
 TEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
-test: setup ## Run the tests, as many at once as there are cores; not those that kill runs or start many processes
+test: setup ## Run the tests, as many at once as there are cores; not those that take a second or more, or kill runs
 	$(TEST)
 
 test-all: setup ## Run all tests but those that take minutes each (pytest -m long)

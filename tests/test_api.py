@@ -36,6 +36,7 @@ def test_rows_have_the_columns_of_a_run_and_are_the_same_again(clusters):
     assert (first["objective_ratio"] >= 1).all()
 
 
+@pytest.mark.slow
 def test_names_instances_classes_and_paths_are_reducers(clusters):
     A, truth = clusters
     methods = ["none", SVD(rank="r"), TruncatedSVD(n_iter=9), PCA, "sklearn.decomposition.NMF"]

@@ -61,6 +61,7 @@ def test_a_folder_that_is_as_it_was_written_has_no_fault(folder, capsys):
     assert "no fault" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_single_bits_that_flip_are_found_and_never_give_another_number(whole, tmp_path):
     draw = random.Random(0)
     good = numbers(Store(whole).merge())

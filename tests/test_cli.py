@@ -128,6 +128,7 @@ def test_a_study_is_the_papers_protocol_and_can_be_narrowed():
     assert {each.protocol for each in job.experiments} == {Protocol(5, 500)}
 
 
+@pytest.mark.slow
 def test_a_study_runs_and_draws_its_figure(monkeypatch, capsys):
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "r_grid=[2,3]", "repeats=2", "timing_repeats=1"]
     assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential", "study.note=a note") == 0
@@ -146,6 +147,7 @@ def test_a_study_draws_the_rows_it_asked_for_and_no_others_of_the_folder(monkeyp
     assert drawn.loc[drawn["quantity"] == "objective", "count"].tolist() == [2]
 
 
+@pytest.mark.slow
 def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):
     assert kmdr(monkeypatch, "-m", "reducer=none,svd", "seed=0,1", *TINY, "out=o") == 0
     rows = Path("o/rows.csv").read_text().splitlines()
@@ -160,6 +162,7 @@ def test_glob_takes_every_reducer(monkeypatch):
     assert all(f",{name}," in text for name in reducers.names())
 
 
+@pytest.mark.slow
 def test_any_folder_of_results_can_be_drawn(monkeypatch, capsys):
     assert kmdr(monkeypatch, *TINY, "out=o") == 0
     assert kmdr(monkeypatch, "figures", "o") == 0
@@ -361,6 +364,7 @@ def test_rows_that_are_removed_during_a_run_are_told_of_and_the_same_command_mak
     assert Path("results/runs/rows.csv").read_text().count(",ok,") == 4
 
 
+@pytest.mark.slow
 def test_refresh_makes_the_rows_of_other_code_again_and_no_others(monkeypatch, capsys):
     command = ("reducer=random_sign", *TINY, "timing_repeats=0")
     with monkeypatch.context() as patched:

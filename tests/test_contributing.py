@@ -67,6 +67,7 @@ def test_the_new_reducer_runs_beside_the_others_from_the_same_starts(project):
     assert "uniform" in (project / "o" / "figures" / "custom.csv").read_text()
 
 
+@pytest.mark.slow
 def test_the_new_reducer_keeps_its_law(project):
     script = (
         "import numpy as np; from kmdr.reducers import make\n"

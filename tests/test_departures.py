@@ -133,6 +133,7 @@ def reports(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_a_figure_of_a_changed_protocol_is_marked_and_reruns_as_it_was(reports):
     usual, changed = (
         next(part for part in report.items if STUDY in part.item.studies and part.state != "not run")
@@ -157,6 +158,7 @@ def test_a_claim_of_a_changed_protocol_has_no_verdict_and_says_so_first(reports)
         assert judge([verdict], {})[0] == verdict
 
 
+@pytest.mark.slow
 def test_the_page_shows_it(tmp_path):
     folder = write_rows(tmp_path, rows_with(n_init=1))
     table = pd.read_csv(folder / "rows.csv", dtype=str, keep_default_na=False)

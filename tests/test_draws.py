@@ -125,6 +125,7 @@ def test_a_share_is_judged_by_fishers_exact_test(told, successes):
             assert (p > 0.025) == (low <= j <= high)
 
 
+@pytest.mark.slow
 def test_a_share_is_confirmed_and_refuted_at_its_level():
     """Of papers that drew from our law few are refuted; of ours at the edge of what gives theirs, few confirmed."""
     rng = generator(0, "share")

@@ -396,6 +396,7 @@ def test_the_longest_line_is_found_over_blocks(sizes):
 # --- names ---
 
 
+@pytest.mark.slow
 def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
     folder = write_rows(
         tmp_path,

@@ -106,6 +106,7 @@ def ids_of(report):
     return [made.item.id for made in report.items] + [verdict.claim.id for verdict in report.verdicts]
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes_and_both_files(report, source):
     before = source.encode()
     written = write_report(report, "0.1.0+gtest")

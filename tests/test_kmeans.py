@@ -297,6 +297,7 @@ def test_long_runs_equal_the_reference(layout, rng):
         assert lloyd_error(layout(C), clustering.labels) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, 1.0])
 def test_blocks_that_wait_in_part_are_gathered_as_they_should(noise, rng):
     # Clusters in the order of the rows: some blocks settle early while others are multiplied whole, and the points that

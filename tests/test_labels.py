@@ -93,6 +93,7 @@ def test_a_new_metric_is_computed_without_a_trial(kept, tmp_path, monkeypatch):
     assert not check.faults(folder)
 
 
+@pytest.mark.slow
 def test_rows_without_labels_are_done_again_where_labels_are_asked_for(tmp_path):
     folder = tmp_path / "out"
     before = run(folder)

@@ -70,6 +70,7 @@ def test_nips_is_the_matrix_of_the_papers(real):
     assert 0.07 < scores.max() < 0.08
 
 
+@pytest.mark.slow
 def test_both_copies_of_nips_give_the_same_matrix_and_words(real):
     first = loaders.nips_npz(real("nips", NIPS_NPZ))
     second = loaders.nips_rdata(real("nips", "nips.RData"))
@@ -261,6 +262,7 @@ def test_counts_that_are_none_are_refused(tmp_path, papers, change, reason):
         loaders.nips_mat(nips_mat(tmp_path / "n.mat", altered(papers, change)))
 
 
+@pytest.mark.slow
 def test_nips_with_other_documents_or_names_is_refused(tmp_path, papers):
     documents, words, counts = papers
     path = tmp_path / "n.mat"
@@ -333,6 +335,7 @@ def test_both_files_of_coil20_give_the_same_matrix(real):
     assert np.bincount(first[1]).tolist() == [72] * 20
 
 
+@pytest.mark.slow
 def test_coil20_shows_objects_that_turn(real):
     A, labels = loaders.coil20_zip(real("coil20_128x128", "coil-20-proc.zip"))
     assert A.shape == (1440, 128 * 128)
@@ -419,6 +422,7 @@ def test_damaged_coil20_image_is_refused(tmp_path, coil_images, damage, reason):
             load(path)
 
 
+@pytest.mark.slow
 def test_coil20_archive_with_other_images_is_refused(tmp_path, coil_images):
     first = next(iter(coil_images.values()))
     for extra in ("obj21__0.png", "obj1__72.png"):
@@ -577,6 +581,7 @@ def kept_rows(names):
     return rows, [label[kinds[i]] for i in rows]
 
 
+@pytest.mark.slow
 def test_bio_keeps_the_arrays_of_three_types(tmp_path, expression):
     names, values = expression
     rows, types = kept_rows(names)

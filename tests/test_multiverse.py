@@ -505,6 +505,7 @@ def numbers_in(folder):
     return [{key: value for key, value in row.items() if key not in TIME_COLUMNS} for row in rows]
 
 
+@pytest.mark.slow
 def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     out = guest / "out"
     assert cli._multiverse(["own30", f"OUT={out}"]) == 0

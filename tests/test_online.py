@@ -58,6 +58,7 @@ def integers(rng, n, r, largest):
     return rng.integers(-largest, largest + 1, size=(n, r))
 
 
+@pytest.mark.slow
 @layouts
 def test_the_online_phase_is_that_of_the_docstring_step_by_step(layout, rng):
     """For every limit of iterations from where Lloyd is done to one more than both phases need."""

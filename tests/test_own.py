@@ -91,6 +91,7 @@ def test_the_best_of_its_data_is_bold_on_the_page_as_in_markdown(folder):
         assert "Bold: the best of its data." in text
 
 
+@pytest.mark.slow
 def test_methods_are_ranked_over_several_datasets(tmp_path):
     """Against ranks by hand: random signs are second on both, in F; and no ranks where there is one dataset."""
     parts = [
@@ -113,6 +114,7 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
     assert own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})[0].ranks is None
 
 
+@pytest.mark.slow
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", str(folder.parent / "cache"))
     page = (folder / "report" / "report.md").read_text()

@@ -65,6 +65,7 @@ def command(monkeypatch, capsys, *arguments):
 # --- files as people have them
 
 
+@pytest.mark.slow
 def test_each_of_twelve_files_is_right_at_once_or_names_the_setting(tmp_path, rng, capsys):
     for file in own_files.write(tmp_path, rng):
         first, right = (

@@ -355,6 +355,7 @@ def test_lower_bound_is_that_of_all_partitions(rng):
 # --- figures and Table 1 ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_figures_have_the_papers_panels(number):
     drawing = catalogue.item(f"bzmd15_fig{number}").make(results(repeats=7))

@@ -249,6 +249,7 @@ def test_a_figure_is_laid_out_as_in_the_paper(results, name, quantity, scale):
     assert "SVD on SECTOR-like at r = 10, 30" in notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "quantity", "scale"), FIGURES)
 def test_a_figure_shows_the_means_and_what_is_reported(results, name, quantity, scale, tmp_path):
     del scale

@@ -205,6 +205,7 @@ def task_on(path, **options):
     return task, data, folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "within"])
 def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, monkeypatch):
     path = tmp_path / "a.npy"

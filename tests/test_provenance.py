@@ -60,6 +60,7 @@ def test_a_generated_dataset_brings_its_generator(hash_after):
     assert all(len(code_of(name, "usps")) == 12 for name in reducers.names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [FileNotFoundError("git"), subprocess.CalledProcessError(128, "git")])
 def test_without_git_a_hash_of_the_package_stands_for_the_commit(monkeypatch, error):
     def refuse(*arguments, **options):

@@ -548,6 +548,7 @@ def test_method_without_a_serial_time_is_named():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("datasets", [["light"], ["light", "nips"], ["light", "nips", "usps", "orl_64x64"]])
 def test_nothing_overlaps_or_leaves_the_page(datasets):
     rows = dataset_rows("light", stand_in="68 × 21 images drawn from pie, 1024 columns instead of 1014", concurrency=3)
@@ -572,6 +573,7 @@ def test_nothing_overlaps_or_leaves_the_page(datasets):
     assert min(sizes) >= 7
 
 
+@pytest.mark.slow
 def test_empty_grid_can_be_drawn(tmp_path):
     drawing = paper_grid(pd.DataFrame([row()]), ["pie", "orl"])
     assert not drawing.figure.legends
@@ -579,6 +581,7 @@ def test_empty_grid_can_be_drawn(tmp_path):
     assert len(pd.read_csv(paths[2])) == 0
 
 
+@pytest.mark.slow
 def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypatch):
     rows = pd.DataFrame(dataset_rows("synth") + dataset_rows("usps"))
     first = save(paper_grid(rows, ["synth", "usps"]), tmp_path / "a" / "lst17.fig1")
@@ -595,6 +598,7 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
 
 
+@pytest.mark.slow
 def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
     drawn, draw = [], Figure.draw
     monkeypatch.setattr(Figure, "draw", lambda figure, renderer: drawn.append(renderer) or draw(figure, renderer))
@@ -602,6 +606,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
     assert len(drawn) == 2, "once as PDF, once as PNG"
 
 
+@pytest.mark.slow
 def test_folder(tmp_path):
     rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
     pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
@@ -612,6 +617,7 @@ def test_folder(tmp_path):
     assert set(pd.read_csv(paths[2])["panel"]) == {"b", "d", "f"}  # pie has no rows
 
 
+@pytest.mark.slow
 def test_folder_splits_many_datasets_and_several_k(tmp_path):
     rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
     rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
@@ -728,6 +734,7 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
         paper_grid(rows, ["synth"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folders", "told"), [(("mine", "yours"), "own (path="), (("mine", "mine"), "own (data=")])
 def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path, folders, told):
     """Whether files of one name lie in two folders, or one was written anew."""

@@ -173,6 +173,7 @@ def test_failed_trials_and_missing_labels_are_shown():
     assert "P" not in shown
 
 
+@pytest.mark.slow
 def test_a_large_grid_is_thinned_to_what_a_person_takes_in():
     grid = range(1, 41)
     rows = pd.concat([make_rows("custom", "d", name, grid, 2) for name in ("a", "b")], ignore_index=True)
@@ -282,6 +283,7 @@ def here(monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypatch, capsys):
     assert kmdr(monkeypatch, *TINY, "reducer=svd,none", "-m", "out=o") == 0  # -m stands anywhere
     out, err = capsys.readouterr()
@@ -318,6 +320,7 @@ def test_durations_are_said_as_people_say_them():
     ]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_on_real_data_and_ends_with_a_table_and_a_picture(here, monkeypatch, capsys):
     assert kmdr(monkeypatch, "demo", "OUT=o") == 0
     out = capsys.readouterr().out

@@ -66,6 +66,7 @@ def test_a_negative_root_seed_is_refused():
         generator(-1, "x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["name", "seed", "purpose"])
 def test_neighbouring_addresses_are_uniform_and_independent(where, assert_frequencies):
     address = {

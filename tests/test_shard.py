@@ -78,6 +78,7 @@ def test_the_best_cut_of_a_few_tasks_is_no_more_than_a_third_shorter(rng):
         assert longest <= (4 / 3 - 1 / (3 * parts)) * best
 
 
+@pytest.mark.slow
 def test_the_cut_is_the_same_on_every_machine(tasks, reference):
     """In another order, from another folder, with the last bits of the expected seconds otherwise."""
     cut = partition(tasks, 5, reference)
@@ -129,6 +130,7 @@ def test_what_cannot_be_cut_is_refused_in_a_sentence(arguments, said, tmp_path, 
     assert said in line
 
 
+@pytest.mark.slow
 def test_what_a_command_cuts(tmp_path, monkeypatch):
     """Studies, papers, all, or what settings say; each once."""
     monkeypatch.chdir(tmp_path)

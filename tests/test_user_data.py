@@ -278,6 +278,7 @@ def test_sparse_file_opens_as_maps_without_being_read(tmp_path, monkeypatch):
 # --- datasets of the registry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "d", "k", "terms"), [("rcv1_like", 15564, 47236, 53, 65), ("sector_like", 9619, 55197, 105, 160)]
 )

@@ -107,6 +107,7 @@ def results(tmp_path_factory):
         yield out, folders_by_content(read_rows(out / "rows.csv"))
 
 
+@pytest.mark.slow
 def test_a_trial_is_rebuilt_from_its_row_and_its_configuration_alone(results):
     out, folders = results
     for row in read_rows(out / "rows.csv"):
@@ -207,6 +208,7 @@ def test_the_command_reports_outcomes_and_its_status_and_writes_nothing(made_by_
     assert "no row could be compared" in done.stderr
 
 
+@pytest.mark.slow
 def test_no_reference_is_one_sentence(tmp_path):
     done = command(tmp_path)
     assert done.returncode == 2

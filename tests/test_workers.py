@@ -26,6 +26,7 @@ def test_what_has_begun_for_some_calls_does_the_next_ones(capfd):
         assert len(workers._pool) == 2
 
 
+@pytest.mark.slow
 def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_others_are_unharmed(capfd):
     told = []
     calls = [(signal.SIGURG,), (signal.SIGKILL,), (signal.SIGURG,), (signal.SIGURG,)]  # who is sent URG lives

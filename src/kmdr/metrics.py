@@ -131,7 +131,11 @@ def _residuals(  # noqa: PLR0912  one compiled loop: a call for a cluster's few 
     order, ends = np.empty((count, n), np.int64), np.empty((count, k + 1), np.int64)
     strips = np.zeros((count, k + 1), np.int64)  # where those of each cluster begin among the sums of a partition
     for p in range(count):
-        order[p], ends[p] = _grouped(labels[p], k)
+        grouped, bounds = _grouped(labels[p], k)
+        for i in range(n):  # to assign an array to a slice takes three seconds to compile
+            order[p, i] = grouped[i]
+        for c in range(k + 1):
+            ends[p, c] = bounds[c]
         for c in range(k):
             m = ends[p, c + 1] - ends[p, c]
             strips[p, c + 1] = strips[p, c] + (-(-d // _strip(m, d)) if m else 0)

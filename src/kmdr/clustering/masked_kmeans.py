@@ -43,7 +43,8 @@ def _choose(uniform: Dense, order: Dense, kept: Dense) -> None:
         for j in range(r):
             swaps[j] = j + min(int(uniform[i, j] * (d - j)), d - 1 - j)
             order[j], order[swaps[j]] = order[swaps[j]], order[j]
-        kept[i] = order[:r]
+        for j in range(r):  # to assign a slice takes three seconds to compile
+            kept[i, j] = order[j]
         for j in range(r - 1, -1, -1):
             order[j], order[swaps[j]] = order[swaps[j]], order[j]
 
