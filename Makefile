@@ -44,7 +44,7 @@ multiverse: setup ## Run papers under every choice that they leave open (results
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
 	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')
 
-quick: setup ## The same on a thinned grid, in at most 90 s on 2 cores (results/quick)
+quick: setup ## The same on a thinned grid, in about a minute on 2 cores (results/quick)
 	$(BIN)/kmdr quick
 
 data: setup ## Get every dataset that can be had

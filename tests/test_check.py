@@ -5,6 +5,7 @@ import lzma
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,7 +40,10 @@ def whole(tmp_path_factory):
     for task in TASKS:
         store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.001 * task.repeat, short_hash(manifest)) for r in (2, 5)])
     store.change("asked.json", lambda _: {"s": sorted({task.config_hash for task in TASKS})})
-    write_json(folder / "plan.json", {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2}}})
+    write_json(
+        folder / "plan.json",
+        {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2, "left_out": []}}},
+    )
     write_json(folder / "missing.json", {})
     store.log({"finished": "now", "tasks_done": 4})
     store.merge()
@@ -198,6 +202,17 @@ def test_a_fact_is_made_again_when_the_code_that_computes_it_changed_and_for_no_
         assert make_fact() == 1
     with edited(module, lambda text: f"{text}\n_MORE = 1\n"):
         assert make_fact() == 1 + follows
+
+
+def test_a_slow_fact_is_left_to_a_run_of_the_full_grid(folder, make_fact, monkeypatch):
+    (paper,) = facts.papers()
+    slow = SimpleNamespace(facts=tuple(replace(fact, slow=True) for fact in paper.facts), folder=paper.folder)
+    monkeypatch.setattr(facts, "papers", lambda: [slow])
+    plan = folder / "plan.json"
+    plan.write_text('{"studies": {}, "thinned_grid": true}')
+    assert make_fact() == 0
+    plan.write_text('{"studies": {}, "thinned_grid": false}')
+    assert make_fact() == 1
 
 
 def test_a_guests_fact_is_made_again_when_a_file_of_the_guest_changed(make_fact, monkeypatch):

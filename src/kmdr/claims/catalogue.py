@@ -154,12 +154,15 @@ class Fact:
         Studies whose rows it needs (for example the repetition whose draw is to be shown).
     make : callable
         From the datasets, in order, and `Results` to a DataFrame.
+    slow : bool
+        Whether it takes many seconds, which a run on a thinned grid has not.
     """
 
     name: str
     datasets: tuple[str, ...]
     studies: tuple[str, ...]
     make: Callable[[Sequence[Dataset], Results], pd.DataFrame]
+    slow: bool = False
 
     def __call__(self, datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
         """Compute it."""
@@ -433,10 +436,10 @@ def claim(
 
 
 def fact(
-    name: str, datasets: Sequence[str], *, studies: Sequence[str] = ()
+    name: str, datasets: Sequence[str], *, studies: Sequence[str] = (), slow: bool = False
 ) -> Callable[[Callable[[Sequence[Dataset], Results], pd.DataFrame]], Fact]:
     """Make a fact of the function that computes it."""
-    return lambda make: Fact(name, tuple(datasets), tuple(studies), make)
+    return lambda make: Fact(name, tuple(datasets), tuple(studies), make, slow)
 
 
 # -- what is said of an item or a claim --

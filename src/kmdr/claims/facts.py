@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.untrusted import contents
+from kmdr.analysis.untrusted import contents, plan_of
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
 from kmdr.files import note_of, write_atomically
@@ -31,6 +31,8 @@ def write_facts(
 ) -> None:
     """Compute the facts whose data are prepared and that a folder lacks or has of other data, other rows or other code.
 
+    Those that are slow are left out where the rows are of a thinned grid.
+
     Parameters
     ----------
     folder : Path
@@ -46,7 +48,8 @@ def write_facts(
     needed = {
         name for reader in readers if wanted is None or set(reader.studies) & set(wanted) for name in reader.facts
     }
-    facts = [(fact, paper.folder) for paper in papers() for fact in paper.facts]
+    in_haste = bool(plan_of(folder).get("thinned_grid"))
+    facts = [(fact, paper.folder) for paper in papers() for fact in paper.facts if not (fact.slow and in_haste)]
     for fact, paper in sorted(facts, key=lambda pair: pair[0].name):
         if wanted is not None and fact.name not in needed:
             continue
