@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 from scipy.stats import gmean, linregress
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.claims.catalogue import claims
+from kmdr.claims.catalogue import claims, rerun_command
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import uncorrected
 from kmdr.figures.canvas import save
 from kmdr.figures.tables import markdown
 from kmdr.papers.lst17 import items, protocol
+from kmdr.studies import on_request
 from rows import make_results, make_rows
 
 GRID = (10, 30, 100, 300, 1000)
@@ -247,6 +248,38 @@ def test_a_figure_is_laid_out_as_in_the_paper(results, name, quantity, scale):
     assert names == (wanted[1:] if name == "fig2" else wanted)
     notes = drawing.figure.get_supxlabel().replace("\n", " ")
     assert "SVD on SECTOR-like at r = 10, 30" in notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3"])
+def test_generated_features_are_shown_in_place_of_what_could_not_be_had(results, name):
+    methods = ("random_sign", "sparsified", "sparse_embedding", "srht")
+    rows = [
+        make_rows("lst17_ilsvrc", "ilsvrc_like", method, GRID, 1, stand_in="generated: ILSVRC-like features")
+        for method in methods
+    ]
+    more = make_results([results.all_rows, *rows], missing=results.missing)
+    before, drawing = (getattr(items, name)(each) for each in (results, more))
+    title = drawing.figure.axes[3].get_title(loc="left")
+    assert "ILSVRC-like" in title
+    assert "stand-in" in title
+    notes, before_notes = (
+        each.figure.get_supxlabel().replace("-\n", "-").replace("\n", " ") for each in (drawing, before)
+    )
+    assert "SECTOR-like: generated text of the shape of what could not be had." in before_notes
+    assert "SECTOR-like: generated text of the shape of what could not be had." in notes
+    assert "ILSVRC-like: generated features of the shape of what could not be had." in notes
+    assert "features" not in before_notes
+    sentence = CLAIMS["lst17-2"].test(more).sentence
+    assert "on generated ILSVRC-like features (not counted)" in sentence
+    assert "on generated SECTOR-like text (not counted)" in sentence
+
+
+def test_the_column_at_its_size_is_run_and_shown_on_request_alone(results):
+    assert "lst17_ilsvrc" in on_request()
+    for reader in (*items.ITEMS[:3], CLAIMS["lst17-2"]):
+        assert "lst17_ilsvrc" in reader.studies
+        assert "lst17_ilsvrc " not in rerun_command(reader)
 
 
 @pytest.mark.slow

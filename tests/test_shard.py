@@ -147,6 +147,9 @@ def test_what_a_command_cuts(tmp_path, monkeypatch):
 
     papers = {study["name"]: study["paper"] for study in cli.studies()}
     of_paper = {name for name, paper in papers.items() if paper == "bmd09"}
+    whole = {job.study["name"] for job in cut("lst17", "runner=sequential")}
+    assert whole == {name for name, paper in papers.items() if paper == "lst17"} - {"lst17_ilsvrc"}
+    assert [job.study["name"] for job in cut("lst17_ilsvrc")] == ["lst17_ilsvrc"]
     jobs = cut("bmd09_table1", "bmd09", "lf20_orl", "repeats=3")
     assert Counter(job.study["name"] for job in jobs) == Counter({*of_paper, "lf20_orl"})
     assert {e.repeats for job in jobs for e in job.experiments} == {3}

@@ -26,7 +26,7 @@ from kmdr.run.progress import Progress
 from kmdr.run.shard import parse_part
 from kmdr.run.store import MULTIVERSE, compress, multiverse_folder, rows_file
 from kmdr.run.verify import verify_sample
-from kmdr.studies import studies, study_names
+from kmdr.studies import on_request, studies, study_names
 from kmdr.text import Volume, aligned, announce
 
 
@@ -202,9 +202,10 @@ def _shard(arguments: Sequence[str]) -> int:
     if any(re.match(r"\W*hydra[./]launcher", text) for text in settings):
         raise UserError("a part runs where its command was started, so hydra/launcher cannot be set; leave it away")
     known = {name: [name] for name in study_names()}
-    names = list(known) if not words and all(map(_HOW.fullmatch, settings)) else []
+    names = [name for name in known if name not in on_request()]
+    names = names if not words and all(map(_HOW.fullmatch, settings)) else []
     for study in studies():
-        if "paper" in study:
+        if "paper" in study and not study["on_request"]:
             known.setdefault(study["paper"], []).append(study["name"])
     for word in words:
         if word not in known:

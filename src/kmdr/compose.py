@@ -25,7 +25,7 @@ from kmdr.errors import UserError, shown, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.protocols import Config, composed_studies, pairs, plain
-from kmdr.studies import config_files
+from kmdr.studies import config_files, on_request
 
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
@@ -126,14 +126,14 @@ def compose(*overrides: str) -> Job:
 
 
 def compose_studies(out: str) -> list[Job]:
-    """Return the jobs of all studies as they are configured, with another folder: `compose` of each, but at once.
+    """Return the jobs of all studies that need not be named, with another folder: `compose` of each, but at once.
 
     Parameters
     ----------
     out : str
         Folder of the results.
     """
-    return [_job(config, []) for config in composed_studies(out).values()]
+    return [_job(config, []) for name, config in composed_studies(out).items() if name not in on_request()]
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:

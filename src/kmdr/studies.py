@@ -54,6 +54,11 @@ def studies() -> tuple[Mapping[str, Any], ...]:
     return _studies(tuple(sorted(config_files("study").items())))
 
 
+def on_request() -> frozenset[str]:
+    """Return the names of the studies that are run only when they are named, as they take hours."""
+    return frozenset(study["name"] for study in studies() if study["on_request"])
+
+
 @cache
 def _studies(files: tuple[tuple[str, Path], ...]) -> tuple[Mapping[str, Any], ...]:
     return tuple(_study(path) for _, path in files)
@@ -65,7 +70,8 @@ def _study(path: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
         raise UserError(f"{path} cannot be read ({' '.join(str(error).split())}); mend it") from error
     try:
-        study = {"name": path.stem, "title": "", "note": "", **config["study"], "repeats": config["repeats"]}
+        defaults = {"name": path.stem, "title": "", "note": "", "on_request": False}
+        study = {**defaults, **config["study"], "repeats": config["repeats"]}
         for group in ("datasets", "reducers"):
             study[group] = list(dict.fromkeys(map(_name, study[group])))
     except (KeyError, TypeError) as error:

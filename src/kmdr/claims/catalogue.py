@@ -25,6 +25,7 @@ from kmdr.errors import UserError, unknown
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
 from kmdr.guests import PaperFolder, paper_folders
+from kmdr.studies import on_request
 
 Kind = Literal["figure", "table"]
 
@@ -446,7 +447,7 @@ def fact(
 
 
 def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return what runs the studies of an item or a claim again and makes the report of them.
+    """Return what runs the studies of an item or a claim again, but those on request, and makes the report of them.
 
     Parameters
     ----------
@@ -454,7 +455,8 @@ def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] |
     overrides : mapping, optional
         Settings that the rows of a study have instead of its own.
     """
-    studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in reader.studies]
+    names = [name for name in reader.studies if name not in on_request()]
+    studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in names]
     return " && ".join([*studies, "kmdr report results/runs"])
 
 

@@ -176,10 +176,12 @@ def _all_made(
 
 
 def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return what was run of each study."""
+    """Return what was run of each study; of one on request, if there is anything."""
     summaries: list[Mapping[str, Any]] = []
     for study in configs:
         rows = results.all_rows[results.all_rows["study"] == study["name"]]
+        if study.get("on_request") and rows.empty:
+            continue
         seconds = np.nansum(rows[["reduce_seconds", "cluster_seconds", "score_seconds"]].to_numpy(dtype=float))
         prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
         summaries.append(

@@ -12,7 +12,7 @@ from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
 from kmdr.claims.effects import at_each_r, by_repetition, of_time, outcome, paired
 from kmdr.figures.panels import dataset_label
 
-from .protocol import DATASETS, NAMES, REDUCERS, STUDIES, powers_of_r
+from .protocol import DATASETS, GENERATED, NAMES, REDUCERS, STUDIES, powers_of_r
 
 # At most 3.2-fold from r = 10 to 1000, which is little on the paper's logarithmic axes of three decades and more.
 STABLE = Margin(0.25, "power of r with which a time that is stable grows")
@@ -177,7 +177,8 @@ def _finding(
         undecided = sum(part.outcome == "inconclusive" for part in of_dataset)
         failing = [f"{part.what} {_told(part)}" for part in of_dataset if part.outcome == "not reproduced"]
         texts.append(
-            f"on generated {dataset_label(dataset)} text (not counted) {_holding(of_dataset)} of {len(of_dataset)} hold"
+            f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) "
+            f"{_holding(of_dataset)} of {len(of_dataset)} hold"
             + (f", {undecided} undecided" if undecided else "")
             + (f", the {', the '.join(failing)}" if failing else "")
         )

@@ -18,7 +18,7 @@ from kmdr.figures.panels import dataset_label, methods_of, paper_grid
 from kmdr.figures.style import KNOWN, Method, Style, method_styles
 from kmdr.figures.tables import Table
 
-from .protocol import DATASETS, NAMES, STUDIES, UNSTATED, powers_of_r
+from .protocol import DATASETS, GENERATED, NAMES, STUDIES, UNSTATED, powers_of_r
 
 
 def _shown(results: Results) -> dict[str, str]:
@@ -58,6 +58,15 @@ def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
     return f"As they take long, only at some r: {'; '.join(parts)}." if parts else ""
 
 
+def _generated(stand_ins: Sequence[str]) -> list[str]:
+    """Say what is shown in place of what could not be had."""
+    return [
+        f"{' and '.join(names)}: generated {what} of the shape of what could not be had."
+        for what in dict.fromkeys(GENERATED.values())
+        if (names := [dataset_label(name) for name in stand_ins if GENERATED[name] == what])
+    ]
+
+
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
     """Draw one quantity against r in the paper's four panels."""
     results.rows(STUDIES)  # says that these were used, and why there are none
@@ -65,16 +74,20 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
     shown = _shown(results)
-    stand_ins = [dataset_label(name) for paper, name in shown.items() if name != paper]
+    stand_ins = [name for paper, name in shown.items() if name != paper]
     published = reported("lst17")
     axis = published[published["id"] == id_].set_index(["dataset", "quantity"])["value"]
     notes = [
         note,
         "The grey bar at the right edge is reported: what the y axis of the paper's panel spans; no point of its "
         "curves is given as a number.",
-        f"{' and '.join(stand_ins)}: generated text of the shape of what could not be had." if stand_ins else "",
+        *_generated(stand_ins),
         "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: no result within three days."
-        + (" LLE, which takes minutes for each r there, is not run on SECTOR-like." if stand_ins else ""),
+        + (
+            " LLE, which takes minutes for each r there, is not run on SECTOR-like."
+            if "sector_like" in stand_ins
+            else ""
+        ),
         _fewer_r(rows, list(shown.values())),
     ]
     drawing = paper_grid(

@@ -11,12 +11,14 @@ STUDIES = (
     "lst17_coil20",
     *("lst17_sector", "lst17_sector_slow", "lst17_sector_lle"),
     *("lst17_rcv1", "lst17_rcv1_slow"),
-    "lst17_ilsvrc2012",
+    *("lst17_ilsvrc2012", "lst17_ilsvrc"),
 )
 # The papers' datasets in the order of the panels, each with what may stand in for it.
 DATASETS: Mapping[str, tuple[str, ...]] = {
-    "coil20": (), "sector": ("sector_like",), "rcv1": ("rcv1_like",), "ilsvrc2012": (),
+    "coil20": (), "sector": ("sector_like",), "rcv1": ("rcv1_like",), "ilsvrc2012": ("ilsvrc_like",),
 }  # fmt: skip
+# What is generated of these stand-ins.
+GENERATED = {"sector_like": "text", "rcv1_like": "text", "ilsvrc_like": "features"}
 UNSTATED = {"ilsvrc2012": "the paper states neither its size nor its features"}
 NAMES = {
     "none": "k-means", "svd": "SVD", "lle": "LLE", "laplacian_score": "LS", "random_sign": "RP", "sparsified": "PD",
