@@ -174,6 +174,12 @@ def test_subsets_are_uniform(rng, assert_frequencies):
     np.testing.assert_array_equal(random_subsets(3, 5, 5, rng), np.tile(np.arange(5), (3, 1)))
 
 
+def test_subsets_are_the_same_in_blocks(monkeypatch):
+    whole = random_subsets(50, 9, 4, np.random.default_rng(1))
+    monkeypatch.setattr(masked_kmeans, "BLOCK", 30)
+    np.testing.assert_array_equal(random_subsets(50, 9, 4, np.random.default_rng(1)), whole)
+
+
 def test_sparsified_points_keep_scaled_entries_of_the_rotated_ones(rng):
     A = rng.standard_normal((50, 20))
     reducer = reducers.make("sparsified")

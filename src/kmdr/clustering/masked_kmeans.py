@@ -63,7 +63,10 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
     if not 1 <= r <= d < 2**31:
         raise ArgumentError(f"r = {r} of d = {d} indices cannot be had; ask for 1 ≤ r ≤ d < 2³¹")
     kept = np.empty((n, r), dtype=np.int32)
-    _choose(rng.random((n, r)), np.arange(d, dtype=np.int32), kept)
+    order, step = np.arange(d, dtype=np.int32), max(1, BLOCK // r)
+    for start in range(0, n, step):
+        some = kept[start : start + step]
+        _choose(rng.random(some.shape), order, some)
     kept.sort(axis=1)
     return kept
 
