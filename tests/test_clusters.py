@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -117,63 +118,109 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
     assert list(prepared_by_content()) == [task.data_sha256]
 
 
-# -- a cluster of Dask -----------------------------------------------------------------------------------------------
+# -- real clusters ---------------------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """A scheduler and workers, each a session of its own with a working folder and a cache that nobody else has."""
+    """A head and workers, each a session of its own with a working folder and a cache that nobody else has."""
 
     def __init__(self, folder, stack):
         self.folder, self.stack = folder, stack
         self.port = free_port()
-        self.address = f"tcp://127.0.0.1:{self.port}"
         self.workers = []
 
-    def start(self, name, *arguments):
+    def start(self, name, *arguments, **environment):
         place = self.folder / name
         place.mkdir(parents=True, exist_ok=True)
-        environment = os.environ | {
+        environment |= {
             "KMDR_CACHE": str(place / "cache"), "PYTHONPATH": f"{Path(datasets.__file__).parents[2]}:{self.folder}",
-            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2",
+            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
         }  # fmt: skip
-        environment.pop("KMDR_DATA", None)
+        environment = {name: value for name, value in os.environ.items() if name != "KMDR_DATA"} | environment
         log = self.stack.enter_context((place / "log").open("a"))
         process = subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
-            cwd=place, env=environment, stdout=log, stderr=log, start_new_session=True,
+            [sys.executable, "-m", *arguments], cwd=place, env=environment, stdout=log, stderr=log,
+            start_new_session=True,
         )  # fmt: skip
         self.stack.callback(end, process)
         return process
 
-    def start_scheduler(self):
-        self.scheduler = self.start("scheduler", "scheduler", "--port", str(self.port), "--no-dashboard")
+
+class Dask(Cluster):
+    @property
+    def settings(self):
+        return ("runner=dask", f"runner.address=tcp://127.0.0.1:{self.port}")
+
+    def start_head(self):
+        arguments = ("distributed.cli.dask_scheduler", "--port", str(self.port), "--no-dashboard")
+        self.head = self.start("head", *arguments, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="2")
 
     def start_worker(self):
-        name = f"worker{len(self.workers)}"
-        settings = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", "tmp")
-        self.workers.append(self.start(name, "worker", self.address, *settings))
+        alone = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", "tmp")
+        arguments = ("distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}", *alone)
+        self.workers.append(self.start(f"worker{len(self.workers)}", *arguments))
 
     def busy(self):
         """Tasks that workers are at."""
         from distributed import Client
 
-        with Client(self.address, timeout=20) as client:
+        with Client(f"tcp://127.0.0.1:{self.port}", timeout=20) as client:
             return sum(map(len, client.processing().values()))
 
 
+class Ray(Cluster):
+    def __init__(self, folder, stack):
+        super().__init__(folder, stack)
+        self.place = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray"))  # its sockets have short names only
+
+    @property
+    def settings(self):
+        return ("runner=ray", f"runner.address=127.0.0.1:{self.port}")
+
+    def start_head(self):
+        arguments = ("--port", str(self.port), "--num-cpus", "0", "--include-dashboard=false", "--temp-dir", self.place)
+        self.head = self.node("head", "--head", *arguments)
+
+    def start_worker(self):
+        node = ("--address", f"127.0.0.1:{self.port}", "--num-cpus", "1")
+        self.workers.append(self.node(f"worker{len(self.workers)}", *node))
+
+    def node(self, name, *arguments, **environment):
+        """Start a head or a node, and wait until it is there: two of one machine must not start at once."""
+        process = self.start(name, "ray.scripts.scripts", "start", *arguments, "--block", **environment)
+        until = time.monotonic() + 60
+        while "Ray runtime started" not in (self.folder / name / "log").read_text():
+            assert time.monotonic() < until, (self.folder / name / "log").read_text()
+            time.sleep(0.2)
+        return process
+
+    def busy(self):
+        return subprocess.check_output(["ps", "-eo", "args"], text=True).count("ray::serve")
+
+
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with ExitStack() as stack:
-        cluster = Cluster(tmp_path / "cluster", stack)
-        cluster.start_scheduler()
+        cluster = request.param(tmp_path / "cluster", stack)
+        cluster.start_head()
         for _ in range(2):
             cluster.start_worker()
         yield cluster
 
 
-@needs_dask
-@pytest.mark.slow
-def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
+def on(**marks):
+    """On each engine that is installed."""
+    engines = [
+        pytest.param(Dask, marks=[needs_dask, marks["dask"]], id="dask"),
+        pytest.param(Ray, marks=[needs_ray, marks["ray"]], id="ray"),
+    ]
+    return pytest.mark.parametrize("cluster", engines, indirect=True)
+
+
+@on(dask=pytest.mark.slow, ray=pytest.mark.long)
+def test_a_run_on_a_cluster_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
     """Workers have caches and working folders of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
@@ -183,9 +230,9 @@ def test_a_run_on_dask_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch
         assert run_jobs([compose(*settings, f"reducer={name}") for name in ("none", "random_sign")]) == 0
         return read_rows(tmp_path / out / "rows.csv")
 
-    rows = run("dask", "runner=dask", f"runner.address={cluster.address}")
+    rows = run("there", *cluster.settings)
     assert computed(rows) == computed(run("here", "runner=sequential"))
-    check_stamps(rows, tmp_path / "dask")
+    check_stamps(rows, tmp_path / "there")
     assert {row["concurrency"] for row in rows} == {"2"}
     assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
 
@@ -199,16 +246,30 @@ def test_a_head_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path
         run_jobs([compose(*TINY, "reducer=svd", "runner=ray", f"runner.address={address}", "out=o")])
 
 
-@needs_dask
+@needs_ray
 @pytest.mark.long
-def test_a_task_on_dask_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_path, monkeypatch):
+@pytest.mark.parametrize("cluster", [Ray], indirect=True)
+def test_a_head_that_asks_for_a_token_is_told_of_in_a_sentence(cluster, tmp_path):
+    """Ray's heads do since a token was ever made on their machine, as `ray.init` does; whoever joins has to say so."""
+    cluster.port = free_port()
+    tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 2}
+    arguments = ("--head", "--port", str(cluster.port), "--num-cpus", "1", "--include-dashboard=false")
+    cluster.node("guarded", *arguments, **tokens)
+    status, said = finished(command(tmp_path, *TINY, "reducer=svd", *cluster.settings, "out=ray"))
+    assert (status, "Traceback" in said) == (2, False), said
+    assert f"kmdr: Ray at 127.0.0.1:{cluster.port} cannot be joined" in said
+    assert "RAY_AUTH_MODE=token" in said
+
+
+@on(dask=pytest.mark.long, ray=pytest.mark.long)
+def test_a_task_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     (cluster.folder / "deadly.py").write_text(DEADLY_CODE)
     monkeypatch.syspath_prepend(cluster.folder)
-    dask = (*TINY, "runner=dask", f"runner.address={cluster.address}", "out=dask")
-    assert run_jobs([compose(*dask, "repeats=4", "reducer=svd"), compose(*dask, *DEADLY)]) == 1
-    rows = read_rows(tmp_path / "dask" / "rows.csv")
+    there = (*TINY, *cluster.settings, "out=there")
+    assert run_jobs([compose(*there, "repeats=4", "reducer=svd"), compose(*there, *DEADLY)]) == 1
+    rows = read_rows(tmp_path / "there" / "rows.csv")
     errors = {(row["reducer"], row["status"], row["error"]) for row in rows}
     assert errors == {("svd", "ok", ""), (DEADLY_NAME, "failed", "its worker died, 3 times")}
 
@@ -232,32 +293,31 @@ def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp
     assert not [name for name in told if logging.getLogger(name).isEnabledFor(logging.ERROR)]
 
 
-@needs_dask
-@pytest.mark.long
-def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one_machine(cluster, tmp_path):
-    """Workers with caches of their own; one dies in the middle twice; the scheduler dies; the driver dies."""
-    run = ("-m", *TINY, METHODS, "repeats=60", "timing_repeats=1")
-    dask = ("runner=dask", f"runner.address={cluster.address}", "out=dask")
-    first = command(tmp_path, *run, *dask)
+@on(dask=pytest.mark.long, ray=pytest.mark.long)
+def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(cluster, tmp_path):
+    """Workers with caches of their own; one dies in the middle twice; the head dies; the driver dies."""
+    run = ("-m", *TINY, METHODS, "repeats=200", "timing_repeats=1")
+    there = (*cluster.settings, "out=there")
+    first = command(tmp_path, *run, *there)
     for count in (8, 20):
-        wait_for_rows(tmp_path / "dask", count)
+        wait_for_rows(tmp_path / "there", count)
         end(cluster.workers[-1])
         cluster.start_worker()
-    wait_for_rows(tmp_path / "dask", 30)
-    end(cluster.scheduler)
+    wait_for_rows(tmp_path / "there", 30)
+    end(cluster.head)
     status, said = finished(first)
     assert status == 2
     (sentence,) = [line for line in said.splitlines() if line.startswith("kmdr: ")]
-    assert sentence.startswith(f"kmdr: the scheduler at {cluster.address} is gone; finished tasks are kept")
+    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ is gone; finished tasks are kept", sentence)
     assert "Traceback" not in said, said
-    kept = {path: path.read_bytes() for path in (tmp_path / "dask").glob("tasks/*/*/*/*.csv")}
+    kept = {path: path.read_bytes() for path in (tmp_path / "there").glob("tasks/*/*/*/*.csv")}
     assert len(kept) >= 30
 
-    cluster.start_scheduler()
+    cluster.start_head()
     for _ in range(2):
         cluster.start_worker()
-    second = command(tmp_path, *run, *dask)
-    wait_for_rows(tmp_path / "dask", len(kept) + 5)
+    second = command(tmp_path, *run, *there)
+    wait_for_rows(tmp_path / "there", len(kept) + 5)
     os.killpg(second.pid, signal.SIGKILL)
     finished(second)
     until = time.monotonic() + 10
@@ -265,12 +325,12 @@ def test_a_run_on_dask_survives_its_workers_and_its_scheduler_and_ends_as_on_one
         assert time.monotonic() < until
         time.sleep(0.2)
 
-    check_survival(tmp_path, "dask", kept, run, *dask)
+    check_survival(tmp_path, "there", kept, run, *there)
 
 
 @needs_ray
 @pytest.mark.long
-def test_a_run_on_ray_has_the_rows_of_a_run_here(tmp_path, monkeypatch):
+def test_a_run_on_ray_that_it_starts_itself_has_the_rows_of_a_run_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     settings = (*TINY, "reducer=random_sign", "repeats=4")

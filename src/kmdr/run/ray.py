@@ -3,7 +3,9 @@
 Ray itself tries the tasks of a worker that died again; one that several workers died of is given up.
 """
 
+import math
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -20,7 +22,9 @@ from kmdr.run.workers import TRIES, Lost
 
 # Tasks on their way for each core: one that it is at and one that follows.
 _DEEP = 2
+# How long a head may take to answer, and how often it is asked.
 _PATIENCE_SECONDS = 10
+_WATCH_SECONDS = 1.0
 
 
 class Cluster:
@@ -35,10 +39,31 @@ class Cluster:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._sent: dict[str, Any] = {}
+        self._head: str = ray.get_runtime_context().gcs_address
+        self._seen, self._cores = -math.inf, 1
 
     def size(self) -> int:
-        """Return the number of cores, at least 1: the first may be yet to come."""
-        return max(1, int(ray.cluster_resources().get("CPU", 0)))
+        """Return the number of cores, not long ago, at least 1: the first may be yet to come.
+
+        Raises
+        ------
+        UserError
+            When the head is gone: asked for anything, Ray would wait for a minute, and then end this process.
+        """
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() - self._seen > _WATCH_SECONDS:
+            try:
+                _knock(self._head)
+                self._cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
+                self._seen = time.monotonic()
+            except OSError as error:
+                if time.monotonic() > until:
+                    raise UserError(
+                        f"the Ray head at {self._head} is gone; finished tasks are kept, and the same command goes on "
+                        "once there is one again"
+                    ) from error
+                time.sleep(_WATCH_SECONDS)
+        return self._cores
 
     def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
         """Run calls and yield each with its answer, as `kmdr.run.work.Perform` says.
@@ -46,7 +71,7 @@ class Cluster:
         Raises
         ------
         UserError
-            When a worker must not run a task.
+            When the head is gone, or a worker must not run a task.
         """
         del tell
         serving = ray.remote(max_retries=TRIES - 1)(serve)
@@ -58,18 +83,19 @@ class Cluster:
             under_way[serving.remote(task, beside(stamp), code_of(task.reducer, task.dataset), *given)] = call
 
         while True:
-            room = (self._most or _DEEP * self.size()) - len(under_way)
+            size = self.size()
+            room = (self._most or _DEEP * size) - len(under_way)
             for call in islice(source, max(0, room)):
                 submit(call)
             if not under_way:
                 return
-            (finished,), _ = ray.wait([*under_way])
-            call = under_way.pop(finished)
-            answer = self._answer(finished)
-            if isinstance(answer, Lacking):
-                submit(call, self._data_of(call[0].data_sha256, Path(call[0].folder)))
-                continue
-            yield call, answer
+            for finished in ray.wait([*under_way], timeout=_WATCH_SECONDS)[0]:
+                call = under_way.pop(finished)
+                answer = self._answer(finished)
+                if isinstance(answer, Lacking):
+                    submit(call, self._data_of(call[0].data_sha256, Path(call[0].folder)))
+                else:
+                    yield call, answer
 
     def _answer(self, finished: Any) -> Answer | Lacking | Lost:
         try:
@@ -105,18 +131,25 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
     Raises
     ------
     UserError
-        When no head answers.
+        When no head answers, or the one that does lets nobody in.
     """
+    where = address or "this machine"
     try:
         _refuse_deaf(address)
+    except OSError as error:
+        raise UserError(
+            f"no Ray head answers at {where} ({error}); start one with 'ray start --head', or name another by "
+            "runner.address"
+        ) from error
+    try:
         ray.init(
             address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
             include_dashboard=None if address else False, logging_level="error",
         )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"no Ray head answers at {address or 'this machine'} ({' '.join(str(error).split())[:200]}); start one "
-            "with 'ray start --head', or name another by runner.address"
+            f"Ray at {where} cannot be joined ({' '.join(str(error).split())[:200]}); it has to be of the version "
+            f"{ray.__version__}, and where it asks for a token, RAY_AUTH_MODE=token has to be set here, too"
         ) from error
     try:
         yield Cluster(workers if address else None)
@@ -128,4 +161,10 @@ def _refuse_deaf(address: str | None) -> None:
     """Refuse a head that does not answer: Ray itself would wait for a minute, and tell of it in lines of its own."""
     host, colon, port = (address or "").rpartition(":")
     if colon and host and port.isdigit() and "//" not in host:
-        socket.create_connection((host, int(port)), _PATIENCE_SECONDS).close()
+        _knock(f"{host}:{port}")
+
+
+def _knock(address: str) -> None:
+    """Raise an OSError where nobody answers."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_SECONDS).close()
