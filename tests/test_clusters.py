@@ -147,6 +147,8 @@ class Cluster:
 
 
 class Dask(Cluster):
+    repeats = 60
+
     @property
     def settings(self):
         return ("runner=dask", f"runner.address=tcp://127.0.0.1:{self.port}")
@@ -169,17 +171,17 @@ class Dask(Cluster):
 
 
 class Ray(Cluster):
-    def __init__(self, folder, stack):
-        super().__init__(folder, stack)
-        self.place = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray"))  # its sockets have short names only
+    repeats = 1500  # whose nodes take seconds to start
 
     @property
     def settings(self):
         return ("runner=ray", f"runner.address=127.0.0.1:{self.port}")
 
     def start_head(self):
-        arguments = ("--port", str(self.port), "--num-cpus", "0", "--include-dashboard=false", "--temp-dir", self.place)
-        self.head = self.node("head", "--head", *arguments)
+        self.port = free_port()  # a head that was killed leaves notes that its place and its port are taken
+        place = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="ray"))  # its sockets have short names only
+        arguments = ("--port", str(self.port), "--num-cpus", "0", "--include-dashboard=false", "--temp-dir", place)
+        self.head = self.node(f"head{self.port}", "--head", *arguments)
 
     def start_worker(self):
         node = ("--address", f"127.0.0.1:{self.port}", "--num-cpus", "1")
@@ -296,7 +298,7 @@ def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp
 @on(dask=pytest.mark.long, ray=pytest.mark.long)
 def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(cluster, tmp_path):
     """Workers with caches of their own; one dies in the middle twice; the head dies; the driver dies."""
-    run = ("-m", *TINY, METHODS, "repeats=200", "timing_repeats=1")
+    run = ("-m", *TINY, METHODS, f"repeats={cluster.repeats}", "timing_repeats=1")
     there = (*cluster.settings, "out=there")
     first = command(tmp_path, *run, *there)
     for count in (8, 20):
@@ -316,6 +318,7 @@ def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(clus
     cluster.start_head()
     for _ in range(2):
         cluster.start_worker()
+    there = (*cluster.settings, "out=there")
     second = command(tmp_path, *run, *there)
     wait_for_rows(tmp_path / "there", len(kept) + 5)
     os.killpg(second.pid, signal.SIGKILL)
