@@ -177,7 +177,7 @@ def _run_multiverses(names: Collection[str], out: Path, budget: float | None = N
 def _quick(arguments: Sequence[str]) -> int:
     """``kmdr quick [PAPER …] [OUT=DIR]``: the same on a thinned grid, in about a minute on two cores."""
     names, settings = _words_and_settings("quick", arguments, ("OUT",))
-    limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.3)
+    limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.25)
     return reproduce(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
 
 
