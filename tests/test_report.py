@@ -627,6 +627,15 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 
 
+def test_what_a_killed_writer_of_figures_left_is_removed(tmp_path):
+    pd.DataFrame([row()]).to_csv(tmp_path / "rows.csv", index=False)
+    left = tmp_path / "figures" / f".bzmd15.csv.{'0' * 32}.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    figures_for_folder(tmp_path, quantities=["objective"])
+    assert {path.name for path in left.parent.iterdir()} == {f"bzmd15.{kind}" for kind in ("pdf", "png", "csv")}
+
+
 def test_folder_without_rows(tmp_path):
     with pytest.raises(UserError, match="there is no"):
         figures_for_folder(tmp_path)

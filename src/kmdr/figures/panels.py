@@ -33,6 +33,7 @@ from kmdr.analysis.untrusted import rows_of
 from kmdr.datasets import registry
 from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
+from kmdr.files import sweep_abandoned
 from kmdr.metrics import metrics
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
@@ -271,6 +272,7 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
+    sweep_abandoned(folder / "figures")
     rows, by_setting = named_by_setting(rows_of(folder), labels)
     names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
     written: list[Path] = []
