@@ -272,8 +272,8 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    sweep_abandoned(folder / "figures")
     rows, by_setting = named_by_setting(rows_of(folder), labels)
+    sweep_abandoned(folder / "figures")
     names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
     written: list[Path] = []
     for study, of_study in rows.groupby("study", sort=True):
