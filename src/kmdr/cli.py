@@ -203,8 +203,9 @@ def _shard(arguments: Sequence[str]) -> int:
     if any(re.match(r"\W*hydra[./]launcher", text) for text in settings):
         raise UserError("a part runs where its command was started, so hydra/launcher cannot be set; leave it away")
     known = {name: [name] for name in study_names()}
-    names = [name for name in known if name not in on_request()]
-    names = names if not words and all(map(_HOW.fullmatch, settings)) else []
+    everything = not words and all(map(_HOW.fullmatch, settings))
+    later = on_request()
+    names = [name for name in known if name not in later] if everything else []
     for study in studies():
         if "paper" in study and not study["on_request"]:
             known.setdefault(study["paper"], []).append(study["name"])

@@ -133,7 +133,8 @@ def compose_studies(out: str) -> list[Job]:
     out : str
         Folder of the results.
     """
-    return [_job(config, []) for name, config in composed_studies(out).items() if name not in on_request()]
+    later = on_request()
+    return [_job(config, []) for name, config in composed_studies(out).items() if name not in later]
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:

@@ -455,7 +455,8 @@ def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] |
     overrides : mapping, optional
         Settings that the rows of a study have instead of its own.
     """
-    names = [name for name in reader.studies if name not in on_request()]
+    later = on_request()
+    names = [name for name in reader.studies if name not in later]
     studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in names]
     return " && ".join([*studies, "kmdr report results/runs"])
 

@@ -53,6 +53,8 @@ _GRAM_ENTRIES = 2**22
 _GRAM_COST = 160
 # Of the multiplications of a product of centres and points, the additions that take their place in every iteration.
 _GRAM_SHARE = 0.5
+# Entries of a C, stored or not, up to which its points are kept for the next repetition: they take 50 MB.
+_SHARED_ENTRIES = 2**22
 STARTS = ("sample", "first_of_class", "plus")
 # Settings that came after rows had been written, with the values that those were made with.
 _LATER: dict[str, Any] = {"args": "{}", "online": False, "empty_action": "singleton"}
@@ -309,7 +311,7 @@ def same_points(name: Hashable | None) -> Iterator[None]:
 def _points(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     """Return `_kernel_input`, or that of the last C where it had the same name."""
     name = _name.get()
-    if name is None:
+    if name is None or C.shape[0] * C.shape[1] > _SHARED_ENTRIES:
         return _kernel_input(C, k, count)
     if (name, k, count) not in _last:
         _last.clear()

@@ -201,12 +201,12 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     """Return the titles of the studies that nothing reads: somebody's own, and those of ours beyond their papers."""
     readers: list[Item | Claim] = [*items(), *claims()]
     read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
-    known = {study["name"]: study for study in configs}
-    own, beyond = {"custom": "Runs outside any study"}, dict[str, str]()
+    known = {"custom": {"title": "Runs outside any study"}, **{study["name"]: study for study in configs}}
+    own, beyond = dict[str, str](), dict[str, str]()
     for name in results.all_rows["study"].unique():
         if name not in read and not name.startswith(STUDY):
             config = known.get(name, {})
-            (beyond if config.get("beyond_paper") else own).setdefault(name, config.get("title") or name)
+            (beyond if config.get("beyond_paper") else own)[name] = config.get("title") or name
     return own, beyond
 
 

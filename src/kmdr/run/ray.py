@@ -39,7 +39,8 @@ class Cluster:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._sent: dict[str, Any] = {}
-        self._head: str = ray.get_runtime_context().gcs_address
+        # Through a client's server (ray://) the head itself may be out of reach.
+        self._head = None if ray.util.client.ray.is_connected() else ray.get_runtime_context().gcs_address
         self._seen, self._cores = -math.inf, 1
 
     def size(self) -> int:
@@ -53,7 +54,8 @@ class Cluster:
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() - self._seen > _WATCH_SECONDS:
             try:
-                _knock(self._head)
+                if self._head:
+                    _knock(self._head)
                 self._cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
                 self._seen = time.monotonic()
             except OSError as error:
@@ -161,7 +163,7 @@ def _refuse_deaf(address: str | None) -> None:
     """Refuse a head that does not answer: Ray itself would wait for a minute, and tell of it in lines of its own."""
     host, colon, port = (address or "").rpartition(":")
     if colon and host and port.isdigit() and "//" not in host:
-        _knock(f"{host}:{port}")
+        _knock(str(address))
 
 
 def _knock(address: str) -> None:
