@@ -3,13 +3,16 @@
 What is large is made small here, so that 32 MB as float64 are some dozens of blocks.
 """
 
+import errno
 import json
+import os
 import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
+from kmdr import reducers
 from kmdr.clustering import kmeans
 from kmdr.datasets import Dataset, registry
 from kmdr.linalg import (
@@ -258,3 +261,69 @@ def test_no_trial_copies_a_large_matrix(reducer, params, monkeypatch, rng):
     assert row["status"] == "ok", row.get("error")
     assert json.loads(row["params"]) == params
     assert peaks[-1] < A.nbytes / 2
+
+
+# --- results that are too large
+
+
+def mapped(array):
+    """Whether an array, or what it is a view of, is mapped from a file."""
+    return array is not None and (isinstance(array, np.memmap) or mapped(getattr(array, "base", None)))
+
+
+@pytest.fixture
+def little_memory(monkeypatch, tmp_path):
+    """Let 4 KB be a sixteenth of all memory, and return the folder of temporary files."""
+    monkeypatch.setattr(matrix, "_HELD", 0)
+    monkeypatch.setattr(matrix, "memory", lambda: 2**16)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+METHODS = [
+    *("sparse_embedding", "osnap", "random_sign", "random_sign_mailman", "gaussian", "achlioptas", "srht", "fjlt"),
+    *("sparsified", "variance", "leverage_approx", "svd"),
+]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_c_that_would_fill_memory_lies_in_a_file_without_a_name(name, little_memory, small_blocks, rng):
+    A, _ = clustered(rng, 900, 60, np.float32)
+    dense = {"c": 100.0} if name == "fjlt" else {}  # whose mixture is dense then
+    reducer, images = reducers.make(name, dense), []
+    for there in (2**40, 2**16):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(matrix, "memory", lambda there=there: there)
+            prepared = reducer.prepare(A, 6, np.random.default_rng(1))
+            images.append(reducer.reduce(A, 20, np.random.default_rng(2), prepared))
+    of_memory, of_file = (image if isinstance(image, np.ndarray) else image.data for image in images)
+    assert not mapped(of_memory)
+    assert mapped(of_file)
+    np.testing.assert_array_equal(of_memory, of_file)
+    assert not isinstance(of_file, np.memmap)  # so that kernels are compiled for one type
+    assert not list(little_memory.iterdir())
+
+
+def test_a_c_for_which_no_disk_has_room_is_held_in_memory(little_memory, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert mapped(matrix.room((1000, 2), np.float32))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert not mapped(matrix.room((1000, 2), np.float32))
+    monkeypatch.undo()
+    assert not mapped(matrix.room((1000, 2), np.float32))  # which is small
+
+
+def test_without_a_folder_for_temporary_files_a_large_c_lies_in_the_cache(little_memory, monkeypatch):
+    asked = []
+
+    def refuse(**where):
+        asked.append(where["dir"])
+        raise FileNotFoundError
+
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.setenv("KMDR_CACHE", str(little_memory / "cache"))
+    monkeypatch.setattr(matrix, "TemporaryFile", refuse)
+    assert not mapped(matrix.room((1000, 2), np.float32))
+    assert asked == [little_memory / "cache"]

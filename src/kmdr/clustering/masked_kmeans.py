@@ -21,7 +21,7 @@ import numpy as np
 from kmdr.clustering.kmeans import Clustering, checked_starts
 from kmdr.errors import ArgumentError
 from kmdr.linalg import Dense
-from kmdr.linalg.matrix import BLOCK, check_structure, normalised, scaled_back
+from kmdr.linalg.matrix import BLOCK, check_structure, normalised, room, scaled_back
 from kmdr.linalg.tiles import TILE, add_square, load, multiply_add, store, zeros
 from kmdr.threads import over_rows
 
@@ -62,7 +62,7 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
     """
     if not 1 <= r <= d < 2**31:
         raise ArgumentError(f"r = {r} of d = {d} indices cannot be had; ask for 1 ≤ r ≤ d < 2³¹")
-    kept = np.empty((n, r), dtype=np.int32)
+    kept = room((n, r), np.int32)
     order, step = np.arange(d, dtype=np.int32), max(1, BLOCK // r)
     for start in range(0, n, step):
         some = kept[start : start + step]

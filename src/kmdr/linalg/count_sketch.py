@@ -8,7 +8,7 @@ Python's counting from the end: CSR with signed indices took 1.4–1.8 times as 
 import numba
 import numpy as np
 
-from kmdr.linalg.matrix import Dense, Matrix, check_floating
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.threads import over_rows
 
 # Rows that are scattered together: independent chains of load, add and store hide each other's latency. Eight took
@@ -127,7 +127,7 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
         raise ValueError(f"buckets must be whole numbers from 0 to {r - 1}, and signs ±w with one w")
     if isinstance(A, np.ndarray) and not A.flags.f_contiguous:
         A = np.ascontiguousarray(A)
-    C = np.empty((n, r), dtype=A.dtype)
+    C = room((n, r), A.dtype)
 
     def work(rows: slice) -> None:
         if not isinstance(A, np.ndarray):

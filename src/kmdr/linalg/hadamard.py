@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room, squared_frobenius
 from kmdr.linalg.tiles import (
     TILE,
     add,
@@ -155,7 +155,7 @@ def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int,
     """Return the C of ``width`` columns whose rows ``kernel(A, C, first, last)`` writes, A dense and C-ordered."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
-    C = np.empty((A.shape[0], width), A.dtype)
+    C = room((A.shape[0], width), A.dtype)
 
     def work(rows: slice) -> None:
         for block, first, last, offset in _dense_blocks(A, rows):
@@ -228,7 +228,12 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
         raise ValueError(f"P has {P.shape[1]} columns, the rotated matrix {width}")
     check_structure(P)
     if P.nnz > _DENSE * P.shape[0] * width:
-        return np.asarray(rotate(A, signs) @ P.astype(A.dtype).toarray().T)
+        C, mixture = room((A.shape[0], P.shape[0]), A.dtype), P.astype(A.dtype).toarray().T
+        step = _ROTATED_ROWS if is_large(A) else len(C)
+        for start in range(0, len(C), step):
+            block = slice(start, start + step)
+            np.matmul(rotate(A[block], signs), mixture, out=C[block])
+        return C
     csr = P.data.astype(A.dtype, copy=False), P.indices, P.indptr.astype(np.uint64)
     return _by_dense_blocks(
         A, P.shape[0], lambda X, C, first, last: _rotated_product(X, scaled, width, *csr, C, first, last)
@@ -275,7 +280,7 @@ def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
     width = padded(A.shape[1])
     if kept.ndim != 2 or len(kept) != A.shape[0] or (kept.size and not 0 <= kept.min() <= kept.max() < width):
         raise ValueError(f"{kept.shape} columns out of {width} are to be kept of {A.shape[0]} rows")
-    C = np.empty(kept.shape, dtype=A.dtype)
+    C = room(kept.shape, A.dtype)
     if not isinstance(A, np.ndarray) and A.nnz * kept.shape[1] <= _ENTRIES * A.shape[0] * width:
         check_structure(A)
 

@@ -1,15 +1,19 @@
 """Matrices, dense or CSR, and the few operations on them that every reducer shares."""
 
+import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from tempfile import TemporaryFile
+from typing import Any, TypeAlias, TypeVar
 
 import numba
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.errors import ArgumentError
+from kmdr.errors import ArgumentError, memory
+from kmdr.paths import cache_folder
 
 Dense: TypeAlias = np.ndarray
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -23,13 +27,45 @@ BLOCK = 1 << 22
 # Entries of a large matrix that are taken at a time where each is used but once: their temporary copies stay in a
 # second-level cache, while those of a block are new pages (variances of 20,000×4096 in float32: 0.9 s, and 3.0 s).
 CACHED = 1 << 16
+# Bytes of a result that is always held in memory, and the share of all memory that a larger one may take there.
+_HELD = 8 * WHOLE
+_SHARE = 16
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
 
 
+def room(shape: tuple[int, ...], dtype: Any) -> Dense:
+    """Return an array of any content, for a result such as C that may be too large for memory.
+
+    What would take more than a sixteenth of the machine's memory is mapped from a file, whose pages the system writes
+    out and takes back as it needs memory. The file has no name and goes with the array, however the process ends. It is
+    in ``TMPDIR`` where that is set, else in the cache; where neither has room for it, the array is in memory after all.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : dtype
+
+    Returns
+    -------
+    ndarray of that shape and dtype, C-ordered
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size <= _HELD or size <= memory() // _SHARE:
+        return np.empty(shape, dtype)
+    try:
+        with TemporaryFile(dir=os.environ.get("TMPDIR") or cache_folder()) as file:
+            os.posix_fallocate(file.fileno(), 0, size)  # or a full disk would end the process in the middle
+            return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
+    except (OSError, AttributeError):  # the latter where the system cannot allocate
+        return np.empty(shape, dtype)
+
+
 def matmul(A: Matrix, B: Dense) -> Dense:
     """Return the dense product ``A @ B`` of a dense or CSR matrix with a dense one, C-contiguous."""
+    if isinstance(A, np.ndarray) and A.dtype == B.dtype:
+        return np.matmul(A, B, out=room((len(A), *B.shape[1:]), A.dtype))
     return np.ascontiguousarray(A @ B)
 
 
@@ -292,7 +328,13 @@ def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense
         C = np.zeros((n, len(columns)), A.dtype)
         _take_csr(A.data, A.indices, A.indptr, first, np.argsort(columns, kind="stable"), times, C)
         return C
-    C = np.take(A, columns, axis=1)
+    if is_large(A):
+        C = room((len(A), len(columns)), A.dtype)
+        step = max(1, BLOCK // A.shape[1])
+        for start in range(0, len(A), step):
+            C[start : start + step] = np.take(A[start : start + step], columns, axis=1)
+    else:
+        C = np.take(A, columns, axis=1)
     if scale is not None:
         C *= scale.astype(A.dtype)
     return C

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, room, squared_frobenius
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
 from kmdr.threads import over_rows
 
@@ -140,7 +140,7 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
         When ``bits`` are not those of a d×r matrix.
     """
     _check(A, bits, r)
-    C = np.empty((A.shape[0], r), A.dtype)
+    C = room((A.shape[0], r), A.dtype)
     factor = A.dtype.type(scale)
     if isinstance(A, np.ndarray):
         dense = np.ascontiguousarray(A)
@@ -251,7 +251,7 @@ def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     m = min(max(additions.bit_length() - 1, 1), 16, r)
     codes = np.empty((-(-r // m), d), np.uint16)
     _addresses(bits, m, codes)
-    C = np.empty((n, r), A.dtype)
+    C = room((n, r), A.dtype)
     factor = A.dtype.type(scale)
     if isinstance(A, np.ndarray):
         dense = np.ascontiguousarray(A)
