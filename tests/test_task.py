@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset
-from kmdr.reducers import names
+from kmdr.linalg import matrix
+from kmdr.reducers import Gaussian, SparseEmbedding, base, make, names
 from kmdr.run.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
 
 STAMP = Stamp(concurrency=1, threads=1, code_version="v", env_hash="e")
@@ -126,6 +127,44 @@ def test_trials_that_are_done_together_have_the_rows_of_those_done_alone(reducer
         assert row["score_seconds"] > 0
         assert row.pop("labels").tolist() == expected.pop("labels").tolist()
     assert values(together) == [{**row, "concurrency": 2} for row in values(alone)]
+
+
+@pytest.mark.parametrize(
+    "reducer",
+    ["sparse_embedding", "osnap", "random_sign", "random_sign_mailman", "srht", "fjlt", "gaussian", "sparsified"],
+)
+def test_a_large_matrix_is_read_once_for_all_r_with_the_rows_of_a_read_for_each(reducer, monkeypatch):
+    monkeypatch.setattr(matrix, "WHOLE", 100)
+    for name, value in (("WHOLE", 100), ("_ROWS", 16)):
+        monkeypatch.setattr(base, name, value)
+    several = task(reducer, r_grid=(2, 3, 5), keep_labels=True)
+    beside = replace(STAMP, concurrency=2)
+    alone, _ = run(several, data(), STAMP), run(several, data(), beside)  # the other has all compiled
+    cls, asked = type(make(reducer)), []
+    apply = cls.apply
+    monkeypatch.setattr(cls, "apply", lambda self, A, drawn: asked.append(len(A)) or apply(self, A, drawn))
+    together = run(several, data(), beside)
+    for row, expected in zip(together, alone, strict=True):
+        assert row.pop("labels").tolist() == expected.pop("labels").tolist()
+    assert values(together) == [{**row, "concurrency": 2} for row in values(alone)]
+    n = data().A.shape[0]
+    blocks = [min(16, n - start) for start in range(0, n, 16) for _ in several.r_grid]
+    by_rows = {"gaussian": [n] * 3, "sparsified": [n] * 3, "random_sign": []}  # random_sign's are one product
+    assert asked == by_rows.get(reducer, blocks)
+
+
+def test_a_class_says_itself_whether_it_works_row_by_row(monkeypatch):
+    """One derived from a reducer may map a row by what stands in others."""
+
+    class Centred(SparseEmbedding):
+        def apply(self, A, drawn):
+            return super().apply(A - A.mean(axis=0), drawn)
+
+    monkeypatch.setattr(matrix, "WHOLE", 100)
+    A = data().A
+    assert base.shares_work(SparseEmbedding(), A)
+    assert not base.shares_work(Centred(), A)
+    assert not base.shares_work(Gaussian(), A)  # a product of fewer rows may be summed up in another order
 
 
 def test_a_product_of_all_that_fails_is_taken_one_by_one(monkeypatch):

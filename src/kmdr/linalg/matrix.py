@@ -27,18 +27,22 @@ BLOCK = 1 << 22
 # Entries of a large matrix that are taken at a time where each is used but once: their temporary copies stay in a
 # second-level cache, while those of a block are new pages (variances of 20,000×4096 in float32: 0.9 s, and 3.0 s).
 CACHED = 1 << 16
-# Bytes of a result that is always held in memory, and the share of all memory that a larger one may take there.
+# Bytes of a result that is in memory in any case.
 _HELD = 8 * WHOLE
-_SHARE = 16
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
 
 
+def held() -> int:
+    """Return the bytes that a result may take in memory: a sixteenth of the machine's."""
+    return memory() // 16
+
+
 def room(shape: tuple[int, ...], dtype: Any) -> Dense:
     """Return an array of any content, for a result such as C that may be too large for memory.
 
-    What would take more than a sixteenth of the machine's memory is mapped from a file, whose pages the system writes
+    What would take more than `held` is mapped from a file, whose pages the system writes
     out and takes back as it needs memory. The file has no name and goes with the array, however the process ends. It is
     in ``TMPDIR`` where that is set, else in the cache; where neither has room for it, the array is in memory after all.
 
@@ -52,7 +56,7 @@ def room(shape: tuple[int, ...], dtype: Any) -> Dense:
     ndarray of that shape and dtype, C-ordered
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size <= _HELD or size <= memory() // _SHARE:
+    if size <= _HELD or size <= held():
         return np.empty(shape, dtype)
     try:
         with TemporaryFile(dir=os.environ.get("TMPDIR") or cache_folder()) as file:

@@ -4,6 +4,7 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -17,8 +18,10 @@ from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, memory, whole_number
 from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import Shifted, check_structure, column_means, is_finite, is_large
+from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_large, room
 
+# Rows of which a multiple is mapped at a time: no product of a block of them is cut where that of all is not.
+_ROWS = 1024
 REGISTRY: Registry[type["Reducer"]] = Registry("reducers")
 R = TypeVar("R", bound="type[Reducer]")
 
@@ -92,6 +95,8 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     deterministic : bool
         Whether C is a function of A, k and r alone.
+    row_by_row : bool
+        Whether a row of C is a function of the map and that row of A alone, to the last bit.
     own_kmeans : bool
         Whether `cluster` is another k-means than Lloyd's, so that the protocol can choose neither engine nor k-means++.
     later : mapping
@@ -105,6 +110,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     name: ClassVar[str] = ""
     deterministic: ClassVar[bool] = False
+    row_by_row: ClassVar[bool] = False
     own_kmeans: ClassVar[bool] = False
     later: ClassVar[Mapping[str, Any]] = {}
 
@@ -168,10 +174,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Return the image of the rows of A under a map that was drawn, n×r."""
 
     def apply_all(self, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
-        """Return what `apply` does for each of several maps, to the last bit.
-
-        Trials of a task that are not timed use it where a reducer's own class defines it, to share work between them.
-        """
+        """Return what `apply` does for each of several maps, to the last bit; `images` calls it."""
         return [self.apply(A, drawn) for drawn in maps]
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
@@ -281,6 +284,36 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def shares_work(reducer: Reducer, A: Matrix) -> bool:
+    """Tell whether several maps are applied to A faster together, by what a reducer's own class says of itself.
+
+    What a class was derived from may not hold of it.
+    """
+    own = vars(type(reducer))
+    return "apply_all" in own or (is_large(A) and own.get("row_by_row", False))
+
+
+def images(reducer: Reducer, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
+    """Return the images of A under several maps of a reducer that `shares_work`, to the last bit those of `apply`.
+
+    A large A is read once for all of them where the reducer works row by row: some rows are mapped in each way before
+    the next are looked at.
+    """
+    own = vars(type(reducer))
+    apply_all = reducer.apply_all if "apply_all" in own else partial(Reducer.apply_all, reducer)
+    if not (is_large(A) and own.get("row_by_row", False)):
+        return apply_all(A, maps)
+    C: list[Dense] = []
+    step = _ROWS * max(1, WHOLE // 2 // (_ROWS * A.shape[1]))
+    for start in range(0, len(A), step):
+        rows = slice(start, start + step)
+        parts = apply_all(A[rows], maps)
+        C = C or [room((len(A), *part.shape[1:]), part.dtype) for part in parts]
+        for image, part in zip(C, parts, strict=True):
+            image[rows] = part
+    return [*C]
 
 
 def at_most(count: int, limit: int, name: str, what: str, symbol: Literal["r", "k"] = "r") -> None:

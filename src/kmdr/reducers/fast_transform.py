@@ -62,6 +62,8 @@ class FJLT(RandomisedHadamard):
         Positive; lf20 takes 2.
     """
 
+    row_by_row = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -99,6 +101,8 @@ class SRHT(RandomisedHadamard):
     The coordinates are drawn uniformly without replacement. Law: E‖Φx‖² = ‖x‖². Guarantee: σ_i²(V_kᵀΦᵀ) lies within
     1 ± ε with probability ≥ 1 − 3δ for the r of `theorem_r`.
     """
+
+    row_by_row = True
 
     def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
         del n, k

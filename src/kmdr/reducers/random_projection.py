@@ -17,6 +17,8 @@ class RandomSign(Reducer):
     F ≤ (1 + (1 + ε)γ)F_opt for a γ-approximate k-means.
     """
 
+    row_by_row = True
+
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈3330 k/ε²⌉ (bzmd15 Lemma 10; the proof of Theorem 12 rescales ε and has 3330·15²)."""
         del n, d
@@ -37,6 +39,8 @@ class RandomSign(Reducer):
 @register("random_sign_mailman")
 class MailmanRandomSign(RandomSign):
     """The same R, multiplied by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2)."""
+
+    row_by_row = True
 
     def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:  # noqa: D102
         bits, r = drawn

@@ -19,6 +19,8 @@ class SparseEmbedding(Reducer):
     ≥ 1 − O(δ), the best clustering of C is within 1 + ε of the best of A.
     """
 
+    row_by_row = True
+
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈max(k + ln(1/δ), 6/δ)/ε²⌉, δ = 0.1 (lst17 Algorithm 1, step 1, with constant 1)."""
         del n, d
@@ -45,6 +47,8 @@ class OSNAP(SparseEmbedding):
     s : int
         Non-zeros a feature, at least 1; at most r of them are used.
     """
+
+    row_by_row = True
 
     def __init__(
         self,

@@ -18,7 +18,8 @@ from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
 from kmdr.datasets import Dataset, changed, registry
 from kmdr.guests import Root, guests, origin_of
 from kmdr.linalg import Matrix
-from kmdr.linalg.matrix import canonical_csr, check_structure, is_finite, is_large, large_beyond, normalised
+from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
+from kmdr.reducers.base import images, shares_work
 from kmdr.run.once import Done, Key, is_kept, once, under, untouched
 from kmdr.run.provenance import code_hash
 from kmdr.seeding import generator
@@ -28,7 +29,7 @@ Row = dict[str, Any]
 # What a configuration says beside data, reducer, k and seed; they follow from ``config_hash``, but for the options,
 # which follow from the content of the data.
 SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
-# Entries of C, of all trials that share work, up to which more join them.
+# Entries of C, of all trials that share work, up to which more join them where A is not large.
 _ENTRIES = 2**22
 # Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
 # `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
@@ -278,12 +279,12 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
         return generator(task.seed, *address, r, task.repeat, "reduce")
 
     def reduced_together(r_grid: Sequence[int]) -> dict[int, Done]:
-        images: list[Matrix] = []
-        if "apply_all" not in vars(type(reducer)):  # that of a class it was derived from may not be its own
+        made: list[Matrix] = []
+        if not shares_work(reducer, A):
             return {}
         with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then reduced by itself
-            images = reducer.apply_all(A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
-        return {r: Done(C, watch.seconds / len(images), None) for r, C in zip(r_grid, images, strict=False)}
+            made = images(reducer, A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
+        return {r: Done(C, watch.seconds / len(made), None) for r, C in zip(r_grid, made, strict=False)}
 
     def clustered(r: int, reduced: Done | None) -> tuple[Done, Row]:
         rng = to_reduce(r)
@@ -308,12 +309,12 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
         return row | ({"labels": clustering.labels} if task.keep_labels else {})
 
     rows: list[Row] = [{**shared, "r": r} for r in task.r_grid]
-    for some in _groups(rows, data.A.shape[0], _ENTRIES if isinstance(A, np.ndarray) else 0):
-        images = reduced_together([row["r"] for row in some]) if together and len(some) > 1 else {}
+    for some in _groups(rows, A.shape[0], _together(A)):
+        reduced = reduced_together([row["r"] for row in some]) if together and len(some) > 1 else {}
         results: list[tuple[Row, Done, Row]] = []
         for row in some:
             try:
-                results.append((row, *clustered(row["r"], images.pop(row["r"], None))))
+                results.append((row, *clustered(row["r"], reduced.pop(row["r"], None))))
             except Exception as error:
                 row.update(_failure(error))
         kept = all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
@@ -333,6 +334,13 @@ def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tu
         if len(clusterings) > 1:
             residuals = metrics.residuals(np.asarray(A), [each.labels for each in clusterings], total)
     return residuals, watch.seconds / max(len(clusterings), 1)
+
+
+def _together(A: Matrix) -> int:
+    """Return the entries of C, of all trials that share work, up to which more join them: the more, the larger A is."""
+    if is_large(A):
+        return max(_ENTRIES, held() // A.dtype.itemsize)
+    return _ENTRIES if isinstance(A, np.ndarray) else 0
 
 
 def _groups(rows: Sequence[Row], n: int, entries: int) -> list[list[Row]]:
