@@ -62,7 +62,7 @@ def test_count_sketch_equals_explicit_matrices(layout, dtype, n, d, r, rng):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("s", [1, 2, 4, 5])
 def test_osnap_adds_each_feature_to_s_columns(layout, dtype, s, rng):
-    n, d, r = 21, 50, 40
+    n, d, r = 21, 300, 40
     dense = whole_numbers(n, d, rng, dtype)
     bucket, sign = osnap(d, r, s, rng)
     S = sp.coo_array((np.sign(sign).ravel(), (np.repeat(np.arange(d), s), bucket.ravel())), shape=(d, r))
@@ -102,8 +102,8 @@ def test_csr_needs_neither_order_nor_uniqueness_of_a_rows_entries(rng):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("s", [1, 3])
 def test_bits_do_not_depend_on_layout_or_threads(layout, dtype, s, rng):
-    dense = rng.standard_normal((1031, 40)).astype(dtype) * (rng.random((1031, 40)) < 0.7)
-    bucket, sign = osnap(40, 9, s, rng)
+    dense = rng.standard_normal((1031, 300)).astype(dtype) * (rng.random((1031, 300)) < 0.7)
+    bucket, sign = osnap(300, 9, s, rng)
     A = layout(dense)
     sketch = count_sketch(A, bucket, sign, 9)
     with pinned(2):

@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr.linalg import matmul, squared_frobenius, take_columns
+from kmdr.linalg.matrix import large_beyond
+from kmdr.threads import pinned
 
 LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 
@@ -34,6 +36,21 @@ def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
         assert isinstance(taken, np.ndarray)
         assert taken.dtype == dtype
         np.testing.assert_array_equal(taken, expected)
+
+
+@pytest.mark.parametrize(("n", "d", "r"), [(1, 1, 1), (16, 128, 6), (17, 129, 7), (300, 1000, 40), (129, 5, 5)])
+def test_products_of_large_float32_are_within_their_bound(n, d, r, rng):
+    A, B = rng.standard_normal((n, d)).astype(np.float32), rng.standard_normal((d, r)).astype(np.float32)
+    exact, terms = A.astype(np.float64) @ B, np.abs(A) @ np.abs(B)
+    with large_beyond(0):
+        C = matmul(read_only(A), B)
+        whole = matmul(np.rint(A), np.rint(B))
+        with pinned(2):
+            np.testing.assert_array_equal(matmul(A, B), C)
+    assert C.dtype == np.float32
+    assert C.flags.c_contiguous
+    assert (np.abs(C - exact) <= (127 + -(-d // 128) + 1) * 2.0**-24 * terms).all()
+    np.testing.assert_array_equal(whole, np.rint(A).astype(np.float64) @ np.rint(B))  # sums are exact
 
 
 def test_squared_frobenius_of_float32_is_summed_in_float64():

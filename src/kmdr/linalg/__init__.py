@@ -6,8 +6,9 @@ judges a result without either, ``…_error``.
 
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
-from kmdr.linalg.matrix import Dense, Matrix, matmul, squared_frobenius, take_columns
+from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius, take_columns
 from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
+from kmdr.linalg.product import matmul
 from kmdr.linalg.signs import draw_signs, mailman_product, random_signs, sign_product, sign_products
 from kmdr.linalg.singular_vectors import fast_frobenius_svd, sketch_size, top_right_singular_vectors
 

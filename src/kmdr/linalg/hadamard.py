@@ -27,14 +27,14 @@ from kmdr.threads import over_rows
 
 # The first stages combine neighbours, so they run through this many at a time, which stay in L1.
 _NEAR = 64
-# Rows of a CSR matrix that are written out at a time: the transform fills them anyway.
+# Rows of a matrix that is no C-ordered array that are written out as one at a time: the transform fills them anyway.
 _DENSE_ROWS = 4 * TILE
 
 # Share of non-zeros above which BLAS multiplies by the dense P. At 1/3 the kernel took 0.4–1.2 of the time of BLAS; at
 # 0.68 (d = 256, rotation included) 0.4, 0.8, 1.05, 1.15 at r = 10, 100, 500, 1000.
 _DENSE = 0.75
 
-# Rows that are rotated at a time where few of their entries are kept, so that memory grows with those alone.
+# Rows of a large matrix that are rotated at a time where P is dense, so that memory does not grow with them.
 _ROTATED_ROWS = 1024
 # An entry of HD times a non-zero took .4 ns, a row's rotation 5 to 6 ns for each of its d' columns (15564×47236).
 _ENTRIES = 8
@@ -142,13 +142,14 @@ def _rotated_product(
 
 
 def _dense_blocks(A: Matrix, rows: slice) -> Iterator[tuple[Dense, int, int, int]]:
-    """Yield arrays that together hold those rows of A, with the first, the past-the-last and the offset of theirs."""
-    if isinstance(A, np.ndarray):
+    """Yield C-ordered arrays that together hold those rows of A, with the first, the past-the-last and the offset."""
+    if isinstance(A, np.ndarray) and A.flags.c_contiguous:
         yield A, rows.start, rows.stop, 0
-    else:
-        for start in range(rows.start, rows.stop, _DENSE_ROWS):
-            stop = min(start + _DENSE_ROWS, rows.stop)
-            yield A[start:stop].toarray(), 0, stop - start, start
+        return
+    for start in range(rows.start, rows.stop, _DENSE_ROWS):
+        block = A[start : min(start + _DENSE_ROWS, rows.stop)]
+        dense = np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block.toarray()
+        yield dense, 0, len(dense), start
 
 
 def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int, int], None]) -> Dense:
@@ -255,6 +256,16 @@ def _entries(data: Dense, indices: Dense, indptr: Dense, signs: Dense, kept: Den
                 row[c] += -x if bits & 1 else x
 
 
+@numba.njit(cache=True, nogil=True)
+def _rotated_entries(A: Dense, signs: Dense, width: int, kept: Dense, C: Dense, first: int, last: int) -> None:
+    tile = scratch(width, A)
+    for row in range(first, last, TILE):
+        _rotate_tile(A, row, signs, tile)
+        for i in range(row, min(row + TILE, last)):
+            for c in range(kept.shape[1]):
+                C[i, c] = tile[np.uint64(kept[i, c]) * np.uint64(TILE) + np.uint64(i - row)]
+
+
 def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
     """Return some entries of each row of A·D·H, without the others where A has few that are not zero.
 
@@ -290,9 +301,12 @@ def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
 
         over_rows(len(C), work)
         return C
-    for start in range(0, len(C), _ROTATED_ROWS):
-        block = slice(start, start + _ROTATED_ROWS)
-        C[block] = np.take_along_axis(rotate(A[block], signs), kept[block], axis=1)
+
+    def rotated(rows: slice) -> None:
+        for block, first, last, offset in _dense_blocks(A, rows):
+            _rotated_entries(block, scaled, width, kept[offset:], C[offset:], first, last)
+
+    over_rows(len(C), rotated)
     return C
 
 

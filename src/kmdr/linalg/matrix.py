@@ -29,6 +29,8 @@ BLOCK = 1 << 22
 CACHED = 1 << 16
 # Bytes of a result that is in memory in any case.
 _HELD = 8 * WHOLE
+# Rows whose deviations are added to a column's sums while these are in registers (4: 1.1 times as long; 16: the same).
+_TOGETHER = 8
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
@@ -64,13 +66,6 @@ def room(shape: tuple[int, ...], dtype: Any) -> Dense:
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
     except (OSError, AttributeError):  # the latter where the system cannot allocate
         return np.empty(shape, dtype)
-
-
-def matmul(A: Matrix, B: Dense) -> Dense:
-    """Return the dense product ``A @ B`` of a dense or CSR matrix with a dense one, C-contiguous."""
-    if isinstance(A, np.ndarray) and A.dtype == B.dtype:
-        return np.matmul(A, B, out=room((len(A), *B.shape[1:]), A.dtype))
-    return np.ascontiguousarray(A @ B)
 
 
 def _entries(A: Matrix) -> Dense:
@@ -169,6 +164,28 @@ def add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: D
             shift[c, j] += x
 
 
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_column_deviations(A: Dense, centre: Dense, first: int, rows: int, parts: Dense, shift: Dense) -> None:
+    """Add those of the rows from ``first`` on, one after the other; of each column's they stay in registers."""
+    for j in range(A.shape[1]):
+        c, part, total = centre[j], parts[j], shift[j]
+        for i in range(first, first + rows):
+            x = A[i, j] - c
+            part += x * x
+            total += x
+        parts[j], shift[j] = part, total
+
+
+@numba.njit(cache=True, nogil=True)
+def _column_deviations(A: Dense, centre: Dense, parts: Dense, shift: Dense) -> None:
+    n = A.shape[0]
+    whole = n - n % _TOGETHER
+    for i in range(0, whole, _TOGETHER):
+        _add_column_deviations(A, centre, i, _TOGETHER, parts, shift)
+    for i in range(whole, n):
+        _add_column_deviations(A, centre, i, 1, parts, shift)
+
+
 def column_deviations(A: Dense, centre: Dense) -> tuple[Dense, Dense]:
     """Return Σ(a − c)² and Σ(a − c) of each column in float64, from one read.
 
@@ -178,9 +195,9 @@ def column_deviations(A: Dense, centre: Dense) -> tuple[Dense, Dense]:
     centre : (d,) ndarray of float64
         One c a column.
     """
-    parts, shift = np.zeros((1, A.shape[1])), np.zeros((1, A.shape[1]))
-    add_deviations(A, np.zeros(len(A), np.int64), centre[None], parts, shift)
-    return parts[0], shift[0]
+    parts, shift = np.zeros(A.shape[1]), np.zeros(A.shape[1])
+    _column_deviations(A, centre, parts, shift)
+    return parts, shift
 
 
 def column_means(A: Dense) -> Dense:

@@ -82,9 +82,11 @@ def variances(A: Matrix) -> Dense:
     Returns
     -------
     (d,) ndarray of float64
-        Of A as `normalised` returns it, so that none over- or underflows.
+        Of A as `normalised` returns it, so that none over- or underflows; of a large one in float32, whose squares
+        float64 holds, of A itself, which spares a read.
     """
-    A = normalised(A)[0]
+    if not (is_large(A) and A.dtype == np.float32):
+        A = normalised(A)[0]
     if is_large(A):
         return column_deviations(A, column_means(A))[0] / len(A)
     if isinstance(A, np.ndarray):
