@@ -11,6 +11,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,6 +98,31 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     assert [row["status"] for row in answer.rows] == ["failed"]
     assert "arrived with another content" in answer.rows[0]["error"]
     assert prepared_by_content() == {}
+
+
+NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run goes on when there are some"
+
+
+@pytest.mark.parametrize(("resources", "expected"), [({"memory": 1.0}, [NO_CORES]), ({"CPU": 2.0}, [])])
+def test_a_ray_cluster_without_a_core_is_told_of_once(resources, expected, task, monkeypatch):
+    """Nodes may join later, so the run waits, as it does on Dask; Ray itself says nothing."""
+    waits = iter([False, False, False, True])
+    fake = SimpleNamespace(
+        util=SimpleNamespace(client=SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: True))),
+        cluster_resources=lambda: resources,
+        remote=lambda **_: lambda _function: SimpleNamespace(remote=lambda *_given: "task"),
+        wait=lambda tasks, timeout: (tasks, []) if next(waits) else ([], tasks),
+        get=lambda _task: Answer([], {}),
+        exceptions=SimpleNamespace(),
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    spec = importlib.util.find_spec("kmdr.run.ray")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    told = []
+    (done,) = module.Cluster("node1:6379", None).perform([(task, STAMP)], told.append)
+    assert done == ((task, STAMP), Answer([], {}))
+    assert told == expected
 
 
 def test_a_worker_with_other_code_makes_no_rows(task):

@@ -22,7 +22,7 @@ from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import Task, code_of, short_hash
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
-from kmdr.run.workers import TRIES, Lost
+from kmdr.run.workers import TRIES, Lost, gone
 
 # How long a scheduler may take to answer, and a worker to take in a block of data.
 _PATIENCE_SECONDS = 10
@@ -74,10 +74,7 @@ class Cluster:
         except (OSError, distributed.CancelledError, RuntimeError) as error:
             if isinstance(error, UserError) or (isinstance(error, RuntimeError) and self._client.status == "running"):
                 raise
-            raise UserError(
-                f"the scheduler at {self._where} is gone; finished tasks are kept, and the same command goes on once "
-                "there is one again"
-            ) from error
+            raise gone(f"the scheduler at {self._where}") from error
 
     def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
         """Run calls and yield each with its answer, as `kmdr.run.work.Perform` says.

@@ -18,7 +18,7 @@ from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import code_of
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
-from kmdr.run.workers import TRIES, Lost
+from kmdr.run.workers import TRIES, Lost, gone
 
 # Tasks on their way for each core: one that it is at and one that follows.
 _DEEP = 2
@@ -32,19 +32,31 @@ class Cluster:
 
     Parameters
     ----------
+    where : str
+        What to call it.
     most : int or None
         Tasks at once; None for what its cores take.
     """
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
+    def __init__(self, where: str, most: int | None) -> None:
+        self._where, self._most = where, most
         self._sent: dict[str, Any] = {}
         # Through a client's server (ray://) the head itself may be out of reach.
         self._head = None if ray.util.client.ray.is_connected() else ray.get_runtime_context().gcs_address
-        self._seen, self._cores = -math.inf, 1
+        self._seen, self._cores = -math.inf, 0
 
     def size(self) -> int:
-        """Return the number of cores, not long ago, at least 1: the first may be yet to come.
+        """Return the number of cores, at least 1: the first may be yet to come.
+
+        Raises
+        ------
+        UserError
+            When the head is gone.
+        """
+        return max(1, self._look())
+
+    def _look(self) -> int:
+        """Return the number of cores, not long ago.
 
         Raises
         ------
@@ -56,14 +68,11 @@ class Cluster:
             try:
                 if self._head:
                     _knock(self._head)
-                self._cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
+                self._cores = int(ray.cluster_resources().get("CPU", 0))
                 self._seen = time.monotonic()
             except OSError as error:
                 if time.monotonic() > until:
-                    raise UserError(
-                        f"the Ray head at {self._head} is gone; finished tasks are kept, and the same command goes on "
-                        "once there is one again"
-                    ) from error
+                    raise gone(f"the Ray head at {self._head}") from error
                 time.sleep(_WATCH_SECONDS)
         return self._cores
 
@@ -75,7 +84,8 @@ class Cluster:
         UserError
             When the head is gone, or a worker must not run a task.
         """
-        del tell
+        if not self._look():
+            tell(f"kmdr: the Ray cluster at {self._where} has no cores yet; the run goes on when there are some")
         serving = ray.remote(max_retries=TRIES - 1)(serve)
         source = iter(calls)
         under_way: dict[Any, Call] = {}
@@ -154,7 +164,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
             f"{ray.__version__}, and where it asks for a token, RAY_AUTH_MODE=token has to be set here, too"
         ) from error
     try:
-        yield Cluster(workers if address else None)
+        yield Cluster(where, workers if address else None)
     finally:
         ray.shutdown()
 

@@ -43,6 +43,11 @@ class Lost:
     reason: str
 
 
+def gone(what: str) -> UserError:
+    """Return what to raise when that which hands out calls elsewhere no longer answers."""
+    return UserError(f"{what} is gone; finished tasks are kept, and the same command goes on once there is one again")
+
+
 @dataclass
 class _Job:
     """A call, and how many workers have died at it."""
