@@ -147,6 +147,24 @@ def test_a_study_draws_the_rows_it_asked_for_and_no_others_of_the_folder(monkeyp
     assert drawn.loc[drawn["quantity"] == "objective", "count"].tolist() == [2]
 
 
+def test_a_study_of_ones_own_with_two_sizes_of_a_dataset_ends_with_both_drawn(monkeypatch, tmp_path, capsys):
+    """No paper's item reads it; means over the sizes would mean nothing, so each has panels of its own."""
+    study = tmp_path / "lab" / "conf" / "study" / "sizes.yaml"
+    study.parent.mkdir(parents=True)
+    study.write_text(
+        "# @package _global_\n"
+        "study: {name: sizes, title: Two sizes, note: A note.,"
+        " datasets: [{synth: {n: 40, d: 12, k: 2}}, {synth: {n: 60, d: 12, k: 2}}], reducers: [random_sign]}\n"
+        "r_grid: [2, 3]\nrepeats: 2\ntiming_repeats: 0\n"
+    )
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "lab"))
+    assert kmdr(monkeypatch, "study=sizes", "runner=sequential", "out=o") == 0
+    assert "dataset.n" in capsys.readouterr().out
+    drawn = pd.read_csv("o/figures/sizes.csv")
+    assert drawn["dataset"].nunique() == 2
+    assert set(drawn.loc[drawn["quantity"] == "objective", "count"]) == {2}
+
+
 @pytest.mark.slow
 def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):
     assert kmdr(monkeypatch, "-m", "reducer=none,svd", "seed=0,1", *TINY, "out=o") == 0
@@ -404,5 +422,9 @@ def test_a_file_of_a_guest_that_is_no_study_is_named(monkeypatch, tmp_path, caps
     assert kmdr(monkeypatch, "list", "studies") == 2
     err = capsys.readouterr().err
     assert f"{file} {sentence}" in err
+    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}}]", "study.reducers=[none]", "timing_repeats=1"]
+    assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "repeats=1", "out=o") == 2
+    assert f"{file} {sentence}" in capsys.readouterr().err
+    assert not Path("o/tasks").exists(), "it is refused before anything is run"
     assert err.count("\n") == 1
     assert kmdr(monkeypatch, "reducer=none", "--cfg", "job") in (0, None), "what does not use it goes on"

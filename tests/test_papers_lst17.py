@@ -275,6 +275,25 @@ def test_generated_features_are_shown_in_place_of_what_could_not_be_had(results,
     assert "on generated SECTOR-like text (not counted)" in sentence
 
 
+def test_the_exponents_of_the_times_are_those_they_were_made_with():
+    powers = {"random_sign": (1.5, 1.0), "sparsified": (1.0, 0.5), "sparse_embedding": (0.75, 0.0)}
+    rows = [
+        make_rows(
+            "lst17_growth", "rcv1_like", method, GRID, 3, n=n, nnz=65 * n,
+            seconds=lambda r, repeat, n=n, powers=powers: n ** powers[0] * r ** powers[1] * (1 + repeat),
+        )
+        for method, powers in powers.items() for n in (2000, 4000, 8000)
+    ]  # fmt: skip
+    made = items.growth.make(make_results(rows))
+    frame = made.frame.set_index("method")
+    assert list(frame.index) == ["bzmd15 [1]", "Pourkamali-Anaraki, Becker [15]", "This paper"]
+    np.testing.assert_allclose(frame["exponent of nnz(X)"], [n for n, _ in powers.values()], atol=1e-9)
+    np.testing.assert_allclose(frame["exponent of r"], [r for _, r in powers.values()], atol=1e-9)
+    assert frame["exponent of r, reported"].tolist() == [1, 0, 0]
+    assert frame.loc["This paper", "seconds"] == pytest.approx(0.3 * 8000**0.75 * 2)  # reduction is .3 of all
+    assert "n from 2000 to 8000, 65 entries a point" in made.note
+
+
 def test_the_column_at_its_size_is_run_and_shown_on_request_alone(results):
     assert "lst17_ilsvrc" in on_request()
     for reader in (*items.ITEMS[:3], CLAIMS["lst17-2"]):

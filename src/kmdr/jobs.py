@@ -256,6 +256,8 @@ def _run_in(
 ) -> int:
     bounds, out, runner, refresh = limits or Limits(), store.folder, jobs[0].runner, jobs[0].refresh
     names = [job.study["name"] for job in jobs if job.study]
+    if limits or names:
+        configured()  # what is no study is refused now, not when all is done and drawn
     tasks, missing, wrong = _tasks(jobs, bounds)
     if not tasks:
         raise UserError(" ".join(missing.values()))

@@ -272,15 +272,45 @@ def figures_for_folder(
     UserError
         If there are no rows.
     """
-    rows, by_setting = named_by_setting(rows_of(folder), labels)
+    rows = rows_of(folder)
     sweep_abandoned(folder / "figures")
+    asked = {str(study): (datasets or {}).get(str(study), ()) for study in sorted(rows["study"].unique())}
+    return figures_of_studies(rows, folder, asked, labels, quantities, reasons, per_figure)
+
+
+def figures_of_studies(
+    rows: pd.DataFrame,
+    folder: Path,
+    asked: Mapping[str, Sequence[str]],
+    labels: Mapping[str, str] | None = None,
+    quantities: Sequence[str] = USUAL_QUANTITIES,
+    reasons: Mapping[str, str] | None = None,
+    per_figure: int = 4,
+    notes: Mapping[str, str] | None = None,
+) -> list[Path]:
+    """Draw some studies, each with or without rows; see `figures_for_folder`.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of these studies and of any others.
+    folder : Path
+    asked : mapping of study to sequence of str
+        The studies, and the datasets that each asked for.
+    labels, quantities, reasons, per_figure
+        As for `figures_for_folder`.
+    notes : mapping of study to str, optional
+        A sentence to stand first below its figures.
+    """
+    rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))], labels)
     names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
     written: list[Path] = []
-    for study, of_study in rows.groupby("study", sort=True):
+    for study, columns in asked.items():
+        of_study = rows[rows["study"] == study]
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
-        asked = [name for name in (datasets or {}).get(str(study), ()) if name not in split]
-        stem = folder / "figures" / re.sub(r"[^\w.+-]", "_", str(study))
-        written += figures_of(of_study, stem, names, asked, quantities, reasons, per_figure)
+        whole = [name for name in columns if name not in split]
+        stem, note = folder / "figures" / re.sub(r"[^\w.+-]", "_", study), (notes or {}).get(study, "")
+        written += figures_of(of_study, stem, names, whole, quantities, reasons, per_figure, note)
     return written
 
 
@@ -292,6 +322,7 @@ def figures_of(
     quantities: Sequence[str] = USUAL_QUANTITIES,
     reasons: Mapping[str, str] | None = None,
     per_figure: int = 4,
+    note: str = "",
 ) -> list[Path]:
     """Draw one study into ``<stem>.{pdf,png,csv}``, or ``<stem>_1`` and so on; see `figures_for_folder`.
 
@@ -304,12 +335,14 @@ def figures_of(
         As for `figures_for_folder`.
     asked : sequence of str
         Datasets that come first, with or without rows.
+    note : str
+        A sentence to stand first below each figure.
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
     written: list[Path] = []
     for number, page in enumerate(pages, 1):
-        drawing = paper_grid(rows, page, quantities, labels, reasons)
+        drawing = paper_grid(rows, page, quantities, labels, reasons, note)
         add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
         written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
     return written

@@ -29,7 +29,7 @@ from kmdr.claims.verdicts import Diagnosis, Verdict, judge, under_changed_protoc
 from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
-from kmdr.figures.panels import paper_grid
+from kmdr.figures.panels import figures_of_studies
 from kmdr.figures.tables import save_table
 from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.protocols import experiments
@@ -360,13 +360,9 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
         for file in _reproduce(item, results, datasets, folder, departing).files
     ]
     shown = {name for item in items() for name in item.studies}
-    for study in configs:
-        if study["name"] in set(wanted) - shown:
-            rows = results.all_rows[results.all_rows["study"] == study["name"]]
-            drawing = paper_grid(rows, study["datasets"], reasons=results.missing, note=study["note"])
-            add_notes(drawing.figure, code_notes(rows))
-            written += save(drawing, folder / "figures" / study["name"])
-    return written
+    plain = {study["name"]: study for study in configs if study["name"] in set(wanted) - shown}
+    asked, notes = ({name: study[what] for name, study in plain.items()} for what in ("datasets", "note"))
+    return written + figures_of_studies(results.all_rows, folder, asked, reasons=results.missing, notes=notes)
 
 
 def build(

@@ -13,6 +13,7 @@ STUDIES = (
     *("lst17_rcv1", "lst17_rcv1_slow"),
     *("lst17_ilsvrc2012", "lst17_ilsvrc"),
 )
+GROWTH = "lst17_growth"
 # The papers' datasets in the order of the panels, each with what may stand in for it.
 DATASETS: Mapping[str, tuple[str, ...]] = {
     "coil20": (), "sector": ("sector_like",), "rcv1": ("rcv1_like",), "ilsvrc2012": ("ilsvrc_like",),
