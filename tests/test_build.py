@@ -71,6 +71,6 @@ def _die(*_):
 
 
 def test_a_part_that_no_process_survives_is_named(folders, by_several, monkeypatch):
-    monkeypatch.setattr(build, "_made_by_worker", _die)
+    monkeypatch.setattr(build, "_made", _die)
     with pytest.raises(UserError, match=r"cannot be made: its worker was ended by SIGKILL.*3 times; make room"):
         build.build(folders[0], studies())

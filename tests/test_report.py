@@ -1,3 +1,4 @@
+import pickle
 import subprocess
 import sys
 from hashlib import sha256
@@ -14,7 +15,7 @@ from scipy import stats
 
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
-from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note
+from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
 from kmdr.analysis.untrusted import rows_of
 from kmdr.compose import compose
 from kmdr.errors import UserError
@@ -247,6 +248,25 @@ def test_replaced_studies_leave_the_rows_of_others():
     assert changed.rows(("other", "bzmd15"))["dataset"].tolist() == ["orl", "usps"]
     assert sorted(changed.all_rows["dataset"]) == ["orl", "pie", "usps"]
     assert results.rows("bzmd15")["accuracy"].tolist() == [rows["accuracy"].iloc[0]]
+
+
+def test_another_process_gets_the_same_rows_facts_and_gaps(tmp_path):
+    rows = pd.DataFrame([row(), row("nan", error="a\nü"), row("orl", status="failed", accuracy=np.nan)])
+    results = make_results([rows], tmp_path, {"own": pd.DataFrame({"x": [1.5]})}, {"pie": "not there"})
+    received = pickle.loads(pickle.dumps(Recorder(results)))
+    pd.testing.assert_frame_equal(received.all_rows, results.all_rows)
+    pd.testing.assert_frame_equal(received.rows("bzmd15"), results.rows("bzmd15"))
+    assert received.fact("own")["x"].tolist() == [1.5]
+    assert received.missing == {"pie": "not there"}
+
+
+def test_what_is_asked_of_each_combination_holds_of_its_rows():
+    rows = pd.DataFrame([row("orl"), row("usps"), row("orl", "svd"), row("orl")])
+    asked = []
+    there = where(rows, ("dataset", "reducer"), lambda *pair: asked.append(pair) or pair == ("orl", "random_sign"))
+    assert there.tolist() == [True, False, False, True]
+    assert len(asked) == 3
+    assert where(rows.iloc[:0], ("dataset",), lambda _: True).tolist() == []
 
 
 def test_reduction_time_is_the_sum_of_its_parts():

@@ -11,6 +11,7 @@ from kmdr.analysis.results import Results
 from kmdr.analysis.statistics import Component, Kind, Margin, above, below
 from kmdr.claims.catalogue import Claim, Finding
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
+from kmdr.run.task import short_hash
 from rows import make_results, make_rows
 
 EMPTY = make_results([make_rows("bmd09_table1", "nips", "none", 5, 2)])
@@ -19,6 +20,16 @@ EMPTY = make_results([make_rows("bmd09_table1", "nips", "none", 5, 2)])
 def verdict(*components: Component, id_: str = "bmd09-1", results: Results = EMPTY) -> Verdict:
     claim = Claim(id_, "It is so.", "§1", (), (), (), lambda _: Finding(components, "It is -1."))
     return verdict_on(claim, results, {})
+
+
+def test_the_digest_of_the_rows_is_that_of_their_lines_as_texts():
+    rows = make_rows("own", 'a "b", [ü]', "none", (5, 10), 3, objective=lambda r, repeat: 1e-7 / (r + repeat))
+    rows.loc[[1, 4], "accuracy"] = np.nan
+    claim = replace(
+        verdict().claim, test=lambda results: Finding([certainly(True, "number")], str(results.rows("own")))
+    )
+    lines = rows[["study", "config_hash", "r", "repeat", "objective", "accuracy"]].astype(str).to_numpy().tolist()
+    assert verdict_on(claim, make_results([rows]), {}).rows_digest == short_hash(lines)
 
 
 def certainly(holds: bool, kind: Kind) -> Component:

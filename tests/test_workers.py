@@ -26,6 +26,20 @@ def test_what_has_begun_for_some_calls_does_the_next_ones(capfd):
         assert len(workers._pool) == 2
 
 
+def test_what_calls_share_comes_before_their_own_and_is_sent_once_to_each_worker():
+    class Counted(tuple):
+        sent = 0
+
+        def __reduce__(self):
+            Counted.sent += 1
+            return tuple, (tuple(self),)
+
+    with Workers(divmod, 1, print, Counted([7])) as workers:
+        answers = dict(workers.run([(2,), (3,), (4,), (5,), (6,)], 2, str))
+    assert answers == {(n,): divmod(7, n) for n in (2, 3, 4, 5, 6)}
+    assert 1 <= Counted.sent <= 2
+
+
 @pytest.mark.slow
 def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_others_are_unharmed(capfd):
     told = []

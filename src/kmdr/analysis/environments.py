@@ -45,5 +45,5 @@ def rows_by_environment(rows: pd.DataFrame) -> dict[str, dict[str, int]]:
     """Return how many rows of each study each environment made."""
     return {
         str(study): {str(key): int(count) for key, count in of_study["env_hash"].value_counts().sort_index().items()}
-        for study, of_study in rows.groupby("study", sort=True)
+        for study, of_study in rows[["study", "env_hash"]].groupby("study", sort=True)
     }

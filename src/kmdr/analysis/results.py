@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.rows import is_time, ok_rows, only_about, quantity_rows
+from kmdr.analysis.rows import coded, decoded, is_time, ok_rows, only_about, quantity_rows, where
 from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
 from kmdr.run.store import ASKED
 
@@ -45,7 +45,12 @@ class Results:
         self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
         marked = rows.loc[rows["stand_in"].astype(bool), ["study", "dataset"]].groupby("study")["dataset"]
         self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked}
-        self._wide: dict[object, pd.DataFrame] = {}  # what `wide` has laid out, for the many claims that read the same
+        # What `wide` has laid out, and of which rows, for the many claims that read the same.
+        self._wide: dict[object, tuple[pd.Index[int], pd.DataFrame]] = {}
+
+    def __reduce__(self) -> tuple[Callable[..., "Results"], tuple[object, ...]]:
+        """Let another process have its rows, facts and gaps, and of ``every_row`` no more than that."""
+        return _received, (coded(self.all_rows), self._facts, self.missing)
 
     @classmethod
     def of_folder(cls, folder: Path) -> "Results":
@@ -57,12 +62,10 @@ class Results:
             When it has no rows, or holds what kmdr does not write.
         """
         rows, asked = rows_of(folder), asked_of(folder, ASKED)
-        pair = ["study", "config_hash"]
-        pairs = rows[pair].drop_duplicates().itertuples(index=False, name=None)
-        asked_for = np.array([config in asked.get(study, (config,)) for study, config in pairs])
+        asked_for = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
         if asked_for.all():
             return cls(rows, folder / "facts", missing_of(folder))
-        latest = rows[asked_for[rows.groupby(pair, sort=False).ngroup()]]
+        latest = rows[asked_for]
         results = cls(latest.reset_index(drop=True), folder / "facts", missing_of(folder))
         results.every_row = rows
         return results
@@ -114,17 +117,33 @@ class Results:
         NotRunError
             When there are none.
         """
+        rows = self._selected(studies, datasets, reducers)
+        self._note(rows.index)
+        return rows
+
+    def _note(self, read: "pd.Index[int]") -> None:
+        """Take note of rows that are handed out."""
+
+    def _selected(
+        self,
+        studies: str | Sequence[str],
+        datasets: Sequence[str] | None,
+        reducers: Sequence[str] | None,
+        quantity: str | None = None,
+    ) -> pd.DataFrame:
+        """Return rows as `rows` does; with a quantity, only the columns that it takes."""
         names = [studies] if isinstance(studies, str) else list(studies)
         parts = [self._by_study[name] for name in names if name in self._by_study]
+        if quantity is not None:
+            parts = [only_about(part, quantity) for part in parts]
         wanted = [(name, list(few)) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None]
         if wanted:  # in one selection, as each copies every column
             parts = [part[np.logical_and.reduce([part[name].isin(few) for name, few in wanted])] for part in parts]
         parts = [part for part in parts if len(part)]
-        rows = pd.concat(parts) if parts else self.all_rows.iloc[:0]
-        if rows.empty:
+        if not parts:
             why = [self.missing[name] for name in datasets or () if name in self.missing]
             raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
-        return rows
+        return pd.concat(parts)
 
     def fact(self, name: str) -> pd.DataFrame:
         """Return a fact.
@@ -168,11 +187,16 @@ class Results:
         NotRunError
             When there are none.
         """
-        rows = self.rows(studies, datasets=datasets, reducers=reducers)
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
-        if key not in self._wide:
-            self._wide[key] = _as_wide(rows, quantity)
-        return self._wide[key].copy()
+        if key in self._wide:
+            read, table = self._wide[key]
+            self._note(read)
+        else:
+            rows = self._selected(studies, datasets, reducers, quantity)
+            self._note(rows.index)
+            table = _as_wide(rows, quantity)
+            self._wide[key] = rows.index, table
+        return table.copy()
 
 
 class Recorder(Results):
@@ -192,21 +216,21 @@ class Recorder(Results):
         self.__dict__ |= results.__dict__
         self.read: list[pd.Index[int]] = []
 
-    def rows(
-        self,
-        studies: str | Sequence[str],
-        *,
-        datasets: Sequence[str] | None = None,
-        reducers: Sequence[str] | None = None,
-    ) -> pd.DataFrame:
-        """Return rows as `Results.rows` does, and note them."""
-        rows = super().rows(studies, datasets=datasets, reducers=reducers)
-        self.read.append(rows.index)
-        return rows
+    def _note(self, read: "pd.Index[int]") -> None:
+        self.read.append(read)
 
     def rows_read(self) -> pd.DataFrame:
         """Return the rows that were handed out so far, in their order."""
-        return self.all_rows.loc[np.unique(np.concatenate(self.read))] if self.read else self.all_rows.iloc[:0]
+        if not self.read:
+            return self.all_rows.iloc[:0]
+        there = np.zeros(1 + max(int(index.max()) for index in self.read), dtype=bool)
+        for index in self.read:
+            there[index] = True
+        return self.all_rows.loc[np.flatnonzero(there)]
+
+
+def _received(rows: pd.DataFrame, facts: Path | None, missing: Mapping[str, str]) -> Results:
+    return Results(decoded(rows), facts, missing)
 
 
 def attempt(make: Callable[[Results], T], results: Results) -> T:
@@ -225,7 +249,7 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
 
 def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return one quantity of some rows as `Results.wide` lays it out."""
-    rows = quantity_rows(only_about(rows, quantity), quantity)
+    rows = quantity_rows(rows, quantity)
     if is_time(quantity):
         rows = rows[rows["concurrency"] == 1]
     if rows.empty:

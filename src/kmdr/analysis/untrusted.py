@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import warnings
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -306,7 +307,7 @@ def frame_of(folder: Path, name: str, **how: Any) -> pd.DataFrame | None:
     if _longest_line(content) > MOST_LINE:
         raise UserError(f"{path} has a line of more than {MOST_LINE} bytes, the most that is read; {_REMEDY}")
     try:
-        names = next(csv.reader([content.partition(b"\n")[0].decode("utf-8-sig")]), [])
+        names = next(csv.reader([io.BytesIO(content).readline().removesuffix(b"\n").decode("utf-8-sig")]), [])
         for i, text in enumerate(names[:_MOST_COLUMNS]):
             if text in names[:i]:
                 raise UserError(f"{path} has the column {one_line(text)[:50]!r} twice; {_REMEDY}")
@@ -317,7 +318,7 @@ def frame_of(folder: Path, name: str, **how: Any) -> pd.DataFrame | None:
     except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
         reason = one_line(str(error)).strip()[:200]
         raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
-    if len(frame) and frame.iloc[:, -1].isna().any() and how.get("dtype") is str:
+    if len(frame) and frame.iloc[:, -1].isna().any() and "dtype" in how:
         raise UserError(f"{path} has a line with fewer fields than columns; {_REMEDY}")
     return frame
 
@@ -328,10 +329,10 @@ def _refuse(path: Path, column: str, value: object, expected: str) -> UserError:
     return UserError(f"{path} has {column} = {shown!r} in a row; expected {expected}; {_REMEDY}")
 
 
-def _checked_texts(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Series[str]":
-    """Check a column of texts by its different values, which are few, and return it as `one_line`."""
-    cleaned: dict[str, str] = {}
-    for text in map(str, texts.unique()):
+def _checked_texts(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Series[str]":
+    """Check a column of texts by its different values, which are few, and return it as `one_line`, each text once."""
+    places, values = pd.factorize(texts)
+    for text in values:
         if column not in _FREE:
             if not VALUES[column].pattern.fullmatch(text):
                 raise _refuse(path, column, text, VALUES[column].words)
@@ -339,13 +340,11 @@ def _checked_texts(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Seri
             raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
         elif len(text) > _MOST_TEXT:
             raise _refuse(path, column, text, f"at most {_MOST_TEXT} characters")
-        line = one_line(text)
-        if line != text:
-            cleaned[text] = line
-    return texts.replace(cleaned) if cleaned else texts
+    lines = np.array([one_line(text) for text in values], dtype=object)
+    return pd.Series(lines[places], texts.index, dtype="str")
 
 
-def _checked_numbers(path: Path, column: str, texts: "pd.Series[str]") -> "pd.Series[Any]":
+def _checked_numbers(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Series[Any]":
     """Convert a column exactly (pandas' own parser may be off in the last digit): to integers if it holds no others."""
     try:
         numbers: pd.Series[Any] = texts.astype("int64")
@@ -384,7 +383,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
     """
     check_places(folder)
     path = rows_file(folder)
-    rows = frame_of(folder, path.name, dtype=str)
+    rows = frame_of(folder, path.name, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object)))
     if rows is not None:  # older versions had fewer columns
         rows = rows.assign(
             **{name: "" for name in (*SETTINGS, "code_hash", "metrics", "guests", "machine") if name not in rows}

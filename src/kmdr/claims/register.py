@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.analysis.rows import where
 from kmdr.analysis.statistics import Component, equal
 from kmdr.claims.catalogue import OpenPoint, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
@@ -85,7 +86,7 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     names = base.groupby("dataset")["study"].first()
     other = other.assign(study=other["dataset"].map(names))
     changed = set(zip(other["dataset"], other["reducer"], strict=True))
-    kept = base[[key not in changed for key in zip(base["dataset"], base["reducer"], strict=True)]]
+    kept = base[where(base, ("dataset", "reducer"), lambda *pair: pair not in changed)]
     # Rows of studies that the flip does not touch stay for claims that read several.
     touched = (*flip.base, flip.study)
     return results.replaced(base, touched), results.replaced(pd.concat([kept, other]), touched)
@@ -120,7 +121,7 @@ def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> 
     methods = [name for name in new.columns if name in old.columns]
     # A method whose C has one width in the base and several in the flip pairs by the r of the flip.
     old = old[methods]
-    if set(old.index) != set(new.index):
+    if not old.index.equals(new.index):
         old = old.reindex(new.index)
         for dataset in new.index.get_level_values("dataset").unique():
             fill = old.xs(dataset, level="dataset").groupby("repeat").mean()

@@ -1,14 +1,17 @@
 """Verdicts: what the rows say of each claim, corrected for the number of claims of its paper."""
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
@@ -16,7 +19,6 @@ from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, at, conjunc
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
-from kmdr.run.task import short_hash
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,19 @@ def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Kind, Judgemen
     return finding, {kind: Judgement(decided(*pair), *pair) for kind, pair in pairs.items()}
 
 
+def _texts(column: "pd.Series[Any]") -> list[str]:
+    """Return the canonical JSON of each value as a text, made once of each: many rows have the same."""
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    told = json.dumps(pd.Series(values).astype(str).tolist(), separators=("\n", ":"), ensure_ascii=False)
+    return list(np.array(told[1:-1].split("\n"), dtype=object)[codes])
+
+
+def _digest(rows: pd.DataFrame) -> str:
+    """Return `kmdr.run.task.short_hash` of the lines of a table as lists of texts."""
+    lines = zip(*(_texts(rows[name]) for name in rows), strict=True)
+    return hashlib.sha256(f"[[{'],['.join(map(','.join, lines))}]]".encode()).hexdigest()[:12]
+
+
 def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[str]]) -> Verdict:
     """Test one claim, uncorrected.
 
@@ -188,7 +203,6 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
     used = recorder.rows_read()
-    identity = used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]].astype(str)
     return Verdict(
         claim,
         _outcome([judged.outcome for judged in kinds.values()]),
@@ -196,7 +210,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         tuple(finding.components),
         kinds,
         {str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
-        short_hash(identity.to_numpy().tolist()) if len(used) else "",
+        _digest(used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]]) if len(used) else "",
         command,
         missing,
         aside=dict(finding.aside),

@@ -398,7 +398,7 @@ def _stand_ins(rows: pd.DataFrame) -> list[str]:
     """Return what stands in for the dataset, one line each; empty text and NaN mean the real thing."""
     if rows.empty:
         return []
-    texts = sorted({str(text) for text in rows["stand_in"].dropna() if str(text)})
+    texts = sorted({str(text) for text in rows["stand_in"].dropna().unique() if str(text)})
     return [f"stand-in: {text}" for text in texts]
 
 

@@ -127,11 +127,11 @@ def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSect
 
 
 def _made(
-    part: Part,
     results: Results,
     datasets: Mapping[str, Sequence[str]],
     folder: Path,
     departures: Mapping[str, Departure],
+    part: Part,
 ) -> Product:
     """Make one part of a report: a table or figure, what a flip changes, what a claim's test finds, or a multiverse."""
     if isinstance(part, Item):
@@ -143,12 +143,6 @@ def _made(
     return under_changed_protocol(verdict_on(part, results, datasets), departures)
 
 
-def _made_by_worker(
-    part: Part, datasets: Mapping[str, Sequence[str]], folder: Path, departures: Mapping[str, Departure]
-) -> Product:
-    return _made(part, _read_once(folder), datasets, folder, departures)
-
-
 def _all_made(
     parts: Sequence[Part],
     results: Results,
@@ -158,17 +152,16 @@ def _all_made(
     tell: Callable[[str], None],
 ) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
-    there = set(results.all_rows["study"])
+    there = set(results.all_rows["study"].unique())
     size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
     if size == 1:
         for part in parts:
             tell(_name(part))
-            yield _name(part), _made(part, results, datasets, folder, departing)
+            yield _name(part), _made(results, datasets, folder, departing, part)
         return
-    with Workers(_made_by_worker, 1, say) as workers:
-        calls = [(part, datasets, folder, departing) for part in parts]
-        for call, made in workers.run(calls, size, lambda call: _name(call[0])):
-            name = _name(call[0])
+    with Workers(_made, 1, say, (results, datasets, folder, departing)) as workers:
+        for (part,), made in workers.run(((part,) for part in parts), size, lambda call: _name(call[0])):
+            name = _name(part)
             if isinstance(made, Lost):
                 raise UserError(f"{name} cannot be made: {made.reason}; make room, and the same command does it")
             tell(name)
@@ -178,11 +171,14 @@ def _all_made(
 def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was run of each study; of one on request, if there is anything."""
     summaries: list[Mapping[str, Any]] = []
+    steps = ["reduce_seconds", "cluster_seconds", "score_seconds"]
+    every = results.all_rows[["study", "config_hash", "repeat", "status", "prepare_seconds", *steps]]
+    of_studies = {str(name): of_study for name, of_study in every.groupby("study")}
     for study in configs:
-        rows = results.all_rows[results.all_rows["study"] == study["name"]]
+        rows = of_studies.get(study["name"], every.iloc[:0])
         if study.get("on_request") and rows.empty:
             continue
-        seconds = np.nansum(rows[["reduce_seconds", "cluster_seconds", "score_seconds"]].to_numpy(dtype=float))
+        seconds = np.nansum(rows[steps].to_numpy(dtype=float))
         prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
         summaries.append(
             {
@@ -401,7 +397,7 @@ def build(
     for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
         sweep_abandoned(place)
     results = Results.of_folder(folder)
-    there = set(results.all_rows["study"])
+    there = set(results.all_rows["study"].unique())
     # A folder of nothing but multiverses needs no facts beside those of the studies that they settle.
     settled = {name.removeprefix(STUDY) for name in there}
     write_facts(folder, results, None if there & settled else settled, tell)

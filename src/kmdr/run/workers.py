@@ -61,6 +61,7 @@ class _Worker:
     """``job`` is what it is at, None while it starts and while there is nothing to do."""
 
     process: Any
+    begun: bool = False
     ready: bool = False
     job: _Job | None = None
 
@@ -81,10 +82,12 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     _end_with(parent)
     with suppress(EOFError, ConnectionError):  # the pipe of a driver that was killed before it read all is reset
         pipe.send(None)
+        shared = pipe.recv()
+        pipe.send(None)
         while True:
             arguments = pipe.recv()
             try:
-                answer = function(*arguments)
+                answer = function(*shared, *arguments)
             except UserError as error:
                 answer = UserError(str(error))
             except Exception as error:  # which, of a class of its own, may not survive the way
@@ -117,10 +120,14 @@ class Workers:
         BLAS and OpenMP threads of each.
     tell : callable
         Given a sentence for each worker that dies.
+    shared : tuple
+        Arguments before those of each call, which each worker is sent once.
     """
 
-    def __init__(self, function: Callable[..., Any], threads: int, tell: Callable[[str], None]) -> None:
-        self._function, self._threads, self._tell = function, threads, tell
+    def __init__(
+        self, function: Callable[..., Any], threads: int, tell: Callable[[str], None], shared: Call = ()
+    ) -> None:
+        self._function, self._threads, self._tell, self._shared = function, threads, tell, shared
         self._pool: dict[Connection, _Worker] = {}
 
     def __enter__(self) -> "Workers":
@@ -212,6 +219,11 @@ class Workers:
                         continue
                     self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
                     queue.appendleft(job)
+                    continue
+                if not worker.begun:
+                    worker.begun = True
+                    with suppress(OSError):  # as above
+                        pipe.send(self._shared)
                     continue
                 worker.ready, worker.job = True, None
                 if isinstance(answer, Exception):
