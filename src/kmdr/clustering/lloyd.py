@@ -16,8 +16,7 @@ In an iteration a point passes at most three stages, and goes to the next only w
    smallest, and decides.
 
 Dense data, unless they are large, are kept twice: row by row in float64, and in float32 in blocks that are transposed,
-(blocks, r, m), because a BLAS multiplies small matrices fastest when neither is transposed on the way (n = 65,536;
-r, k = 5, 5: 0.7 against 2.6 ns a point; 20, 20: 7.5, 15; 100, 10: 28, 56; 100, 68: 112, 137). Large data are not
+(blocks, r, m), so that a vector instruction serves as many points of a product. Large data are not
 copied: a block is gathered, centred and transposed each time its points wait.
 
 After Lloyd's last iteration points may be moved one at a time, which `_move_singly` does with all of the n·k values.
@@ -36,6 +35,7 @@ from numba.core import types
 from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense
+from kmdr.linalg.product import COLUMNS, multiply_panel, panel_tile
 
 F = TypeVar("F")
 
@@ -43,6 +43,7 @@ _U32 = 2.0**-24
 _U64 = 2.0**-53
 # Points transposed together, which is a cache line of float32.
 _LINE = 16
+_WIDE = 64
 EMPTY_ACTIONS = ("singleton", "drop", "error")
 _SINGLETON, _, _ERROR = range(3)  # their places, for compiled code
 
@@ -89,14 +90,13 @@ class Points(NamedTuple):
     terms: int
 
 
-def block_size(n: int, r: int, k: int) -> int:
+def block_size(n: int, r: int) -> int:
     """Return the number of points of a block, a multiple of 16: so many that few remain over in the last.
 
-    OpenBLAS takes products of up to 10⁶ terms without packing them; beyond 512 points nothing is gained, and below 128
-    the call costs as much as the product of a small one.
+    Few coordinates of 512 points, or many of 256, stay in a second-level cache; half as many took 1.0–1.6 times as long
+    and 512 of 100 or 300 coordinates 1.2 times.
     """
-    most = min(max(10**6 // (r * k), 128), 512)
-    blocks = -(-n // most)
+    blocks = -(-n // (512 if r < _WIDE else 256))
     return -(-n // (_LINE * blocks)) * _LINE
 
 
@@ -258,8 +258,8 @@ class Run(NamedTuple):
         Clusters whose sums changed in this iteration.
     travelled : (k,) ndarray of float64
         How far each centre has gone since the beginning.
-    single : (r, k) ndarray of float32
-        −2 × centres, transposed.
+    single : (groups, r, width) ndarray of float32
+        −2 × centres, transposed, ``width`` of them a group.
     inner : (k, n) ndarray of float64
         −2c·x, from the inner products of the points; (k, 0) without these.
     single_squares, path : (k,), (k + 1,) ndarray of float32
@@ -268,7 +268,7 @@ class Run(NamedTuple):
         Bounds: upper − what the own centre had travelled; lower + what the centres that moved most had.
     listed : (2m + 1,) ndarray of uint64
         Points that wait.
-    part, rows, values : ndarray of float32
+    part, rows, tile, values : ndarray of float32
         Room for a few points (16, r), for r×m gathered points and for k×m products.
     best, second, point_norms : (m,) ndarray of float32
     near : (m,) ndarray of int32
@@ -291,6 +291,7 @@ class Run(NamedTuple):
     listed: Dense
     part: Dense
     rows: Dense
+    tile: Dense
     values: Dense
     best: Dense
     second: Dense
@@ -305,11 +306,13 @@ def workspace(points: Points, k: int) -> Run:
     """Return room for one start after the other, so that its pages are touched for the first time but once."""
     n, (_, r, m) = len(points.norms), points.panels.shape
     f = np.float32
+    groups, width = (-(-k // COLUMNS), COLUMNS) if len(points.X) else (1, k)
     return Run(
         *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
-        *(np.empty((r, k), f), np.empty((k, len(points.gram)))),
+        *(np.zeros((groups, r, width), f), np.empty((k, len(points.gram)))),
         *(np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
-        *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f), np.empty(m * k, f)),
+        *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f)),
+        *(panel_tile(m), np.empty(m * groups * width, f)),
         *(np.empty(m, f), np.empty(m, f), np.empty(m, f), np.empty(m, np.int32)),
         *(np.empty(m + 1, np.int64), np.empty(m, np.uint64), np.empty(n)),
     )
@@ -355,7 +358,7 @@ def _multiply_by_gram(gram: Dense, sizes: Dense, rows: Dense, labels: Dense, inn
 @_inner()
 def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     """Return −2c·x in float32 for the points of an index, which may be a whole block, and a few more."""
-    r, k = run.single.shape
+    k, r = run.centres.shape
     m = len(index)
     width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
     values = run.values[: k * width].reshape(k, width)
@@ -365,13 +368,13 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
                 values[c, q] = run.inner[c, index[q]]
         return values
     if len(points.X) == 0:
-        _csr_products(points.data, points.indices, points.indptr, index, m, run.single, values)
+        _csr_products(points.data, points.indices, points.indptr, index, m, run.single[0], values)
         return values
     panel = points.panels[max(block, 0)]
     if block < 0:
         panel = run.rows[: r * width].reshape(r, width)
         _gather(points.X, index, run.part, panel)
-    np.dot(run.single.T, panel, values)
+    multiply_panel(panel, run.single, run.tile, run.values)
     return values
 
 
@@ -571,6 +574,7 @@ def _start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration o
     The inertia of a start that was given up is infinite.
     """
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
+    width = run.single.shape[2]
     largest = _begin(points, run, rows, labels)
     # No computed s is further than ``error`` from the truth, and no distance larger than ``reach``.
     error, reach = _gamma(r + points.terms, _U64) * 4 * largest * largest, 2.01 * largest
@@ -591,7 +595,7 @@ def _start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration o
             dropped = iteration > 1 and run.sizes[c] == 0
             run.path[c], run.single_squares[c] = run.travelled[c], np.inf if dropped else run.squares[c]
             for j in range(0 if by_gram else r):
-                run.single[j, c] = -2 * run.centres[c, j]
+                run.single[c // width, j, c % width] = -2 * run.centres[c, j]
         if by_gram:
             # A product errs by γ‖x‖‖y‖, their mean as much again. A centre is a sum that each of the additions so far
             # may have left wrong by u of its length, which is n‖x‖ at the most.
