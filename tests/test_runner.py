@@ -1,8 +1,11 @@
 """What becomes of a run when the data or the process of one of its tasks fails."""
 
 import json
+import math
 import os
 import signal
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,27 @@ def test_a_run_that_another_waits_for_lets_it_time_its_tasks_and_goes_on(tasks, 
     assert next(awaited, None) is None
     (run,) = (tmp_path / "o" / "runs.jsonl").read_text().splitlines()
     assert json.loads(run)["tasks_done"] == len(beside)  # each once, though asked for twice
+
+
+@pytest.mark.parametrize(("seldom", "told_before_the_next"), [(0.0, [1, 2, 3, 4]), (math.inf, [0, 0, 0, 0])])
+def test_an_answer_is_told_when_it_comes_where_they_come_seldom(
+    seldom, told_before_the_next, tasks, tmp_path, monkeypatch
+):
+    """Tasks of an hour were told of when four more were done."""
+    told, counts = [], []
+
+    @contextmanager
+    def engine(*_):
+        yield lambda calls: ((call, execute(*call)) for call in calls if counted())
+
+    def counted():
+        counts.append(len(told))
+        return True
+
+    monkeypatch.setattr(module, "_engine", engine)
+    monkeypatch.setattr(module, "_SELDOM_SECONDS", seldom)
+    monkeypatch.setattr(Progress, "advance", lambda self, rows, seconds: told.append(rows))
+    beside = [replace(task, serial=False) for task in tasks[30] + tasks[40]]
+    runner = Runner("sequential", 1, 1)
+    run_tasks(beside, runner, tmp_path / "o", lambda task: 1.0, Progress(4, 4.0), shards=2)
+    assert [*counts[1:], len(told)] == [*told_before_the_next[:-1], 4]

@@ -12,10 +12,12 @@ from numba.core import types
 from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, row_blocks, scaled_back
+from kmdr.linalg.product import in_groups, write_product
 from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
 _TILE_DENSE = (512, 512)
+_TILE_LARGE = (2048, 512)  # the others, centred anew for each tile, serve more rows
 _TILE_CSR = (64, 4096)
 # Candidates kept beyond the neighbours asked for; only rows with more points within rounding of their m-th are redone.
 _SPARE = 8
@@ -270,7 +272,9 @@ def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dens
         block = A[start:stop] if isinstance(A, np.ndarray) else A[start:stop].toarray()
         if lengths is not None:
             block = block / lengths[start:stop, None]
-        return np.asarray((block - centre) * scale, dtype)
+        block = block - centre
+        block *= scale
+        return np.asarray(block, dtype)
 
     X: Dense = np.empty((0 if is_large(A) else n, d), dtype)
     h = np.empty(n)
@@ -293,11 +297,15 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     n, d = A.shape
     multiply: _Multiply
     if dense:
-        tiles, terms = _tiles(n, _TILE_DENSE), d
+        tiles, terms = _tiles(n, _TILE_LARGE if is_large(A) else _TILE_DENSE), d
         X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
-            np.matmul(X(rows.start, rows.stop), X(others.start, others.stop).T, out=G)
+            points, columns = X(rows.start, rows.stop), X(others.start, others.stop)
+            if dtype is np.float32:
+                write_product(points, in_groups(columns), G, 0, len(points))
+            else:
+                np.matmul(points, columns.T, out=G)
     else:
         tiles, terms = _tiles(n, _TILE_CSR), int(np.diff(A.indptr).max())
         multiply, h = _multiply_csr(A), _squared_norms(A) / 2

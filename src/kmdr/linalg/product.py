@@ -38,8 +38,8 @@ def _add_columns(tile: Dense, begin: int, B: Dense, total: Dense, end: int, step
 
 
 @numba.njit(cache=True, nogil=True)
-def _product(A: Dense, B: Dense, C: Dense, first: int, last: int) -> None:
-    """Write rows of AB; ``B[g]`` are ``COLUMNS`` columns, of which the last may have no place in C."""
+def write_product(A: Dense, B: Dense, C: Dense, first: int, last: int) -> None:
+    """Write rows of the product of A, C-ordered, with columns `in_groups`, all float32, from first to last."""
     d, groups = A.shape[1], B.shape[0]
     tiles, totals = scratch(_TILES * _FEATURES, A), scratch(_TILES * groups * COLUMNS, A)
     long, wide = _FEATURES * TILE, groups * COLUMNS * TILE
@@ -91,13 +91,15 @@ def panel_tile(m: int) -> Dense:
     return scratch(_FEATURES * (m // TILE), np.empty(0, np.float32))
 
 
-def _in_groups(B: Dense) -> Dense:
-    """Return B's columns in groups of ``COLUMNS``, filled up with zeros: (groups, d, COLUMNS)."""
-    d, r = B.shape
-    groups = -(-r // COLUMNS)
-    filled = np.zeros((d, groups * COLUMNS), B.dtype)
-    filled[:, :r] = B
-    return np.ascontiguousarray(filled.reshape(d, groups, COLUMNS).transpose(1, 0, 2))
+@numba.njit(cache=True, nogil=True)
+def in_groups(columns: Dense) -> Dense:
+    """Return columns, each a row of (r, d), as the kernels take them: (groups, d, COLUMNS), filled up with zeros."""
+    r, d = columns.shape
+    B = np.zeros((-(-r // COLUMNS), d, COLUMNS), columns.dtype)
+    for c in range(r):
+        for j in range(d):
+            B[c // COLUMNS, j, c % COLUMNS] = columns[c, j]
+    return B
 
 
 def matmul(A: Matrix, B: Dense) -> Dense:
@@ -112,6 +114,6 @@ def matmul(A: Matrix, B: Dense) -> Dense:
     C = room((len(A), B.shape[1]), A.dtype)
     if not (is_large(A) and A.dtype == np.float32 and A.flags.c_contiguous):
         return np.matmul(A, B, out=C)
-    groups = _in_groups(B)
-    over_rows(len(C), lambda rows: _product(A, groups, C, rows.start, rows.stop))
+    groups = in_groups(np.ascontiguousarray(B.T))
+    over_rows(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))
     return C

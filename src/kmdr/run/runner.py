@@ -35,8 +35,10 @@ from kmdr.timing import Stopwatch
 
 # Workers and threads a core at the most, where they are of this machine.
 _MOST_A_CORE = 32
-# Task files written at once: most of the time that takes is waiting for the disk.
+# Task files written at once: most of the time that takes is waiting for the disk. Where answers come more seldom than
+# this, there is time to wait for each, so that it is told when it comes.
 _WRITERS = 4
+_SELDOM_SECONDS = 0.1
 _SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "folder", "slurm")
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray", "slurm": "submitit"}
@@ -251,10 +253,13 @@ def _run_stage(
             others: list[Task] = []
             with store.clock(alone):
                 writing: deque[Future[tuple[Task, list[Row]]]] = deque()
+                asked = time.monotonic()
                 for (task, _), answer in perform(free(tasks, others)):
+                    seldom = time.monotonic() - asked >= _SELDOM_SECONDS
                     given = Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
                     writing.append(writers.submit(write, task, given))
-                    settle(writing, beside)
+                    settle(writing, 0 if seldom else beside)
+                    asked = time.monotonic()
                 settle(writing, 0)
             if len(others) == len(tasks):
                 with store.claim(others[0], wait=True):
