@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
+from kmdr.linalg import matrix
 from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, row_blocks, scaled_back
 from kmdr.linalg.product import in_groups, write_product
 from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
 _TILE_DENSE = (512, 512)
-_TILE_LARGE = (2048, 512)  # the others, centred anew for each tile, serve more rows
 _TILE_CSR = (64, 4096)
 # Candidates kept beyond the neighbours asked for; only rows with more points within rounding of their m-th are redone.
 _SPARE = 8
@@ -297,7 +297,10 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     n, d = A.shape
     multiply: _Multiply
     if dense:
-        tiles, terms = _tiles(n, _TILE_LARGE if is_large(A) else _TILE_DENSE), d
+        above, beside = _TILE_DENSE
+        if is_large(A):  # the others are centred anew for each tile, so they had better serve more rows
+            above *= min(max(2 * matrix.BLOCK // (above * d), 1), 4)
+        tiles, terms = _tiles(n, (above, beside)), d
         X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
