@@ -148,6 +148,11 @@ def look(
         content.labels = None
     elif apart:
         content.labels, content.labelled = tables.label_file(Path(labels), content.A.shape[0], label)
+    if content.labels is not None:
+        without = int(pd.isna(np.ravel(np.asarray(content.labels))).sum())
+        content.labelled += f", {without} without a label," * (without > 0)
+        warning = tables.alike(content.labels)
+        content.warnings += (warning,) * bool(warning)
     return content if "drop" in takes else treatment.selected(first, content, columns, drop)
 
 

@@ -114,7 +114,7 @@ def _column(path: Path, obs: Any, name: str) -> Any:
     categories = _inside(path, obs, f"__categories/{name}")
     node = _inside(path, obs, name)
     if categories is not None:
-        return _of_codes(node[()], _values(path, categories, name))
+        return _of_codes(path, name, node[()], _values(path, categories, name))
     return _values(path, node, name)
 
 
@@ -123,12 +123,17 @@ def _values(path: Path, node: Any, name: str) -> Any:
     if hasattr(node, "dtype"):
         return _decoded(node[()])
     if isinstance(node, Mapping) and {"codes", "categories"} <= set(node):
-        return _of_codes(node["codes"][()], _decoded(node["categories"][()]))
+        return _of_codes(path, name, node["codes"][()], _decoded(node["categories"][()]))
     raise UserError(f"{name} of {path.name} holds no labels that can be read; name others with dataset.label=…")
 
 
-def _of_codes(codes: Any, categories: Any) -> Any:
+def _of_codes(path: Path, name: str, codes: Any, categories: Any) -> Any:
     """Return the category of each code; code -1 is a missing value."""
+    if np.size(codes) and not -1 <= np.min(codes) <= np.max(codes) < len(categories):
+        raise UserError(
+            f"{name} of {path.name} has codes from {np.min(codes)} to {np.max(codes)}, but {len(categories)} categories; "
+            "write the file anew"
+        )
     return np.array([*categories, None], dtype=object)[codes]
 
 

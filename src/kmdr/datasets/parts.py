@@ -165,6 +165,8 @@ def _parquet(files: Sequence[Path], limit: float, label: str, columns: Sequence[
     with reading(files[0], "Parquet"):
         empty = schemas[0].empty_table().to_pandas()  # without what pandas wrote as its index
     empty.columns = empty.columns.map(str)
+    if twice := [name for name, again in zip(empty.columns, empty.columns.duplicated(), strict=True) if again]:
+        raise UserError(f"{files[0].name} has several columns named {twice[0]!r}; rename them in the parts")
     if label and label not in empty.columns:
         raise unknown(f"column of {files[0].name}", label, list(empty.columns))
     column = label or ("label" if "label" in empty.columns and "label" not in drop else "")
@@ -184,7 +186,11 @@ def _parquet(files: Sequence[Path], limit: float, label: str, columns: Sequence[
     content = Content(stacked(held), None, tuple(names))
     if column:
         coded = [column] if column in texts else []
-        content.labels = np.concatenate([_labels(path, column, coded) for path in files])
+        held_labels = [_labels(path, column, coded) for path in files]
+        if any(isinstance(part.dtype, pd.CategoricalDtype) for part in held_labels):
+            content.labels = np.concatenate([tables.classes_of(part) for part in held_labels])
+        else:
+            content.labels = tables.classes_of(pd.concat(held_labels))
         content.labelled = f"column {column!r}"
     return content
 
@@ -213,7 +219,6 @@ def _within(
     return rows_of(path, number)[start:stop]
 
 
-def _labels(path: Path, column: str, coded: Sequence[str]) -> NDArray[Any]:
+def _labels(path: Path, column: str, coded: Sequence[str]) -> pd.Series:
     with reading(path, "Parquet"):
-        frame = pd.read_parquet(path, engine="pyarrow", columns=[column], read_dictionary=coded)
-        return tables.classes_of(frame[column])
+        return tables.parquet_labels(path, column, coded)

@@ -196,12 +196,13 @@ def _counted(labels: Any) -> list[tuple[str, int]]:
     if labels is None:
         return []
     values = np.ravel(np.asarray(labels))
+    values = values[~pd.isna(values)]
     if values.dtype == object:
         values = np.array([value if isinstance(value, str) else np.squeeze(value) for value in values], dtype=object)
         counted = sorted(Counter(map(str, values)).items())
     else:
         classes, counts = np.unique(values, return_counts=True)
-        shown = [f"{value:g}" if values.dtype.kind == "f" else str(value) for value in classes]
+        shown = [str(value).removesuffix(".0") for value in classes]
         counted = list(zip(shown, counts.tolist(), strict=True))
     return sorted(counted, key=lambda pair: -pair[1])
 

@@ -82,6 +82,11 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
         indptr = indptr.astype(np.int32)
     A = scipy.sparse.csr_array((data, joined, indptr), shape=(len(indptr) - 1, d or widest))
     labels = _joined(classes, np.float64)
+    if (np.abs(labels) >= 2**53).any():
+        raise UserError(
+            f"{paths[0].name} has labels of 2^53 or more, which are read as float64 and may become equal; number the "
+            "classes from 0 or 1"
+        )
     return A, codes(labels, paths[0].name) if len(labels) else labels.astype(np.int64)
 
 

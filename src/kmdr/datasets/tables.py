@@ -7,7 +7,8 @@ found by themselves, from its first lines, unless options say so.
 import codecs
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from csv import Error, reader
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +34,23 @@ _SAMPLE_LINES, _SAMPLE_BYTES = 50, 2**20
 # What a cell of a workbook takes while it is read.
 _CELL_BYTES = 100
 _NO_VALUE = {"", "na", "n/a", "nan", "null", "none", "?"}
+# Cells of a label column that hold no label. "None" is a class like any other.
+_NO_LABEL = {"", "?", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL"}
 _WITH_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+_WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+# A first line 0, 1, 2, … of so many columns is pandas' header, unless another row counts as well.
+_FEWEST_COUNTED = 8
+# Of so many cells with decimals, that there are none in the first line shows that it is no point.
+_FEWEST_DECIMALS = 8
+# From this integer on, float64 does not hold every integer.
+_EXACT_BELOW = 2**53
+_BEYOND = 2**63
+# Whole numbers in the first line that are so many times as large as any number below may be years or identifiers.
+_FAR = 10
+_SHOWN_CELLS = 4
+# Digits of the longest whole number that is read as one; Python refuses more than 4300.
+_LONGEST = 4000
 
 
 class _Sample(NamedTuple):
@@ -48,6 +65,8 @@ class _Sample(NamedTuple):
         How many lines at the beginning are comments.
     names : list of str
         Cells of the last of these, where there are as many as in the line after it.
+    quoted : bool
+        Whether every cell of the first line is in quotes, and not every cell of another line.
     """
 
     rows: list[list[str]]
@@ -55,6 +74,7 @@ class _Sample(NamedTuple):
     encoding: str
     comments: int
     names: list[str]
+    quoted: bool
 
 
 def csv(
@@ -85,29 +105,28 @@ def csv(
         between = SEPARATORS[sample.separator]
         head, rest = sample.rows[0] if sample.rows else [], sample.rows[1:]
         second = rest[0] if rest else []
-        if decimal == FOUND:
-            decimal = _decimal(sample)
-        named = names_columns(head, rest, DECIMALS[decimal]) if header == FOUND else header == "true"
-        commented = bool(sample.names) and header == FOUND
         if len(second) > len(head):
             # pandas would take the first column for the names of the rows.
             raise UserError(
                 f"the first line of {path.name} has {len(head)} columns and the second has {len(second)}; "
                 "let the first name every column, and no line end with a separator"
             )
+        if decimal == FOUND:
+            decimal = _decimal(path, sample)
+        commented = bool(sample.names) and header == FOUND
+        named = _is_header(path, head, rest, header, DECIMALS[decimal], label, sample.quoted or commented)
+        columns = _columns(path, sample.names if commented else head if named else None, len(head), label)
         frame = pd.read_csv(
             path, sep=between, header=0 if named and not commented else None, decimal=DECIMALS[decimal],
             encoding=sample.encoding, na_values=["?"], skipinitialspace=sample.separator != "space",
-            skiprows=sample.comments, **_EXACT,
+            skiprows=sample.comments, converters=columns.converters(), low_memory=False, **_EXACT,
         )  # fmt: skip
-        if commented:
-            frame.columns = pd.Index(sample.names)
-    said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named or commented)]
+    said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named)]
     if sample.comments > commented:
         said.append(f"lines of comment before it: {sample.comments - commented}")
     if sample.encoding == "cp1252":
         said.append("not UTF-8, so read as Windows-1252")
-    return _with_labels(path, frame, f"text, {', '.join(said)}", label)
+    return _with_labels(path, frame, f"text, {', '.join(said)}", columns, as_labels)
 
 
 def tsv(path: Path, limit: float, **options: str) -> Content:
@@ -157,7 +176,8 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     names = _cells(texts[comments - 1].lstrip("# "), separator) if comments else []
     if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
         names = []
-    return _Sample(rows, separator, encoding, comments, names)
+    quotes = [text.count('"') >= 2 * columns for text in texts[comments:] if text.strip()]
+    return _Sample(rows, separator, encoding, comments, names, quotes[:1] == [True] and not all(quotes))
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -187,33 +207,144 @@ def _separator(lines: Sequence[str], usual: str) -> str:
     return max([usual, *SEPARATORS], key=score)  # the first of the best
 
 
-def _decimal(sample: _Sample) -> str:
+def _decimal(path: Path, sample: _Sample) -> str:
     cells = [cell.strip() for row in sample.rows for cell in row]
-    commas = any(map(_WITH_COMMA.fullmatch, cells))
+    with_comma = [cell for cell in cells if _WITH_COMMA.fullmatch(cell)]
     points = any("." in cell and is_number(cell) for cell in cells)
-    return "comma" if sample.separator != "comma" and commas and not points else "point"
+    if sample.separator == "comma" or not with_comma or points:
+        return "point"
+    small = all(len(cell.lstrip("+-")) <= 3 for cell in cells if _INTEGER.fullmatch(cell))
+    if small and all(map(_WITH_THOUSANDS.fullmatch, with_comma)):
+        raise UserError(
+            f"the comma in {with_comma[0]!r} of {path.name} may separate decimals or thousands; set "
+            "dataset.decimal=comma if it separates decimals, else remove it from the file"
+        )
+    return "comma"
 
 
-def names_columns(first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str = ".") -> bool:
-    """Whether the first line of a table names its columns; else it is a point.
+def _is_header(
+    path: Path, head: Sequence[str], rest: Sequence[Sequence[str]], header: str, decimal: str, label: str, marked: bool
+) -> bool:
+    """Return whether the first line names the columns: as the option says, or by the evidence.
 
-    Numbers and text beside each other are a point, unless the numbers count up as the names of columns do.
+    Parameters
+    ----------
+    marked : bool
+        Whether the way in which the line is written shows that it names the columns.
+
+    Raises
+    ------
+    UserError
+        The line may be either.
     """
-    known = [cell.strip() for cell in first if cell.strip().lower() not in _NO_VALUE]
-    numbers = [cell for cell in known if is_number(cell.replace(decimal, "."))]
-    if not numbers:
+    if header != FOUND:
+        return header == "true"
+    named = marked or names_columns(head, rest, decimal, label)
+    if named is None:
+        shown = ",".join(head[:_SHOWN_CELLS]) + (",…" if len(head) > _SHOWN_CELLS else "")
+        raise UserError(
+            f"the first line of {path.name} ({shown}) may name the columns or be a point; set dataset.header=true if "
+            "it names them, or dataset.header=false if it is a point"
+        )
+    return named
+
+
+def names_columns(
+    first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str = ".", label: str = ""
+) -> bool | None:
+    """Return whether the first line of a table names its columns (True), is a point (False), or may be either (None).
+
+    A name differs in kind from what is below it: text above numbers, text that does not recur in its column, whole
+    numbers above decimals. Numbers are taken for names only if they are whole and count up.
+    """
+    first = [cell.strip() for cell in first]
+    rest = [[cell.strip() for cell in row] for row in rest]
+    known = [j for j, cell in enumerate(first) if cell.lower() not in _NO_VALUE]
+    numbers = [j for j in known if is_number(first[j].replace(decimal, "."))]
+    texts = [j for j in known if j not in set(numbers)]
+    if texts and {"label", label} & {first[j] for j in texts}:
         return True
-    counted = [str(i) for i in range(len(known))]
-    if known == counted and not first[0].strip():
-        return True  # as pandas writes a matrix with its index
-    if len(numbers) == len(known):
-        # As pandas writes one without; but a matrix that goes on counting is one.
-        follows = bool(rest) and [cell.strip() for cell in rest[0]] == [str(len(known) + i) for i in range(len(known))]
-        return len(known) > 2 and known == counted and not follows
-    texts = [j for j, cell in enumerate(first) if cell.strip() in known and cell.strip() not in numbers]
-    recurring = all(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
-    counting = all(map(str.isdecimal, numbers)) and all(int(a) < int(b) for a, b in pairwise(numbers))
-    return counting and not recurring
+    if not texts:
+        return _numbers_name(first, rest, numbers, decimal) if numbers else True
+    return _texts_name(first, rest, texts, numbers, decimal)
+
+
+def _texts_name(
+    first: Sequence[str], rest: Sequence[Sequence[str]], texts: Sequence[int], numbers: Sequence[int], decimal: str
+) -> bool | None:
+    """Return whether a first line with text names the columns, likewise."""
+    recurring = sum(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
+    above_numbers = any(_mostly_numbers(_below(rest, j), decimal) for j in texts)
+    if not numbers:
+        if 0 < recurring < len(texts) / 2:
+            return None
+        return not recurring or (None if above_numbers else False)
+    values = [float(first[j].replace(decimal, ".")) for j in numbers]
+    whole, rising = all(_INTEGER.fullmatch(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
+    if not (whole and rising):
+        # Identifiers and wavelengths name columns, too.
+        doubtful = above_numbers and not recurring and ((whole and len(set(values)) == len(values)) or _even(values))
+        return None if doubtful else False
+    differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
+    if recurring:
+        return None if differs else False
+    return True if differs else None
+
+
+def _numbers_name(
+    first: Sequence[str], rest: Sequence[Sequence[str]], numbers: Sequence[int], decimal: str
+) -> bool | None:
+    """Return whether a first line of numbers alone names the columns, likewise."""
+    d = len(numbers)
+    values = [float(first[j].replace(decimal, ".")) for j in numbers]
+    counted = [first[j] for j in numbers] == [str(i) for i in range(d)]
+    goes_on = bool(rest) and list(rest[0]) == [str(d + i) for i in range(d)]
+    if not rest or goes_on or len(set(values)) < d:
+        return False
+    regular = counted or _even(values)
+    below = [_below(rest, j) for j in numbers]
+    decimals = [cells for cells in below if _decimals(cells, decimal)]
+    if all(_INTEGER.fullmatch(first[j]) for j in numbers):
+        if counted and not first[0]:
+            # As pandas writes a matrix with its index.
+            index = _below(rest, 0)
+            if index == [str(i) for i in range(len(rest))] or not _mostly_numbers(index, decimal):
+                return True
+        # As pandas writes a matrix without; but each row of a table of ranks has the same numbers.
+        elif counted and d >= _FEWEST_COUNTED and all(sorted(row) != sorted(first) for row in rest):
+            return True
+        if regular and sum(map(len, decimals)) >= _FEWEST_DECIMALS:
+            return True
+        numeric = [float(cell.replace(decimal, ".")) for cells in below for cell in cells if _is_finite(cell, decimal)]
+        beyond = len(rest) > 1 and min(map(abs, values)) > _FAR * max(map(abs, numeric), default=np.inf)
+        regular |= len(decimals) == d or beyond
+    return None if regular else False
+
+
+def _below(rest: Sequence[Sequence[str]], j: int) -> list[str]:
+    """Return the cells of a column below the first line that have a value."""
+    return [row[j] for row in rest if j < len(row) and row[j].lower() not in _NO_VALUE]
+
+
+def _is_finite(cell: str, decimal: str) -> bool:
+    text = cell.replace(decimal, ".")
+    return is_number(text) and bool(np.isfinite(float(text)))
+
+
+def _mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
+    return 2 * sum(is_number(cell.replace(decimal, ".")) for cell in cells) > len(cells)
+
+
+def _decimals(cells: Sequence[str], decimal: str) -> bool:
+    """Return whether all of some cells are numbers with decimals."""
+    numbers = (is_number(cell.replace(decimal, ".")) and not _INTEGER.fullmatch(cell) for cell in cells)
+    return bool(cells) and all(numbers)
+
+
+def _even(values: Sequence[float]) -> bool:
+    """Return whether three numbers or more rise in equal steps."""
+    steps = np.diff(values)
+    return len(steps) > 1 and bool(steps[0] > 0) and bool(np.allclose(steps, steps[0], rtol=1e-6, atol=0))
 
 
 def is_number(text: str) -> bool:
@@ -230,7 +361,24 @@ def parquet(path: Path, limit: float, label: str = "") -> Content:
     with reading(path, "Parquet"):
         texts = afford_parquet(path, limit)
         frame = pd.read_parquet(path, engine="pyarrow", read_dictionary=texts)
-    return _with_labels(path, frame, "Parquet", label)
+        columns = _columns(path, list(map(str, frame.columns)), frame.shape[1], label)
+        if columns.labels is not None and _lost_integers(frame.iloc[:, columns.labels]):
+            name = frame.columns[columns.labels]
+            frame[name] = parquet_labels(path, name)
+    return _with_labels(path, frame, "Parquet", columns, classes_of)
+
+
+def parquet_labels(path: Path, column: str, coded: Sequence[str] = ()) -> pd.Series:
+    """Read a column of labels of a Parquet file: integers as such, also where one is missing."""
+    labels = pd.read_parquet(path, engine="pyarrow", columns=[column], read_dictionary=list(coded))[column]
+    if _lost_integers(labels):
+        labels = pd.read_parquet(path, engine="pyarrow", columns=[column], dtype_backend="numpy_nullable")[column]
+    return labels
+
+
+def _lost_integers(column: pd.Series) -> bool:
+    """Return whether a column may hold integers that pandas made float64 because one is missing."""
+    return column.dtype.kind == "f" and bool(column.hasnans)
 
 
 def afford_parquet(path: Path, limit: float) -> list[str]:
@@ -252,53 +400,195 @@ def afford_parquet(path: Path, limit: float) -> list[str]:
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
+def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, list[list[str]]]:
+    """Return the name of a sheet of a workbook, how many there are, and its first rows; the whole is known to fit."""
+    openpyxl = brought("openpyxl", "xlsx", path)
+    with zipfile.ZipFile(path) as archive:
+        afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+    sheets = book.sheetnames
+    if matrix and matrix not in sheets:
+        raise unknown(f"sheet of {path.name}", matrix, sheets)
+    sheet = matrix or sheets[0]
+    lines = book[sheet]
+    lines.reset_dimensions()  # of which the file may claim any
+    widest, sample = 0, list[list[str]]()
+    for number, row in enumerate(lines.iter_rows(values_only=True), 1):
+        if not any(cell is not None for cell in row):
+            continue  # it counts only where there is one below it
+        widest = max(widest, len(row))
+        needed = float(_CELL_BYTES * number * widest)  # pandas makes all rows as wide
+        afford(path, f"unpacks to at least {number} rows of {widest} cells", needed, limit)
+        if len(sample) < _SAMPLE_LINES:
+            sample.append(["" if cell is None else str(cell) for cell in row])
+    book.close()
+    if not sample:
+        raise UserError(f"sheet {sheet!r} of {path.name} is empty; name another with dataset.matrix=…")
+    return sheet, len(sheets), [row + [""] * (widest - len(row)) for row in sample]
+
+
 def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: str = FOUND) -> Content:
     """Read a sheet of an Excel workbook: the one that is named as its matrix, else the first."""
-    openpyxl = brought("openpyxl", "xlsx", path)
+    brought("openpyxl", "xlsx", path)
     with reading(path, "xlsx"):
-        with zipfile.ZipFile(path) as archive:
-            afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
-        sheets = book.sheetnames
-        if matrix and matrix not in sheets:
-            raise unknown(f"sheet of {path.name}", matrix, sheets)
-        sheet = matrix or sheets[0]
-        lines = book[sheet]
-        lines.reset_dimensions()  # of which the file may claim any
-        widest, sample = 0, list[list[str]]()
-        for number, row in enumerate(lines.iter_rows(values_only=True), 1):
-            if not any(cell is not None for cell in row):
-                continue  # it counts only where there is one below it
-            widest = max(widest, len(row))
-            needed = float(_CELL_BYTES * number * widest)  # pandas makes all rows as wide
-            afford(path, f"unpacks to at least {number} rows of {widest} cells", needed, limit)
-            if len(sample) < _SAMPLE_LINES:
-                sample.append(["" if cell is None else str(cell) for cell in row])
-        book.close()
-        if not sample:
-            raise UserError(f"sheet {sheet!r} of {path.name} is empty; name another with dataset.matrix=…")
-        named = names_columns(sample[0], sample[1:]) if header == FOUND else header == "true"
-        frame = pd.read_excel(path, sheet_name=sheet, header=0 if named else None, engine="openpyxl", na_values=["?"])
-    others = f", the first of {len(sheets)}" if len(sheets) > 1 and not matrix else ""
-    return _with_labels(path, frame, f"xlsx, sheet {sheet!r}{others}, {_first_line(named)}", label)
+        sheet, sheets, sample = _sheet(path, limit, matrix)
+        named = _is_header(path, sample[0], sample[1:], header, ".", label, False)
+        columns = _columns(path, sample[0] if named else None, len(sample[0]), label)
+        frame = pd.read_excel(
+            path, sheet_name=sheet, header=0 if named else None, engine="openpyxl", na_values=["?"],
+            converters=columns.converters(),
+        )  # fmt: skip
+    others = f", the first of {sheets}" if sheets > 1 and not matrix else ""
+    return _with_labels(path, frame, f"xlsx, sheet {sheet!r}{others}, {_first_line(named)}", columns, as_labels)
 
 
-def _with_labels(path: Path, frame: pd.DataFrame, form: str, label: str = "") -> Content:
-    """Take the column of labels out of a table: the one that is named, else ``label``, where there is such a column."""
-    frame.columns = frame.columns.map(str)
-    if label and label not in frame.columns:
-        raise unknown(f"column of {path.name}", label, list(frame.columns))
+class _Columns(NamedTuple):
+    """Columns of a table.
+
+    Attributes
+    ----------
+    names : list of str
+        Each once.
+    repeated : list of str
+        Names that several columns have in the file.
+    labels : int or None
+        Place of the column of labels.
+    """
+
+    names: list[str]
+    repeated: list[str]
+    labels: int | None
+
+    def converters(self) -> dict[int | str, Any]:
+        """Return what makes pandas keep the cells of the labels as they are written."""
+        return {} if self.labels is None else {self.labels: _written}
+
+
+def _written(cell: Any) -> str:
+    return str(cell).strip()
+
+
+def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Columns:
+    """Return the columns of a table; those of one name are told apart by their numbers.
+
+    Parameters
+    ----------
+    head : sequence of str or None
+        The names; without them columns are called by their numbers from 0.
+    label : str
+        The column of the labels; by default ``label``, where there is one.
+
+    Raises
+    ------
+    UserError
+        There is no such column, or there are several.
+    """
+    names = [str(j) for j in range(d)] if head is None else [cell.strip() for cell in head]
+    names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
     column = label or "label"
-    labels = classes_of(frame.pop(column)) if column in frame.columns else None
-    return Content(frame, labels, None, form, f"column {column!r}")
+    counts = Counter(names)
+    if counts[column] > 1:
+        raise UserError(
+            f"{path.name} has {counts[column]} columns named {column!r}, so it is not clear which one holds the "
+            "labels; rename the others in the file"
+        )
+    if label and label not in counts:
+        raise unknown(f"column of {path.name}", label, list(counts))
+    repeated = [name for name, count in counts.items() if count > 1]
+    for j, name in enumerate(names):
+        if name in repeated:
+            apart = f"{name} [{j}]"
+            while apart in counts:
+                apart += "'"
+            names[j] = apart
+    return _Columns(names, repeated, names.index(column) if column in counts else None)
+
+
+def _with_labels(
+    path: Path, frame: pd.DataFrame, form: str, columns: _Columns, read_labels: Callable[[pd.Series], NDArray[Any]]
+) -> Content:
+    """Take the column of labels out of a table, and name the others."""
+    if frame.shape[1] != len(columns.names):
+        raise UserError(
+            f"the first line of {path.name} has {len(columns.names)} columns, but the table has {frame.shape[1]}; let "
+            "all lines have as many"
+        )
+    frame.columns = pd.Index(columns.names, dtype=object)
+    at = columns.labels
+    if columns.repeated:
+        apart = [name for name in columns.names if name.partition(" [")[0] in columns.repeated]
+        form += f", columns of the same name told apart as {', '.join(map(repr, apart[:_SHOWN_CELLS]))}"
+        form += ", …" if len(apart) > _SHOWN_CELLS else ""
+    labelled = "column 'label'" if at is None else f"column {columns.names[at]!r}"
+    labels = None if at is None else read_labels(frame.pop(columns.names[at]))
+    return Content(frame, labels, None, form, labelled, tuple(_rounded(frame)))
+
+
+def _rounded(frame: pd.DataFrame) -> Iterable[str]:
+    """Yield a warning of whole numbers that float64 does not hold."""
+    for name, kind in frame.dtypes.items():
+        if getattr(kind, "kind", "") in "iu" and len(frame) and frame[name].abs().max() > _EXACT_BELOW:
+            yield (
+                f"column {name!r} has integers beyond 2^53, which are rounded to the nearest float64 and may become "
+                "equal; remove the column if it is an identifier"
+            )
 
 
 def classes_of(column: pd.Series) -> NDArray[Any]:
     """Return a column of labels; where it is kept as codes, with one text for all points of a class."""
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        return column.to_numpy()
-    classes = [*column.cat.categories, None]
-    return np.array(classes, dtype=object)[column.cat.codes]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        classes = [*column.cat.categories, None]
+        return np.array(classes, dtype=object)[column.cat.codes]
+    if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) and column.dtype.kind in "biuf" and column.hasnans:
+        if column.dtype.kind == "f":
+            return column.to_numpy(np.float64, na_value=np.nan)
+        return as_labels(["" if value is pd.NA else str(value) for value in column])
+    return column.to_numpy()
+
+
+def as_labels(texts: Iterable[str]) -> NDArray[Any]:
+    """Return labels that are equal exactly where their texts are, apart from spaces around them.
+
+    They are numbers where that keeps them apart, so that classes are in the order of their numbers, else text; NaN or
+    None where a cell has no label.
+    """
+    written = [text.strip() for text in texts]
+    values = {text: _number(text) for text in written if text not in _NO_LABEL}
+    absent = len(values) < len(set(written))
+    known = [value for value in values.values() if value is not None]
+    if values and len(known) == len(set(known)) == len(values):
+        floats = absent or any(isinstance(value, float) for value in known)
+        # Python compares whole numbers with floats exactly.
+        if all(abs(value) < _BEYOND and float(value) == value if floats else abs(value) < _BEYOND for value in known):
+            return np.array([values.get(text, np.nan) for text in written], np.float64 if floats else np.int64)
+    unique = dict.fromkeys(_NO_LABEL, None) | {text: text for text in values}
+    labels = np.empty(len(written), dtype=object)
+    labels[:] = [unique[text] for text in written]
+    return labels
+
+
+def _number(text: str) -> int | float | None:
+    if _INTEGER.fullmatch(text) and len(text) <= _LONGEST:
+        return int(text)
+    return float(text) if is_number(text) else None
+
+
+def alike(labels: Any) -> str:
+    """Return a warning of classes that differ only in how they are written, or nothing."""
+    array = np.ravel(np.asarray(labels))
+    if array.dtype.kind not in "OU":
+        return ""
+    groups: dict[Any, list[str]] = {}
+    for text in sorted({value for value in array.tolist() if isinstance(value, str)}):
+        number = _number(text)
+        groups.setdefault(" ".join(text.casefold().split()) if number is None else number, []).append(text)
+    several = next((texts for texts in groups.values() if len(texts) > 1), None)
+    if several is None:
+        return ""
+    return (
+        f"labels {' and '.join(map(repr, several))} are different classes, because labels are compared as they are "
+        "written; write them alike if they are one class"
+    )
 
 
 def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
@@ -313,31 +603,53 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     label : str
         The column of a table of several.
     """
+    suffix = path.suffix.lower()
     with reading(path, "label"):
-        if path.suffix.lower() == ".npy":
+        if suffix == ".npy":
             return np.load(path, allow_pickle=False), path.name
-        if path.suffix.lower() in (".xlsx", ".parquet", ".pq"):
-            limit = 20.0 * path.stat().st_size + 5e8
-            frame = (xlsx if path.suffix.lower() == ".xlsx" else parquet)(path, limit).A
-            rows = [list(map(str, frame.columns)), *frame.astype(object).to_numpy().tolist()]
+        limit = 20.0 * path.stat().st_size + 5e8
+        if suffix in (".parquet", ".pq"):
+            content = parquet(path, limit, label)
+            if content.labels is None:
+                names = list(map(str, content.A.columns))
+                content = parquet(path, limit, _only(path, names))
+            return content.labels, f"{path.name}, {content.labelled}"
+        if suffix in (".xlsx", ".xlsm"):
+            sheet, _, _ = _sheet(path, limit)
+            cells = pd.read_excel(path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False)
+            rows = [list(map(_written, row)) for row in cells.to_numpy(object)]
         else:
             lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]
             lines = lines[:-1] if lines[-1] == "" else lines
             rows = [[line] for line in lines]
-            if path.suffix.lower() in (".csv", ".tsv"):
-                usual = "tab" if path.suffix.lower() == ".tsv" else "comma"
+            if suffix in (".csv", ".tsv"):
+                usual = "tab" if suffix == ".tsv" else "comma"
                 best = _separator(lines[:_SAMPLE_LINES], usual)
                 split = [_cells(line, best) for line in lines] if best != "space" else rows
+                # A line of one column may be quoted.
+                split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
                 rows = split if len({len(row) for row in split}) == 1 else rows
     named = len(rows) == n + 1
-    width = len(rows[0]) if rows else 1
-    names = list(map(str, rows[0])) if named else [str(j) for j in range(width)]
+    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
     if label and label not in names:
         raise unknown(f"column of {path.name}", label, names)
-    if width > 1 and not label:
-        raise UserError(f"{path.name} has {width} columns; say which are the labels: dataset.label={'|'.join(names)}")
-    at = names.index(label) if label else 0
-    array = np.array([row[at] for row in rows[named:]], dtype=object)
+    if names.count(label) > 1:
+        raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
+    at = names.index(label or _only(path, names))
+    texts = [row[at] for row in rows[named:]]
+    if named and names[at] != "0" and names[at] in texts:  # pandas calls a column without a name 0
+        raise UserError(
+            f"{path.name} has {len(rows)} lines for {n} points, and the first, {names[at]!r}, is one of the labels "
+            "below it; remove the line that is too many"
+        )
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a line that names them' if named else ''}"
-    numeric = all(is_number(str(value)) for value in array)
-    return array.astype(np.float64) if numeric else array, where
+    return as_labels(texts), where
+
+
+def _only(path: Path, names: Sequence[str]) -> str:
+    """Return the name of the only column of a file of labels."""
+    if len(names) > 1:
+        raise UserError(
+            f"{path.name} has {len(names)} columns; say which are the labels: dataset.label={'|'.join(names)}"
+        )
+    return names[0]

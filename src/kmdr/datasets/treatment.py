@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,14 @@ def selected(path: Path, content: Content, columns: Sequence[str], drop: Sequenc
     names = names_of(content)
     kept = chosen(path, names, columns, drop)
     if isinstance(content.A, pd.DataFrame):
-        return Content(content.A.iloc[:, kept], content.labels, None, content.form, content.labelled)
+        return replace(content, A=content.A.iloc[:, kept])
     A = streamed(content.A)
     if isinstance(A, Streamed):
         A = A.each(lambda rows: rows[:, kept], len(kept), A.dtype)
     else:
         check_memory(f"the columns of {path.name}", A.shape[0] * len(kept))
         A = A[:, kept] if scipy.sparse.issparse(A) else np.asarray(A)[:, kept]
-    return Content(A, content.labels, tuple(names[j] for j in kept), content.form, content.labelled)
+    return replace(content, A=A, features=tuple(names[j] for j in kept))
 
 
 def chosen(path: Path, names: Sequence[str], columns: Sequence[str], drop: Sequence[str]) -> list[int]:
@@ -74,6 +75,11 @@ def chosen(path: Path, names: Sequence[str], columns: Sequence[str], drop: Seque
     for name in (*columns, *drop):
         if name not in names:
             raise unknown(f"column of {path.name}", name, names)
+        if names.count(name) > 1:
+            raise UserError(
+                f"{path.name} has {names.count(name)} columns named {name!r}, so it is not clear which one is meant; "
+                "rename them in the file"
+            )
     kept = [j for j, name in enumerate(names) if (name in columns or not columns) and name not in drop]
     if not kept:
         raise UserError(f"no column of {path.name} is left; choose others with dataset.drop=… or dataset.columns=…")

@@ -196,12 +196,17 @@ def codes(labels: Any, where: str) -> NDArray[np.int64]:
         There is a point without a label, or it is no vector.
     """
     array = np.asarray(labels)
+    if array.dtype.kind == "f" and isinstance(labels, Sequence):
+        exact = np.array(labels, dtype=object)  # integers in a list that numpy rounds to float64
+        array = exact if any(isinstance(label, int) and int(float(label)) != label for label in exact.flat) else array
     if array.ndim == 0 or array.size != max(array.shape):
         raise UserError(f"the labels of {where} have shape {array.shape}; give one label a point")
     array = array.ravel()
     missing = pd.isna(array)
     if missing.any():
-        raise UserError(f"the labels of {where} have no value at row {int(missing.argmax())}, counted from 0; fill it")
+        raise UserError(
+            f"the labels of {where} have no value at row {int(missing.argmax())}, counted from 0; fill it or drop it"
+        )
     if array.dtype == object:
         # Text from a table, or a cell of a MAT file. An array of numpy's text would take the longest for each point.
         texts = [label if isinstance(label, str) else str(np.squeeze(label)) for label in array]
