@@ -131,8 +131,8 @@ def _of_codes(path: Path, name: str, codes: Any, categories: Any) -> Any:
     """Return the category of each code; code -1 is a missing value."""
     if np.size(codes) and not -1 <= np.min(codes) <= np.max(codes) < len(categories):
         raise UserError(
-            f"{name} of {path.name} has codes from {np.min(codes)} to {np.max(codes)}, but {len(categories)} categories; "
-            "write the file anew"
+            f"{name} of {path.name} has codes from {np.min(codes)} to {np.max(codes)}, but {len(categories)} "
+            "categories; write the file anew"
         )
     return np.array([*categories, None], dtype=object)[codes]
 

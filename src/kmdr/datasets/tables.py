@@ -8,7 +8,7 @@ import codecs
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from csv import Error, reader
 from itertools import pairwise
 from pathlib import Path
@@ -126,7 +126,7 @@ def csv(
         said.append(f"lines of comment before it: {sample.comments - commented}")
     if sample.encoding == "cp1252":
         said.append("not UTF-8, so read as Windows-1252")
-    return _with_labels(path, frame, f"text, {', '.join(said)}", columns, as_labels)
+    return _with_labels(path, frame, f"text, {', '.join(said)}", columns)
 
 
 def tsv(path: Path, limit: float, **options: str) -> Content:
@@ -365,7 +365,7 @@ def parquet(path: Path, limit: float, label: str = "") -> Content:
         if columns.labels is not None and _lost_integers(frame.iloc[:, columns.labels]):
             name = frame.columns[columns.labels]
             frame[name] = parquet_labels(path, name)
-    return _with_labels(path, frame, "Parquet", columns, classes_of)
+    return _with_labels(path, frame, "Parquet", columns)
 
 
 def parquet_labels(path: Path, column: str, coded: Sequence[str] = ()) -> pd.Series:
@@ -439,7 +439,7 @@ def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: st
             converters=columns.converters(),
         )  # fmt: skip
     others = f", the first of {sheets}" if sheets > 1 and not matrix else ""
-    return _with_labels(path, frame, f"xlsx, sheet {sheet!r}{others}, {_first_line(named)}", columns, as_labels)
+    return _with_labels(path, frame, f"xlsx, sheet {sheet!r}{others}, {_first_line(named)}", columns)
 
 
 class _Columns(NamedTuple):
@@ -453,19 +453,21 @@ class _Columns(NamedTuple):
         Names that several columns have in the file.
     labels : int or None
         Place of the column of labels.
+    texts : dict of str to int
+        Codes of the labels that were read, by their texts.
     """
 
     names: list[str]
     repeated: list[str]
     labels: int | None
+    texts: dict[str, int]
 
     def converters(self) -> dict[int | str, Any]:
-        """Return what makes pandas keep the cells of the labels as they are written."""
-        return {} if self.labels is None else {self.labels: _written}
+        """Return what has pandas read codes for the labels, of whose texts it would make numbers or NaN."""
+        return {} if self.labels is None else {self.labels: self._code}
 
-
-def _written(cell: Any) -> str:
-    return str(cell).strip()
+    def _code(self, cell: Any) -> int:
+        return self.texts.setdefault(str(cell).strip(), len(self.texts))
 
 
 def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Columns:
@@ -501,12 +503,10 @@ def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Col
             while apart in counts:
                 apart += "'"
             names[j] = apart
-    return _Columns(names, repeated, names.index(column) if column in counts else None)
+    return _Columns(names, repeated, names.index(column) if column in counts else None, {})
 
 
-def _with_labels(
-    path: Path, frame: pd.DataFrame, form: str, columns: _Columns, read_labels: Callable[[pd.Series], NDArray[Any]]
-) -> Content:
+def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) -> Content:
     """Take the column of labels out of a table, and name the others."""
     if frame.shape[1] != len(columns.names):
         raise UserError(
@@ -520,7 +520,10 @@ def _with_labels(
         form += f", columns of the same name told apart as {', '.join(map(repr, apart[:_SHOWN_CELLS]))}"
         form += ", …" if len(apart) > _SHOWN_CELLS else ""
     labelled = "column 'label'" if at is None else f"column {columns.names[at]!r}"
-    labels = None if at is None else read_labels(frame.pop(columns.names[at]))
+    labels = None
+    if at is not None:
+        column = frame.pop(columns.names[at])
+        labels = as_labels(map([*columns.texts].__getitem__, column)) if columns.texts else classes_of(column)
     return Content(frame, labels, None, form, labelled, tuple(_rounded(frame)))
 
 
@@ -617,7 +620,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         if suffix in (".xlsx", ".xlsm"):
             sheet, _, _ = _sheet(path, limit)
             cells = pd.read_excel(path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False)
-            rows = [list(map(_written, row)) for row in cells.to_numpy(object)]
+            rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
         else:
             lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]
             lines = lines[:-1] if lines[-1] == "" else lines
