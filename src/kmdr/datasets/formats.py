@@ -148,6 +148,8 @@ def look(
         content.labels = None
     elif apart:
         content.labels, content.labelled = tables.label_file(Path(labels), content.A.shape[0], label)
+    if tables.beyond_float(content.A):
+        content.warnings += (tables.rounded_warning(first.name),)
     if content.labels is not None:
         without = int(pd.isna(np.ravel(np.asarray(content.labels))).sum())
         content.labelled += f", {without} without a label," * (without > 0)

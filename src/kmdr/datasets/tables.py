@@ -298,7 +298,7 @@ def _numbers_name(
     d = len(numbers)
     values = [float(first[j].replace(decimal, ".")) for j in numbers]
     counted = [first[j] for j in numbers] == [str(i) for i in range(d)]
-    goes_on = bool(rest) and list(rest[0]) == [str(d + i) for i in range(d)]
+    goes_on = all(row == [str(i * d + j) for j in range(d)] for i, row in enumerate(rest, 1))
     if not rest or goes_on or len(set(values)) < d:
         return False
     regular = counted or _even(values)
@@ -530,11 +530,31 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
 def _rounded(frame: pd.DataFrame) -> Iterable[str]:
     """Yield a warning of whole numbers that float64 does not hold."""
     for name, kind in frame.dtypes.items():
-        if getattr(kind, "kind", "") in "iu" and len(frame) and frame[name].abs().max() > _EXACT_BELOW:
-            yield (
-                f"column {name!r} has integers beyond 2^53, which are rounded to the nearest float64 and may become "
-                "equal; remove the column if it is an identifier"
-            )
+        column = frame[name]
+        if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, where one is missing
+            known = column.dropna()
+            column = known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
+        elif getattr(kind, "kind", "O") in "iu":
+            column = column.dropna()
+        else:
+            continue
+        if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT_BELOW:
+            yield rounded_warning(f"column {name!r}")
+
+
+def rounded_warning(what: str) -> str:
+    """Return a warning of integers that become float64."""
+    return (
+        f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
+        "them if they are identifiers"
+    )
+
+
+def beyond_float(A: Any) -> bool:
+    """Return whether an array has integers that float64 does not hold."""
+    if not isinstance(A, np.ndarray) or A.dtype.kind not in "iu" or A.dtype.itemsize < 8 or not A.size:
+        return False
+    return max(int(A.max()), -int(A.min())) >= _EXACT_BELOW
 
 
 def classes_of(column: pd.Series) -> NDArray[Any]:
