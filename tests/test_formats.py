@@ -210,6 +210,7 @@ def test_tables(tmp_path):
 
 def test_parquet_without_pyarrow_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     with pytest.raises(UserError, match=r"pip install 'kmdr\[parquet\]'"):
         formats.read(tmp_path / "a.parquet")
 

@@ -339,6 +339,21 @@ def test_a_comma_that_may_separate_thousands_is_asked_for():
     assert formats.read("b.csv")[0].tolist() == [[0.234, 5.678], [2.345, 3.456]]
 
 
+def test_a_short_line_of_a_table_of_spaces_is_refused():
+    write("a.txt", "a b c\n1 2 3\n4 5\n6 7 8\n")  # the value of any column may be missing
+    with pytest.raises(UserError, match=r"line 3 of a\.txt has 2 cells, and the first has 3"):
+        formats.read("a.txt", missing="mean")
+
+
+def test_empty_rows_above_a_sheet_are_skipped():
+    book = openpyxl.Workbook()
+    for row in ([None, None], ["x", "label"], [1, "a"], [2, "b"]):
+        book.active.append(row)
+    book.save("a.xlsx")
+    A, coded, features = formats.read("a.xlsx")
+    assert (A.tolist(), coded.tolist(), features) == ([[1], [2]], [0, 1], ("x",))
+
+
 def test_values_of_text_are_the_same_in_every_part_of_a_long_table():
     # pandas reads long tables in pieces, and would make numbers of the text in some of them.
     codes = ["01"] * 300_000 + ["x", "01"]

@@ -186,7 +186,7 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
         Columns to keep and to leave out: names, or numbers from 0 where they have none.
     separator, header, decimal : str
         How text is read, names in `tables.SEPARATORS` and `tables.DECIMALS`; found by themselves where they are
-        ``"auto"``.
+        ``"auto"``, or asked for where the first line may name the columns or be a point.
     encode : {"none", "onehot"}
         What becomes of columns of text, by default refused.
     missing : {"refuse", "mean", "drop"}
@@ -201,7 +201,7 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     A : ndarray or csr_array of shape (n, d)
         As stored; a ``.npy`` file is mapped, and a folder of parts or of Zarr is a `Streamed`.
     labels : ndarray of shape (n,) or None
-        Classes, whatever they are in the file, counted from 0 in their sorted order.
+        Classes, counted from 0 in their sorted order. Labels of a table are equal where their cells are written alike.
     features : tuple of str or None
 
     Raises

@@ -1,7 +1,7 @@
 """Tables: CSV and its relatives, Parquet and Excel's xlsx, read to a DataFrame; and files of labels alone.
 
 What a text separates its cells with, whether its first line names the columns and which sign is the decimal one are
-found by themselves, from its first lines, unless options say so.
+found by themselves, from its first lines, unless options say so. Labels are compared as they are written.
 """
 
 import codecs
@@ -121,12 +121,25 @@ def csv(
             encoding=sample.encoding, na_values=["?"], skipinitialspace=sample.separator != "space",
             skiprows=sample.comments, converters=columns.converters(), low_memory=False, **_EXACT,
         )  # fmt: skip
+        if sample.separator == "space":
+            _refuse_short(path, len(head), sample.comments)
     said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named)]
     if sample.comments > commented:
         said.append(f"lines of comment before it: {sample.comments - commented}")
     if sample.encoding == "cp1252":
         said.append("not UTF-8, so read as Windows-1252")
     return _with_labels(path, frame, f"text, {', '.join(said)}", columns)
+
+
+def _refuse_short(path: Path, columns: int, comments: int) -> None:
+    """Refuse a line with too few cells in a table of spaces, which do not show which cell is missing."""
+    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if number > comments and b'"' not in line and 0 < len(line.split()) < columns:
+                raise UserError(
+                    f"line {number} of {path.name} has {len(line.split())} cells, and the first has {columns}; write "
+                    "nan for a missing value"
+                )
 
 
 def tsv(path: Path, limit: float, **options: str) -> Content:
@@ -400,8 +413,8 @@ def afford_parquet(path: Path, limit: float) -> list[str]:
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
-def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, list[list[str]]]:
-    """Return the name of a sheet of a workbook, how many there are, and its first rows; the whole is known to fit."""
+def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
+    """Return the name of a sheet, how many there are, how many empty rows it begins with, and the first rows after."""
     openpyxl = brought("openpyxl", "xlsx", path)
     with zipfile.ZipFile(path) as archive:
         afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
@@ -412,9 +425,10 @@ def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, list[l
     sheet = matrix or sheets[0]
     lines = book[sheet]
     lines.reset_dimensions()  # of which the file may claim any
-    widest, sample = 0, list[list[str]]()
+    widest, above, sample = 0, 0, list[list[str]]()
     for number, row in enumerate(lines.iter_rows(values_only=True), 1):
         if not any(cell is not None for cell in row):
+            above += not sample
             continue  # it counts only where there is one below it
         widest = max(widest, len(row))
         needed = float(_CELL_BYTES * number * widest)  # pandas makes all rows as wide
@@ -424,18 +438,18 @@ def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, list[l
     book.close()
     if not sample:
         raise UserError(f"sheet {sheet!r} of {path.name} is empty; name another with dataset.matrix=…")
-    return sheet, len(sheets), [row + [""] * (widest - len(row)) for row in sample]
+    return sheet, len(sheets), above, [row + [""] * (widest - len(row)) for row in sample]
 
 
 def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: str = FOUND) -> Content:
     """Read a sheet of an Excel workbook: the one that is named as its matrix, else the first."""
     brought("openpyxl", "xlsx", path)
     with reading(path, "xlsx"):
-        sheet, sheets, sample = _sheet(path, limit, matrix)
+        sheet, sheets, above, sample = _sheet(path, limit, matrix)
         named = _is_header(path, sample[0], sample[1:], header, ".", label, False)
         columns = _columns(path, sample[0] if named else None, len(sample[0]), label)
         frame = pd.read_excel(
-            path, sheet_name=sheet, header=0 if named else None, engine="openpyxl", na_values=["?"],
+            path, sheet_name=sheet, header=0 if named else None, engine="openpyxl", na_values=["?"], skiprows=above,
             converters=columns.converters(),
         )  # fmt: skip
     others = f", the first of {sheets}" if sheets > 1 and not matrix else ""
@@ -638,8 +652,10 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
                 content = parquet(path, limit, _only(path, names))
             return content.labels, f"{path.name}, {content.labelled}"
         if suffix in (".xlsx", ".xlsm"):
-            sheet, _, _ = _sheet(path, limit)
-            cells = pd.read_excel(path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False)
+            sheet, _, above, _ = _sheet(path, limit)
+            cells = pd.read_excel(
+                path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False, skiprows=above
+            )
             rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
         else:
             lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]

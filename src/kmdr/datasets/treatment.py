@@ -208,7 +208,8 @@ def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     for start, rows in blocks(A, A.dtype) if many else [(0, A)]:
         absent = np.isnan(rows)
         known += (~absent).sum(axis=0)
-        total = total + np.where(absent, 0, rows).sum(axis=0, dtype=total.dtype)
+        with np.errstate(over="ignore"):  # an infinite mean is refused, and without means it is no matter
+            total = total + np.where(absent, 0, rows).sum(axis=0, dtype=total.dtype)
         whole[start : start + len(rows)] = ~absent.any(axis=1)
     return known, total, whole
 
