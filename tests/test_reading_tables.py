@@ -272,6 +272,13 @@ def test_columns_of_one_name_are_told_apart_or_refused(suffix):
         formats.read(name, drop=["x"])
 
 
+def test_a_second_column_of_labels_that_pandas_renamed_is_named():
+    write("a.csv", "x,label,label.1\n1,2,2\n3,4,4\n")
+    (warning,) = formats.look("a.csv").warnings
+    assert "column 'label.1' looks like a second column of labels" in warning
+    assert not formats.look("a.csv", drop=["label.1"]).warnings
+
+
 def test_features_of_one_name_are_not_dropped_by_it():
     np.savez("a.npz", X=np.eye(3), feature_names=["x", "x", "z"])
     with pytest.raises(UserError, match="has 2 columns named 'x', so it is not clear which one is meant"):
@@ -300,6 +307,8 @@ def test_features_of_one_name_are_not_dropped_by_it():
         ("5.1,3.5,a\n4.9,3.0,b\n", {}, False),
         ("1,2,a\n3,4,b\n3,5,c\n", {}, None),
         ("1,2,a\n3,4,b\n3,5,a\n", {}, False),
+        ("id,7157,672\n1,3.5,4.25\n2,3.1,5.5\n", {}, None),
+        ("gene,7157,672\na,3.5,4.25\nb,3.1,5.5\n", {}, None),
         ("1,2,kind\n3,4,b\n3,5,c\n", {"label": "kind"}, True),
         ("1,2,label\n3,4,b\n3,5,c\n", {}, True),
         ("p,x\nq,x\np,y\n", {"encode": "onehot"}, False),

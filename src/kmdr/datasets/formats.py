@@ -148,14 +148,12 @@ def look(
         content.labels = None
     elif apart:
         content.labels, content.labelled = tables.label_file(Path(labels), content.A.shape[0], label)
-    if tables.beyond_float(content.A):
-        content.warnings += (tables.rounded_warning(first.name),)
-    if content.labels is not None:
-        without = int(pd.isna(np.ravel(np.asarray(content.labels))).sum())
-        content.labelled += f", {without} without a label," * (without > 0)
-        warning = tables.alike(content.labels)
-        content.warnings += (warning,) * bool(warning)
-    return content if "drop" in takes else treatment.selected(first, content, columns, drop)
+    if "drop" not in takes:
+        content = treatment.selected(first, content, columns, drop)
+    content.warnings += tuple(tables.doubts(content, first.name))
+    if content.labels is not None and (without := int(pd.isna(np.ravel(np.asarray(content.labels))).sum())):
+        content.labelled += f", {without} without a label,"
+    return content
 
 
 def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:

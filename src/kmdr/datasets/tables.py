@@ -294,11 +294,11 @@ def _texts_name(
         return not recurring or (None if above_numbers else False)
     values = [float(first[j].replace(decimal, ".")) for j in numbers]
     whole, rising = all(_INTEGER.fullmatch(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
+    differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
     if not (whole and rising):
         # Identifiers and wavelengths name columns, too.
-        doubtful = above_numbers and not recurring and ((whole and len(set(values)) == len(values)) or _even(values))
+        doubtful = differs and not recurring and ((whole and len(set(values)) == len(values)) or _even(values))
         return None if doubtful else False
-    differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
     if recurring:
         return None if differs else False
     return True if differs else None
@@ -538,7 +538,24 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
     if at is not None:
         column = frame.pop(columns.names[at])
         labels = as_labels(map([*columns.texts].__getitem__, column)) if columns.texts else classes_of(column)
-    return Content(frame, labels, None, form, labelled, tuple(_rounded(frame)))
+    return Content(frame, labels, None, form, labelled)
+
+
+def doubts(content: Content, name: str) -> Iterable[str]:
+    """Yield warnings of what a file lost or mixed up: rounded integers, a second column of labels, similar labels."""
+    if isinstance(content.A, pd.DataFrame):
+        yield from _rounded(content.A)
+        for column in content.A:
+            first, renamed = str(column).removesuffix(".1"), str(column).endswith(".1")
+            if renamed and content.labels is not None and content.labelled == f"column {first!r}":
+                yield (
+                    f"column {column!r} looks like a second column of labels, as pandas renames one, but is clustered "
+                    f"on; leave it out: dataset.drop=[{column}]"
+                )
+    elif _beyond_float(content.A):
+        yield _rounded_warning(name)
+    if content.labels is not None and (warning := _alike(content.labels)):
+        yield warning
 
 
 def _rounded(frame: pd.DataFrame) -> Iterable[str]:
@@ -553,10 +570,10 @@ def _rounded(frame: pd.DataFrame) -> Iterable[str]:
         else:
             continue
         if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT_BELOW:
-            yield rounded_warning(f"column {name!r}")
+            yield _rounded_warning(f"column {name!r}")
 
 
-def rounded_warning(what: str) -> str:
+def _rounded_warning(what: str) -> str:
     """Return a warning of integers that become float64."""
     return (
         f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
@@ -564,7 +581,7 @@ def rounded_warning(what: str) -> str:
     )
 
 
-def beyond_float(A: Any) -> bool:
+def _beyond_float(A: Any) -> bool:
     """Return whether an array has integers that float64 does not hold."""
     if not isinstance(A, np.ndarray) or A.dtype.kind not in "iu" or A.dtype.itemsize < 8 or not A.size:
         return False
@@ -610,7 +627,7 @@ def _number(text: str) -> int | float | None:
     return float(text) if is_number(text) else None
 
 
-def alike(labels: Any) -> str:
+def _alike(labels: Any) -> str:
     """Return a warning of classes that differ only in how they are written, or nothing."""
     array = np.ravel(np.asarray(labels))
     if array.dtype.kind not in "OU":
