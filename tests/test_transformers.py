@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -22,6 +24,7 @@ from kmdr.reducers.base import REGISTRY, Reducer
 
 reducers.names()  # imports every module
 CLASSES = [cls for name, cls in sorted(REGISTRY.known().items()) if name != "none"]
+LAYOUTS = (np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix)
 # What a row keeps is drawn by its place in X, so a part of X does not give a part of the result.
 POSITION = "which entries a row keeps is drawn by the row's position"
 BY_POSITION = {f"check_methods_{kind}_invariance": POSITION for kind in ("subset", "sample_order")}
@@ -77,6 +80,23 @@ def test_in_a_pipeline_with_k_means(cls, rng):
     np.testing.assert_array_equal(clone(model).fit_predict(A), labels)
     search = GridSearchCV(model, {f"{model.steps[0][0]}__n_components": [2, 9]}, cv=2).fit(A)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@every_class
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2), dtypes=st.tuples(*[st.sampled_from(["f4", "f8"])] * 2),
+       seed=st.integers(0, 2**32 - 1), new=st.booleans())  # fmt: skip
+def test_what_is_transformed_may_have_another_layout_than_what_was_fitted(cls, layouts, dtypes, seed, new):
+    rng = np.random.default_rng(seed)
+    A = np.rint(4 * points(rng, 40, 12)) * (rng.random((40, 12)) < 0.5)
+    X = np.rint(4 * points(rng, 9, 12)) if new else A[rng.permutation(40)[:9]]
+    plain = small(cls).set_params(random_state=1).fit(A.astype(dtypes[0])).transform(X.astype(dtypes[1]))
+    fitted = small(cls).set_params(random_state=1).fit(layouts[0](A.astype(dtypes[0])))
+    mixed = fitted.transform(layouts[1](X.astype(dtypes[1])))
+    assert (mixed.shape, mixed.dtype) == ((9, 2), np.dtype(dtypes[1]))
+    plain, mixed = (M.toarray() if sp.issparse(M) else M for M in (plain, mixed))
+    scale = 1e-3 if "f4" in dtypes else 1e-7
+    np.testing.assert_allclose(mixed, plain, rtol=scale, atol=scale * np.abs(plain).max())
 
 
 @every_class

@@ -43,6 +43,7 @@ from kmdr.datasets.registry import COMMON, Entry, entry, names
 from kmdr.datasets.streamed import Streamed, streamed
 from kmdr.errors import UserError, plain_name, unknown, whole_number
 from kmdr.linalg import Matrix
+from kmdr.linalg.matrix import read_only
 from kmdr.paths import cache_folder
 from kmdr.text import tell
 
@@ -408,7 +409,7 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     Parameters
     ----------
     A : (n, d) array or sparse matrix
-        Kept as float64, or as float32 where it is that.
+        Kept as float64, or as float32 where it is that. It is never changed; the dataset may be a read-only view of it.
     labels : (n,) array, optional
         Classes, whatever they are.
     k : int, optional
@@ -522,7 +523,7 @@ def _valid(e: Entry, settings: Mapping[str, Any], loaded: Any, keep: _Keep | Non
     try:
         A = valid.canonical(A) if _is_sparse(A) else _dense(A)
         valid.check(A, labels, e.nonnegative, _REMEDY if "missing" in e.offered else "", features)
-        A = valid.of_unit_length(A) if unit and not in_rows else A
+        A = read_only(valid.of_unit_length(A)) if unit and not in_rows else A
     except UserError as error:
         raise UserError(f"{_of(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:
@@ -565,8 +566,8 @@ def look_at(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
 
 
 def _dense(A: Any) -> Any:
-    """As float64 or float32 in C order; what is read in blocks is left as it is."""
-    return A if isinstance(A, np.memmap | Streamed) else np.ascontiguousarray(A, valid.kept_type(A))
+    """Return A as float64 or float32 in C order, read-only; what is read in blocks is left as it is."""
+    return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, valid.kept_type(A)))
 
 
 def _of(e: Entry, settings: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kmdr.datasets.reading import Content
 from kmdr.datasets.treatment import is_numeric, names_of, setting, some
-from kmdr.datasets.valid import blocks
-from kmdr.linalg.matrix import CACHED
+from kmdr.datasets.valid import blocks, canonical
+from kmdr.linalg.matrix import CACHED, read_only
 
 # Names of columns that say which point a row is, not how it is.
 _IDENTIFIER = re.compile(
@@ -92,7 +92,7 @@ def profile(content: Content) -> Profile:
                 seen.missing[names[j]] = absent
         if not numeric.all():
             texts = pd.util.hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
-        A = A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan)
+        A = read_only(A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan))
     if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
         own = [name for name, number in zip(names, numeric, strict=True) if number]
         if scipy.sparse.issparse(A):
@@ -278,9 +278,7 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
 
 def _of_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
     """Look at a sparse matrix; none of its columns is an index, whose entries are hardly ever 0."""
-    A = scipy.sparse.csr_array(A, dtype=np.float64)
-    A.sum_duplicates()
-    A.eliminate_zeros()
+    A = canonical(A).astype(np.float64, copy=False)
     n, d = A.shape
     bits = scipy.sparse.csr_array((A.data.view(np.uint64), A.indices, A.indptr), shape=A.shape)
     rows, columns = bits @ _weights(d), bits.T @ _weights(n)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.errors import UserError
+from kmdr.linalg.matrix import read_only
 
 COMPRESSED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 READ_BYTES = 2**22
@@ -29,7 +30,8 @@ class Content:
     Attributes
     ----------
     A : ndarray, sparse array or DataFrame of n rows
-        A table stays one, for its columns of text.
+        Read-only: whatever inspects a file cannot change what is made of it. A table stays one, for its columns of
+        text.
     labels : array of n entries or None
         Classes as they are in the file.
     features : tuple of str or None
@@ -48,6 +50,10 @@ class Content:
     form: str = ""
     labelled: str = ""
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Hold the matrix read-only."""
+        self.A = read_only(self.A)
 
 
 def refuse_irregular(path: Path, folder: bool = False) -> None:

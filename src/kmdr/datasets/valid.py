@@ -11,6 +11,7 @@ from sklearn.preprocessing import normalize
 
 from kmdr.datasets.streamed import Streamed
 from kmdr.errors import UserError, check_memory
+from kmdr.linalg.matrix import read_only
 
 WITHOUT = "none"
 """The value of option ``labels`` that leaves out the labels that a file has."""
@@ -42,20 +43,27 @@ def blocks(A: NDArray[Any] | Streamed, dtype: np.dtype[Any]) -> Iterator[tuple[i
 
 
 def canonical(A: Any) -> Any:
-    """CSR with sorted indices, without duplicates or stored zeros, with the index type that scipy would choose.
+    """Return CSR with sorted indices, without duplicates or stored zeros, with 32-bit indices wherever they suffice.
 
-    The same matrix has then the same parts whatever file it came from; and with any other index type, mapping it would
-    make a copy. The parts of A are changed in place where they can be.
+    The same matrix then has the same parts whatever file it came from. The result is read-only. It shares the arrays of
+    A where they are in this form already; A itself is never changed.
 
     Raises
     ------
     UserError
         The parts do not fit each other.
     """
-    A = csr(A).astype(kept_type(A), copy=False)
-    A.sum_duplicates()
-    A.eliminate_zeros()
-    return scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+    A = csr(A)
+    dtype = kept_type(A)
+    # Made of its parts, A carries no marks of its order, which may be out of date.
+    A = scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+    if not (A.has_canonical_format and A.data.all()):
+        A = A.astype(dtype, copy=True)
+        A.sum_duplicates()
+        A.eliminate_zeros()
+    index = np.int32 if max(A.nnz, *A.shape) <= np.iinfo(np.int32).max else np.int64
+    parts = A.data.astype(dtype, copy=False), *(part.astype(index, copy=False) for part in (A.indices, A.indptr))
+    return read_only(scipy.sparse.csr_array(parts, shape=A.shape))
 
 
 def of_unit_length(A: Any) -> Any:
@@ -90,7 +98,8 @@ def is_canonical(A: Any) -> bool:
 
 
 def csr(A: Any) -> Any:
-    """Return a sparse matrix as CSR, or refuse parts that do not fit each other."""
+    """Return a sparse matrix as CSR, which may share the arrays of A, read-only; refuse parts that do not match."""
+    A = read_only(A)
     try:
         if A.format in ("csr", "csc", "bsr"):
             # Compiled code takes the indices for granted, the conversion included: outside the shape they would be

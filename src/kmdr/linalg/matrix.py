@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, TypeAlias, TypeVar
@@ -34,6 +35,27 @@ _TOGETHER = 8
 # What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
 # these nothing of it over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
+
+
+def read_only(A: Any) -> Any:
+    """Return a view of an array or sparse matrix that cannot be used to change it; anything else is returned as it is.
+
+    Many methods of scipy's sparse matrices, such as ``abs`` and ``max``, sort and merge entries in place, and a
+    converted matrix may share the index arrays of the original. Neither can happen to read-only arrays unnoticed.
+    """
+    if isinstance(A, np.ndarray):
+        view = A.view()
+        view.flags.writeable = False
+        return view
+    if not sp.issparse(A):
+        return A
+    if A.format in ("lil", "dok"):  # they hold Python's lists and numbers; their conversion shares nothing
+        return read_only(A.tocsr())
+    B = copy(A)
+    for name, part in vars(A).items():
+        # The coordinates of COO are a tuple of arrays.
+        vars(B)[name] = tuple(map(read_only, part)) if isinstance(part, tuple) else read_only(part)
+    return B
 
 
 def held() -> int:

@@ -12,7 +12,17 @@ from numba.core import types
 from numba.extending import overload
 
 from kmdr.linalg import matrix
-from kmdr.linalg.matrix import Dense, Matrix, canonical_csr, column_means, is_large, normalised, row_blocks, scaled_back
+from kmdr.linalg.matrix import (
+    Dense,
+    Matrix,
+    canonical_csr,
+    column_means,
+    is_large,
+    normalised,
+    read_only,
+    row_blocks,
+    scaled_back,
+)
 from kmdr.linalg.product import in_groups, write_product
 from kmdr.threads import over_rows
 
@@ -236,19 +246,13 @@ def _products(tiles: list[_Tile], multiply: _Multiply, dtype: type) -> Iterator[
         yield G, rows.start, others.start
 
 
-def _read_only(part: Dense) -> Dense:
-    view = part.view()
-    view.flags.writeable = False
-    return view
-
-
 def _readable(A: Matrix, lengths: Dense | None = None) -> tuple[Matrix, object]:
     """Return ``A`` in the order that the kernels read, and what of it they take: read-only, one type to compile for."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
-        return A, _read_only(A) if lengths is None else (_read_only(A), _read_only(lengths))
+        return A, read_only(A) if lengths is None else (read_only(A), read_only(lengths))
     A = canonical_csr(A)
-    return A, (_read_only(A.data), _read_only(A.indices), _read_only(A.indptr))
+    return A, (read_only(A.data), read_only(A.indices), read_only(A.indptr))
 
 
 # Gives some rows of points, by the first and the one past the last.

@@ -18,7 +18,7 @@ from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, memory, whole_number
 from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_large, room
+from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_large, read_only, room
 
 # Rows of which a multiple is mapped at a time: no product of a block of them is cut where that of all is not.
 _ROWS = 1024
@@ -265,7 +265,8 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return k, r
 
     def _matrix(self, X: Any, **requirements: Any) -> Matrix:
-        A = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), order="C", **requirements)
+        how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C", **requirements}
+        A = read_only(validate_data(self, read_only(X), **how))
         A = sp.csr_array(A) if sp.issparse(A) else A
         check_structure(A)
         return A

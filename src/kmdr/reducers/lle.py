@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 from kmdr.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
 from kmdr.linalg.matrix import normalised, times_power
-from kmdr.reducers.base import Reducer, affordable, at_most, fewer_than_points, register, true_or_false
+from kmdr.reducers.base import Reducer, affordable, at_most, dense, fewer_than_points, register, true_or_false
 
 # Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code where
 # there are more neighbours than features.
@@ -112,8 +112,8 @@ def bottom_eigenvectors(M: sp.csr_array, r: int) -> Dense:
     trace = float(M.diagonal().sum())
     if n <= _DENSE_POINTS or r > _DENSE_SHARE * n:
         # The constant vector, of eigenvalue 0, is sent to the other end of the spectrum.
-        dense = M.toarray() + trace / n
-        vectors = scipy.linalg.eigh(dense, subset_by_index=(0, r - 1), overwrite_a=True, check_finite=False)[1]
+        shifted = M.toarray() + trace / n
+        vectors = scipy.linalg.eigh(shifted, subset_by_index=(0, r - 1), overwrite_a=True, check_finite=False)[1]
     else:
         shift = -1e-10 * trace
         how = _SYMMETRIC if n > _SYMMETRIC_POINTS else {}
@@ -217,14 +217,18 @@ class LLE(Reducer):
         from sklearn.neighbors import NearestNeighbors  # a tenth of a second that only new points need
 
         fitted, e, _ = normalised(drawn.A)
-        A = times_power(A, -e)
+        dtype, A = A.dtype, times_power(A, -e)
+        if sp.issparse(fitted):
+            A = sp.csr_array(A)
+        elif sp.issparse(A):
+            A = dense(A, self.name)
         search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(fitted)
         neighbours = search.kneighbors(A, return_distance=False)
         weights = reconstruction_weights(fitted, A, neighbours, self.ridge)
         # A point of the fit, whose nearest is itself, is where it was put.
-        known = np.asarray(abs(A - fitted[neighbours[:, 0]]).max(axis=1) == 0).ravel()
+        known = abs(A - fitted[neighbours[:, 0]]).sum(axis=1) == 0
         weights[known] = np.eye(1, self.n_neighbors)
-        return np.asarray(np.einsum("ij,ijr->ir", weights, drawn.C[neighbours]), dtype=A.dtype)
+        return np.asarray(np.einsum("ij,ijr->ir", weights, drawn.C[neighbours]), dtype=dtype)
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Dense:
         """Fit, and return where the points of the fit were put."""
