@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 import kmdr
-from inputs import bytes_of, dense_matrices, sparse_matrices
+from inputs import TYPES, bytes_of, dense_matrices, sparse_matrices
 from kmdr import datasets, linalg, metrics, reducers
 from kmdr.datasets import valid
 from kmdr.datasets.profile import lines, profile
 from kmdr.datasets.reading import Content
 from kmdr.errors import ArgumentError
-from kmdr.linalg.matrix import read_only
+from kmdr.linalg import matrix
+from kmdr.linalg.matrix import large_beyond, read_only
 from kmdr.reducers.base import REGISTRY
 
 some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -80,6 +81,54 @@ def test_a_sparse_matrix_is_the_dataset_that_its_dense_equal_is(pair):
         sparse.repeated,
         sparse.repeated_rows,
     )
+
+
+def duplicates(A):
+    """Return the columns that equal an earlier one, each with the first such, and the number of such rows, by pandas.
+
+    Constant columns are reported as such alone.
+    """
+    frame = pd.DataFrame(np.asarray(A, np.float64))
+    rows = int(frame.duplicated().sum())
+    across = frame.T
+    first = across.reset_index().groupby(list(across.columns), dropna=False)["index"].transform("min").to_numpy()
+    spread = frame.nunique(dropna=False).to_numpy() > 1
+    return [(str(j), str(i)) for j, i in enumerate(first) if j != i and spread[j]], rows
+
+
+def found(A):
+    seen = profile(Content(A))
+    return seen.repeated, seen.repeated_rows
+
+
+@pytest.mark.parametrize("bound", [None, 0])
+@some
+@given(dense_matrices(types=(*TYPES, "float16", ">f4", "uint64"), density=(0.05, 0.5, 1.0)), st.booleans())
+def test_duplicates_are_those_that_pandas_finds(bound, A, absent):
+    if absent and A.dtype.kind == "f":
+        A = np.where(A[0, 1] == A, np.nan, A)
+    with large_beyond(matrix.WHOLE if bound is None else bound):  # rows of a large matrix are compared by hashes alone
+        assert found(A) == duplicates(A)
+    if not absent and A.dtype not in (np.float16, np.dtype(">f4")):
+        assert found(sp.csr_array(A)) == duplicates(A)
+
+
+TALL = {
+    "bits": lambda rng: rng.integers(0, 2, (1000, 500)).astype(np.float64),
+    "bytes": lambda rng: rng.integers(0, 256, (10_000, 64)).astype(np.uint8),
+    "counts": lambda rng: rng.poisson(3, (2000, 500)).astype(np.float32),
+    "ones": lambda rng: (rng.random((3000, 500)) < 0.02).astype(np.int8),
+}
+
+
+@pytest.mark.parametrize("kind", TALL)
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_many_rows_of_few_values_are_told_apart(kind, layout, rng):
+    A = TALL[kind](rng)
+    rows, columns = (len(A) - len(np.unique(B.astype(np.float64), axis=0)) for B in (A, A.T))
+    columns += A.shape[1] - A.shape[0]
+    seen = profile(Content(layout(A)))
+    assert (seen.repeated_rows, len(seen.repeated)) == (rows, columns)
 
 
 def npz(path, S):

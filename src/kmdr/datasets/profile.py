@@ -12,9 +12,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.datasets.reading import Content
+from kmdr.datasets.streamed import Streamed
 from kmdr.datasets.treatment import is_numeric, names_of, setting, some
 from kmdr.datasets.valid import blocks, canonical
-from kmdr.linalg.matrix import CACHED, read_only
+from kmdr.linalg.matrix import BLOCK, CACHED, is_large, read_only
 
 # Names of columns that say which point a row is, not how it is.
 _IDENTIFIER = re.compile(
@@ -31,6 +32,7 @@ _FEWEST_RISING, _FEWEST_COUNTING = 8, 4
 # From this ratio of standard deviations on, the widest columns decide alone: F is made of squares.
 _WIDE = 100
 _MOST_CLASSES = 5
+_ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 
 
 @dataclass
@@ -208,25 +210,59 @@ def _counted(labels: Any) -> list[tuple[str, int]]:
 
 
 def _weights(count: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0).integers(0, 2**64, count, np.uint64)
+    return np.random.default_rng(0).integers(0, 2**64, count, np.uint64) | np.uint64(1)
+
+
+def _mix(bits: NDArray[np.uint64], out: NDArray[np.uint64], work: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Permute the 64-bit words so that all bits matter; 0 stays 0.
+
+    Small integers and float32 numbers, as float64, end in zeros, which their products with weights and the sums of
+    these would keep: few bits would be left to tell rows apart.
+    """
+    np.bitwise_xor(bits, np.right_shift(bits, _HALF, out=work), out=out)
+    np.multiply(out, _ODD, out=out)
+    return np.bitwise_xor(out, np.right_shift(out, _HALF, out=work), out=out)
 
 
 def _where(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
     return [name for name, true in zip(names, mask, strict=True) if true]
 
 
-def _repeated(hashes: NDArray[np.uint64]) -> list[tuple[int, int]]:
-    """Places of hashes that were met before, and where first."""
+def _repeated(hashes: NDArray[np.uint64], lines: Any = None) -> list[tuple[int, int]]:
+    """Return each line, a row or a column, that is equal to an earlier one, and the first such.
+
+    Parameters
+    ----------
+    hashes : ndarray of shape (n,)
+        A hash of each line.
+    lines : ndarray or csr_array of shape (n, m), optional
+        What is compared where hashes are equal; without it, lines of equal hashes count as equal.
+    """
     _, first, where = np.unique(hashes, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[where] != np.arange(len(hashes)))
-    return [(int(j), int(first[where[j]])) for j in again]
+    earlier = first[where]
+    again = np.flatnonzero(earlier != np.arange(len(hashes)))
+    if lines is not None:
+        width = 1 + lines.nnz // lines.shape[0] if scipy.sparse.issparse(lines) else lines.shape[1]
+        step = max(1, BLOCK // width)
+        parts = [again[start : start + step] for start in range(0, len(again), step)]
+        again = np.concatenate([part[_are_equal(lines[part], lines[earlier[part]])] for part in parts] or [again])
+    return list(zip(again.tolist(), earlier[again].tolist(), strict=True))
+
+
+def _are_equal(some: Any, others: Any) -> NDArray[np.bool_]:
+    """Tell which rows of two matrices are equal as float64; NaN is equal to NaN."""
+    if scipy.sparse.issparse(some):
+        return np.asarray(np.diff((some != others).tocsr().indptr) == 0)
+    some, others = some.astype(np.float64, copy=False), others.astype(np.float64, copy=False)
+    return np.asarray(((some == others) | (np.isnan(some) & np.isnan(others))).all(axis=1))
 
 
 def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
     """Look at the columns of numbers in one pass, block by block.
 
-    Rows and columns are compared by sums of the bits of their entries, each times a random number, modulo 2^64; 0 is
-    added, so that -0.0 is 0.0.
+    Rows and columns are compared by sums of the mixed bits of their entries, each times a random number, modulo 2^64;
+    0 is added, so that -0.0 is 0.0. Those of equal sums are then compared themselves, unless the matrix is large or
+    read in blocks.
     """
     n, d = A.shape
     like_classes = np.array([_CLASSES.fullmatch(name) is not None for name in names])
@@ -236,23 +272,26 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     whole, rising, falling, counting = np.ones((4, d), bool)
     shift, before = np.zeros(d), np.empty((0, d))
-    buffer, product = np.empty((2, max(1, CACHED // d), d))
+    buffer, product, mixture = np.empty((3, max(1, CACHED // d), d))
     with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
         for start, block in blocks(A, A.dtype):
             for first in range(0, len(block), len(buffer)):
                 part = block[first : first + len(buffer)]
                 size, at = len(part), slice(start + first, start + first + len(part))
                 values = np.add(part, 0.0, out=buffer[:size], dtype=np.float64, casting="unsafe")
-                bits, work = values.view(np.uint64), product[:size]
-                rows[at] = np.multiply(bits, by_column, out=work.view(np.uint64)).sum(axis=1)
-                columns += np.multiply(bits, by_row[at, None], out=work.view(np.uint64)).sum(axis=0)
+                least, work = values.min(axis=0), product[:size]
+                nan = np.isnan(values) if np.isnan(least).any() else None
+                if nan is not None:
+                    values[nan] = np.nan  # of one sign and content
+                terms = work.view(np.uint64)
+                bits = _mix(values.view(np.uint64), mixture[:size].view(np.uint64), terms)
+                rows[at] = np.multiply(bits, by_column, out=terms).sum(axis=1)
+                columns += np.multiply(bits, by_row[at, None], out=terms).sum(axis=0)
                 if at.start == 0:
                     shift = np.where(np.isnan(values[0]), 0.0, values[0])
-                least = values.min(axis=0)
                 low, high = np.fmin(low, least), np.fmax(high, values.max(axis=0))
                 centred = np.subtract(values, shift, out=work)
-                if np.isnan(least).any():
-                    nan = np.isnan(values)
+                if nan is not None:
                     absent += nan.sum(axis=0)
                     centred[nan] = 0
                 total += centred.sum(axis=0)
@@ -273,31 +312,35 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
     seen.like_classes += _where(whole & like_classes, names)
     seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
     constant = (low == high) & (absent == 0)
-    _fill(seen, names, constant, deviations, columns, rows + texts)
+    compared = None if isinstance(A, Streamed) or is_large(A) else A
+    _fill(seen, names, constant, deviations, columns, rows + texts, compared)
 
 
 def _of_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
     """Look at a sparse matrix; none of its columns is an index, whose entries are hardly ever 0."""
     A = canonical(A).astype(np.float64, copy=False)
     n, d = A.shape
-    bits = scipy.sparse.csr_array((A.data.view(np.uint64), A.indices, A.indptr), shape=A.shape)
+    bits = A.data.view(np.uint64)
+    bits = _mix(bits, np.empty_like(bits), np.empty_like(bits))
+    bits = scipy.sparse.csr_array((bits, A.indices, A.indptr), shape=A.shape)
     rows, columns = bits @ _weights(d), bits.T @ _weights(n)
     with np.errstate(all="ignore"):
         mean = np.asarray(A.sum(axis=0)).ravel() / n
         squares = scipy.sparse.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).sum(axis=0)
         deviations = np.sqrt(np.maximum(np.asarray(squares).ravel() / n - mean**2, 0))
     constant = np.asarray(A.max(axis=0).toarray() == A.min(axis=0).toarray()).ravel()
-    _fill(seen, names, constant, deviations, columns, rows)
+    _fill(seen, names, constant, deviations, columns, rows, bits)
 
 
 def _fill(
     seen: Profile, names: Sequence[str], constant: NDArray[np.bool_], deviations: NDArray[Any],
-    columns: NDArray[np.uint64], rows: NDArray[np.uint64],
+    columns: NDArray[np.uint64], rows: NDArray[np.uint64], whole: Any,
 ) -> None:  # fmt: skip
-    """Enter what dense and sparse matrices have in common."""
+    """Enter what dense and sparse matrices have in common; `whole` is what rows and columns are compared by, if any."""
+    across = None if whole is None else whole.T.tocsr() if scipy.sparse.issparse(whole) else whole.T
     seen.constant = _where(constant, names)
-    seen.repeated = [(names[j], names[first]) for j, first in _repeated(columns) if not constant[j]]
-    seen.repeated_rows = len(_repeated(rows))
+    seen.repeated = [(names[j], names[first]) for j, first in _repeated(columns, across) if not constant[j]]
+    seen.repeated_rows = len(_repeated(rows, whole))
     spread = deviations[~constant & np.isfinite(deviations) & (deviations > 0)]
     seen.deviations = (float(spread.min()), float(spread.max())) if len(spread) else None
 
