@@ -136,6 +136,33 @@ def test_a_damaged_task_file_is_named_left_out_and_done_again(folder, tmp_path, 
     assert faults(folder) == []
 
 
+def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, capsys):
+    store = Store(folder)
+    path = store.path(TASKS[0])
+    content = path.read_bytes()
+    older = b"".join(b",".join(line.split(b",")[:-4]) + b"\n" for line in content.splitlines()[:-1])
+    assert b"code_hash" not in older
+    for whole in (content, older):
+        for end in range(len(whole)):
+            path.write_bytes(whole[:end])
+            if whole == older and whole[:end].endswith(b"\n"):  # which may be all of an older file
+                continue
+            with pytest.raises(DamagedError, match="is damaged: "):
+                read_task(path)
+    header = content.index(b"\n")
+    for end in (0, 1, 2, header // 2, header - 1, header, header + 1, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:end])
+        assert not store.finished(TASKS[0])
+        assert [(fault.path, fault.again) for fault in faults(folder)] == [(path, True)]
+        rows = store.merge()  # as a run begins and ends
+        assert [(task.reducer, task.repeat) for task in missing(TASKS, rows)] == [("random_sign", 0)]
+        assert run([str(folder)]) == 1
+        assert run([str(folder), "--repair"]) == 1
+        assert not path.exists()
+        assert faults(folder) == []
+    assert str(path) in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", [kind for kind in SPOILT if kind != "a link"])
 def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_path):
     table = folder / "rows.csv"

@@ -138,12 +138,14 @@ def read_task(path: Path) -> list[dict[str, str]]:
     Raises
     ------
     DamagedError
-        When its checksum is not that of its content, it has none though its columns say that it had, or a value is not
-        what its column holds.
+        When it is cut short, its checksum is not that of its content, it has none though its columns say that it had,
+        or a value is not what its column holds.
     UserError
         When it has a column that this version does not know.
     """
     content = read_plain(path)
+    if not content.endswith(b"\n"):  # which all versions wrote; its columns may be cut as well
+        raise DamagedError(f"{path} is damaged: its last line is cut short")
     start = content.rfind(b"\n", 0, -1) + 1
     if content.startswith(SEAL, start):
         return _from_csv(without_checksum(content, path), path)
