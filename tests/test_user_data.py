@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from kmdr import datasets, paths
 from kmdr.compose import compose
-from kmdr.datasets import UnavailableError, UnverifiedError, formats, valid
+from kmdr.datasets import UnavailableError, UnverifiedError, formats, prepared, valid
 from kmdr.datasets.acquire import sha256_of
 from kmdr.errors import UserError
 from kmdr.jobs import run_jobs
@@ -119,6 +120,56 @@ def test_changed_file_is_noticed(tmp_path, monkeypatch):
     npz(tmp_path / "a.npz", X=A + 2, y=Y)
     os.utime(path, ns=(1, 1))
     assert np.array_equal(load(path).A, A + 2)
+
+
+@contextmanager
+def unnoticed(path):
+    """Set the time of a file back after it was written to; its size and inode are to be as before."""
+    before = path.stat()
+    yield
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+
+
+@pytest.mark.parametrize("known", [0, 2**26])
+def test_a_file_that_is_changed_in_place_is_noticed_though_its_size_and_time_are_kept(tmp_path, monkeypatch, known):
+    monkeypatch.setattr(datasets, "_HASHED_BYTES", known)  # at 0, as if it were large
+    path, labels = tmp_path / "a.npz", tmp_path / "y.npy"
+    npz(path, X=A)
+    np.save(labels, Y)
+    assert np.array_equal(load(path, labels=str(labels)).A, A)
+    with unnoticed(path):
+        npz(path, X=A + 1)
+    assert np.array_equal(load(path, labels=str(labels)).A, A + 1)
+    with unnoticed(labels):
+        np.save(labels, Y[[0, 4, 4, 4, 0, 0, 0, 0]])
+    assert load(path, labels=str(labels)).labels.tolist() == [0, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_a_folder_of_parts_that_is_changed_in_place_is_noticed_though_size_and_time_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "_HASHED_BYTES", 0)  # as if they were large together
+    (tmp_path / "parts").mkdir()
+    for i, part in enumerate((A[:4], A[4:])):
+        np.save(tmp_path / "parts" / f"{i}.npy", part)
+    assert np.array_equal(load(tmp_path / "parts", k=2).A, A)
+    with unnoticed(tmp_path / "parts" / "1.npy"):
+        np.save(tmp_path / "parts" / "1.npy", A[4:] + 1)
+    assert np.array_equal(load(tmp_path / "parts", k=2).A, np.r_[A[:4], A[4:] + 1])
+
+
+def test_a_folder_prepared_before_stamps_had_the_time_of_the_inode_is_prepared_again(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", A)
+    current = prepared.stamp
+    with monkeypatch.context() as patch:
+        for module in (prepared, datasets):
+            patch.setattr(module, "stamp", lambda path: current(path)[:3])
+        folder = datasets.prepare("file", {"path": str(tmp_path / "a.npy"), "k": 2})
+    before = (folder / "meta.json").stat().st_ino
+    assert len(prepared.read_meta(folder)["mapped"]["stamp"]) == 3
+    assert np.array_equal(load(tmp_path / "a.npy", k=2).A, A)
+    assert (folder / "meta.json").stat().st_ino != before
+    assert len(prepared.read_meta(folder)["mapped"]["stamp"]) == 4
 
 
 def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):

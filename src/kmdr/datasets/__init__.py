@@ -71,8 +71,8 @@ __all__ = [
 _LAYOUT = 3
 _CSR = ("data", "indices", "indptr")
 _FETCHED_AT_ONCE = 4
-# A file of the user's, or the parts of a matrix, up to this size are known by their hash, larger ones by their size and
-# time of change.
+# A file of the user's, or the parts of a matrix, up to this size are known by their hash, larger ones by their stamp:
+# size, inode and times of change.
 _HASHED_BYTES = 2**26
 # Options of a user's file that its reader does not take.
 _OURS = ("k", "title", "copy")

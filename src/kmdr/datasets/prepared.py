@@ -63,12 +63,15 @@ def checked_verify(value: Any) -> str:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Size, time of change and inode of a file; empty where there is none."""
+    """Return size, times of change and inode of a file; empty where there is none.
+
+    The second time, that of the inode, cannot be set back as the first can.
+    """
     try:
         status = path.stat()
     except OSError:
         return ()
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
@@ -279,7 +282,7 @@ def _state(folder: Path, seal: str, files: Mapping[Path, Any]) -> tuple[str, flo
     for path in files:
         with suppress(OSError):
             status = path.stat()
-            looks.append([str(path), *stamp(path), status.st_ctime_ns])
+            looks.append([str(path), *stamp(path)])
             newest = max(newest, status.st_mtime)
     return _digest(json.dumps([_boot(), str(folder), seal, looks]).encode()), newest
 

@@ -308,8 +308,11 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
     return merged
 
 
-def run(arguments: Sequence[str]) -> None:
-    """``kmdr merge A B … -o C``: unite folders of results, say of several machines; refuse what contradicts itself."""
+def run(arguments: Sequence[str]) -> int:
+    """``kmdr merge A B … -o C``: unite folders of results, say of several machines; refuse what contradicts itself.
+
+    Exit status 1 when parts of a plan are missing; the rows of the others are merged.
+    """
     folders, target, left = [], "", list(arguments)
     while left:
         key, equals, value = left.pop(0).partition("=")
@@ -322,17 +325,21 @@ def run(arguments: Sequence[str]) -> None:
     if not folders or not target:
         raise UserError("'kmdr merge' takes folders of results and where to unite them, e.g. 'kmdr merge A B -o C'")
     out = Path(target).expanduser()
-    _merge_and_tell(folders, out, target)
+    whole = _merge_and_tell(folders, out, target)
     if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
-        _merge_and_tell(within, out / MULTIVERSE, f"{target}/{MULTIVERSE}")
+        whole &= _merge_and_tell(within, out / MULTIVERSE, f"{target}/{MULTIVERSE}")
+    return int(not whole)
 
 
-def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> None:
+def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> bool:
+    """Merge, report it, and return whether no part of a plan is missing."""
     merged = merge(folders, out)
     announce(
         f"{out}: {len(merged.rows)} rows of {', '.join(map(str, folders))}"
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times, the better ranked kept" if merged.timed_apart else "")
     )
-    for sentence in absent(read_json(out / SHARDS)):
+    missing = absent(read_json(out / SHARDS))
+    for sentence in missing:
         tell(f"kmdr: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is missing")
+    return not missing
