@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import kmdr
 from clusters import (
     DEADLY,
     DEADLY_CODE,
@@ -158,9 +160,9 @@ class Cluster:
     def start(self, name, *arguments, **environment):
         place = self.folder / name
         place.mkdir(parents=True, exist_ok=True)
-        environment |= {
+        environment = {
             "KMDR_CACHE": str(place / "cache"), "PYTHONPATH": f"{Path(datasets.__file__).parents[2]}:{self.folder}",
-            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment
         }  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if name != "KMDR_DATA"} | environment
         log = self.stack.enter_context((place / "log").open("a"))
@@ -183,10 +185,16 @@ class Dask(Cluster):
         arguments = ("distributed.cli.dask_scheduler", "--port", str(self.port), "--no-dashboard")
         self.head = self.start("head", *arguments, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="2")
 
-    def start_worker(self):
+    def start_worker(self, **environment):
         alone = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", "tmp")
         arguments = ("distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}", *alone)
-        self.workers.append(self.start(f"worker{len(self.workers)}", *arguments))
+        self.workers.append(self.start(f"worker{len(self.workers)}", *arguments, **environment))
+
+    def wait_for_workers(self):
+        from distributed import Client
+
+        with Client(f"tcp://127.0.0.1:{self.port}", timeout=20) as client:
+            client.wait_for_workers(len(self.workers), timeout=60)
 
     def busy(self):
         """Tasks that workers are at."""
@@ -263,6 +271,65 @@ def test_a_run_on_a_cluster_has_the_rows_of_a_run_here(cluster, tmp_path, monkey
     check_stamps(rows, tmp_path / "there")
     assert {row["concurrency"] for row in rows} == {"2"}
     assert not any(path.name in ("rows.csv", ".lock", "tasks") for path in cluster.folder.rglob("*"))
+
+
+def broken_package(folder):
+    """A package kmdr that cannot be imported."""
+    (folder / "kmdr").mkdir(parents=True)
+    (folder / "kmdr" / "__init__.py").write_text("raise RuntimeError('half an installation')")
+    return {"PYTHONPATH": str(folder)}
+
+
+def package_without_registry(folder):
+    """A copy of the package alone, without the registry of datasets and the configurations."""
+    shutil.copytree(Path(kmdr.__file__).parent, folder / "kmdr", ignore=shutil.ignore_patterns("__pycache__"))
+    return {"PYTHONPATH": str(folder)}
+
+
+@needs_dask
+@pytest.mark.slow
+def test_dask_workers_that_cannot_run_kmdr_are_left_out(tmp_path):
+    with ExitStack() as stack:
+        cluster = Dask(tmp_path / "cluster", stack)
+        cluster.start_head()
+        cluster.start_worker(**broken_package(tmp_path / "broken"))
+        cluster.start_worker(**package_without_registry(tmp_path / "partial"))
+        cluster.wait_for_workers()
+        run = (*TINY, "repeats=4", "reducer=random_sign", *cluster.settings, "out=there")
+        status, said = finished(command(tmp_path, *run))
+        assert (status, "Traceback" in said) == (2, False), said
+        assert said.count("kmdr: none of the 2 workers of") == 1, said
+        cluster.start_worker()
+        cluster.wait_for_workers()
+        status, said = finished(command(tmp_path, *run))
+        assert (status, "Traceback" in said) == (0, False), said
+        (line,) = [line for line in said.splitlines() if "left out" in line]
+        assert line.count("tcp://") >= 2
+    rows = read_rows(tmp_path / "there" / "rows.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 8
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_dask_worker_that_cannot_run_kmdr_and_joins_late_is_left_out(tmp_path):
+    with ExitStack() as stack:
+        cluster = Dask(tmp_path / "cluster", stack)
+        cluster.start_head()
+        cluster.start_worker()
+        cluster.wait_for_workers()
+        run = (*TINY, "repeats=60", "reducer=random_sign", *cluster.settings, "out=there")
+        process = command(tmp_path, *run)
+        wait_for_rows(tmp_path / "there", 4)
+        (good,) = cluster.workers
+        os.killpg(good.pid, signal.SIGSTOP)  # so that the other joins before the end
+        cluster.start_worker(**broken_package(tmp_path / "broken"))
+        cluster.wait_for_workers()
+        os.killpg(good.pid, signal.SIGCONT)
+        status, said = finished(process)
+    assert (status, "Traceback" in said) == (0, False), said
+    assert said.count("left out") == 1
+    rows = read_rows(tmp_path / "there" / "rows.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 120
 
 
 @needs_ray

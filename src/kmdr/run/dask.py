@@ -2,7 +2,8 @@
 
 The driver keeps about two tasks a worker on their way, so that workers may join and leave at any time, and takes the
 rows as they come. Dask itself tries the tasks of a worker that died elsewhere; one that several workers died of is
-given up. Nothing is left on the cluster when the driver ends, however it ends: tasks without a client are dropped.
+given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when the driver ends, however it
+ends: tasks without a client are dropped.
 """
 
 import logging
@@ -21,7 +22,7 @@ import distributed
 from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import Task, code_of, short_hash
-from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
+from kmdr.run.work import Answer, Call, Lacking, Refused, beside, check_installation, serve
 from kmdr.run.workers import TRIES, Lost, gone
 
 # How long a scheduler may take to answer, and a worker to take in a block of data.
@@ -53,6 +54,9 @@ class Cluster:
     def __init__(self, client: Any, where: str, most: int | None) -> None:
         self._client, self._where, self._most = client, where, most
         self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
+        # Of each worker, what keeps it from running tasks, or nothing; and which are not reported yet.
+        self._faults: dict[str, str] = {}
+        self._unreported: list[str] = []
 
     def size(self) -> int:
         """Return the number of workers, at least 1: the first may be yet to come."""
@@ -60,11 +64,47 @@ class Cluster:
             return max(1, self._look().total())
 
     def _look(self) -> Counter[str]:
-        """Return how many workers each machine has, not long ago."""
+        """Return how many usable workers each machine has, not long ago.
+
+        Raises
+        ------
+        UserError
+            When there are workers and none of them is usable.
+        """
         if time.monotonic() - self._seen > _FRESH_SECONDS:
-            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-            self._hosts, self._seen = Counter(str(worker["host"]) for worker in workers), time.monotonic()
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._probe([address for address in workers if address not in self._faults])
+            self._faults = {address: self._faults[address] for address in workers}
+            if self._faults and all(self._faults.values()):
+                raise UserError(
+                    f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
+                    "install the same kmdr there"
+                )
+            self._hosts = Counter(str(workers[address]["host"]) for address in self._usable())
+            self._seen = time.monotonic()
         return self._hosts
+
+    def _usable(self) -> list[str]:
+        return [address for address, fault in self._faults.items() if not fault]
+
+    def _probe(self, addresses: list[str]) -> None:
+        """Find out whether some workers can import kmdr and read its registries."""
+        if addresses:
+            answers = self._client.run(check_installation, workers=addresses, on_error="return")
+            for address in addresses:
+                answer = answers.get(address)
+                fault = " ".join(f"{type(answer).__name__}: {answer}".split()) if isinstance(answer, Exception) else ""
+                self._faults[address] = fault
+                self._unreported += [address] * bool(fault)
+
+    def _report(self, tell: Callable[[str], None]) -> None:
+        """Name the workers that are newly left out, in one line."""
+        if new := [address for address in self._unreported if self._faults.get(address)]:
+            tell(
+                f"kmdr: left out {', '.join(new)} of {self._where}, which cannot run kmdr ({self._faults[new[0]]}); "
+                "install the same kmdr there"
+            )
+        self._unreported = []
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -92,6 +132,8 @@ class Cluster:
             task, stamp = call
             stamp = beside(stamp, max(self._look().values(), default=2))
             arguments = (task, stamp, code_of(task.reducer, task.dataset))
+            if workers is None and any(self._faults.values()):
+                workers = self._usable()
             future = self._client.submit(
                 _serve, *arguments, key=f"kmdr-{short_hash([repr(task), *astuple(stamp), trial])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
@@ -105,6 +147,7 @@ class Cluster:
         while True:
             with self._connection():
                 room = self._most or max(1, _DEEP * self._look().total())
+            self._report(tell)
             for call in islice(source, max(0, room - len(under_way))):
                 with self._connection():
                     submit(call)
@@ -113,6 +156,9 @@ class Cluster:
             with self._connection():
                 future, result = next(finished)
                 _, call, trial = under_way.pop(future.key)
+                if trial < TRIES and self._fell_to_unusable(future):
+                    submit(call, trial + 1)
+                    continue
                 answer, worker = self._answer(future, result)
                 if isinstance(answer, Lacking):
                     if trial < TRIES:
@@ -121,6 +167,14 @@ class Cluster:
                         continue
                     answer = Lost(f"its worker has not the data and could not be sent them, {TRIES} times")
             yield call, answer
+
+    def _fell_to_unusable(self, future: Any) -> bool:
+        """Tell whether a task may have failed because it was run by a worker that cannot import kmdr."""
+        if future.status != "error" or isinstance(future.exception(), distributed.KilledWorker):
+            return False
+        self._seen = -_FRESH_SECONDS  # one may have joined since
+        self._look()
+        return any(self._faults.values())
 
     def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
         """Return the answer in a future that is finished, and the address of the worker where it has one."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from kmdr import datasets
+from kmdr import datasets, reducers
 from kmdr.datasets import Dataset, open_prepared, registry, sent
 from kmdr.errors import UserError
 from kmdr.run.provenance import code_version, environment, machine
@@ -106,6 +106,13 @@ def execute(task: Task, stamp: Stamp) -> Answer:
 # Of each dataset, by content hash, the folder that this process found it in.
 _folders: dict[str, Path] = {}
 _at_work = threading.Lock()
+
+
+def check_installation() -> None:
+    """Fail where kmdr cannot be imported, or lacks a file that every task needs."""
+    reducers.names()
+    registry.names()
+    code_version()
 
 
 def serve(
