@@ -29,7 +29,8 @@ def _on_terminal(table: Table) -> str:
 def formatted(table: Table, frame: pd.DataFrame, kind: str) -> str:
     """Return a table in one of `FORMATS`, without a line's end; CSV has the numbers of the frame, unrounded."""
     if kind == "csv":
-        return spreadsheet_csv(frame[[name for name in frame if not str(name).startswith("best ")]]).decode().rstrip()
+        marks = {f"best {quantity.title}" for quantity in frame.attrs.get("quantities", ())}
+        return spreadsheet_csv(frame[[name for name in frame if name not in marks]]).decode().rstrip()
     return {"md": markdown, "latex": latex, "text": _on_terminal}[kind](table).rstrip("\n")
 
 

@@ -36,6 +36,20 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def format_number(value: float, form: str) -> str:
+    """Return a number in a format; a large one has all digits before the point, and zero has no minus sign.
+
+    Examples
+    --------
+    >>> format_number(123456.7, ".3g"), format_number(-0.0001, ".3f"), format_number(-0.0001, "+.3f")
+    ('123457', '0.000', '+0.000')
+    """
+    shown = format(value, form)
+    if "e+" in shown and abs(value) < 1e15:
+        shown = format(value, f"{'+' if form.startswith('+') else ''}.0f")
+    return format(0.0, form) if shown.startswith("-") and not shown.strip("-0.%") else shown
+
+
 def tell(line: str, stream: TextIO | None = None) -> None:
     """Print a line, on stderr unless another stream is given; that nobody reads it is no reason to stop a run."""
     stream = stream or sys.stderr

@@ -6,24 +6,48 @@ allows for skewed differences (`kmdr.analysis.statistics.above`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import ttest_ind
 
-from kmdr.analysis.rows import TOLD_APART, differing_settings, mean_interval, ok_rows, quantity_rows, ratio_to_best
-from kmdr.analysis.statistics import Component, above, holm, ratio_above
+from kmdr.analysis.rows import (
+    TOLD_APART,
+    differing_settings,
+    mean_interval,
+    ok_rows,
+    quantity_rows,
+    ratio_to_best,
+    serial_rows,
+)
+from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
+from kmdr.metrics import BUILT_IN, metrics
+from kmdr.text import one_line
 
 
 class Quantity(NamedTuple):
-    """A quantity of the table: its title and format, whether less of it is better, and is compared by its ratio."""
+    """A quantity of the table.
+
+    Attributes
+    ----------
+    title, form : str
+        Its heading and number format.
+    less : bool or None
+        Whether less of it is better; None where that is not known.
+    ratio : bool
+        Whether it is compared by ratios.
+    time : bool
+        Whether it is a time, of which only those measured serially on one machine are compared.
+    """
 
     title: str
     form: str
-    less: bool = False
+    less: bool | None = False
     ratio: bool = False
+    time: bool = False
 
     @property
     def change(self) -> str:
@@ -35,8 +59,13 @@ QUANTITIES: Mapping[str, Quantity] = {
     "ratio": Quantity("F/F_best", ".4f", less=True),
     "accuracy": Quantity("P", ".3f"),
     "nmi": Quantity("NMI", ".3f"),
-    "total_seconds": Quantity("seconds", ".3g", less=True, ratio=True),
+    "total_seconds": Quantity("seconds", ".3g", less=True, ratio=True, time=True),
 }
+# Before the name of a metric that has no column of its own.
+_CUSTOM = "metrics."
+# Names of other columns, and words that begin them, which the title of a custom metric must not take.
+_TAKEN = frozenset({"study", "dataset", "reducer", "params", "method", "r", "n", "failed", "paired", "against"})
+_WORDS = _TAKEN | {"±", "Δ", "×", "p", "low", "high", "best"}
 _REPETITION = ["seed", "repeat"]
 # Of the columns that tell rows apart, those that must be the same for two lines to be of the same data.
 _DATA = ["k", "data_sha256"]
@@ -59,28 +88,75 @@ class Line(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """The trials of a line: values of each quantity by seed and repetition, how many there are, and how many failed."""
+    """The trials of a line: values of each quantity by seed and repetition, how many there are, and how many failed.
+
+    Times are those taken serially on one machine, ``machine``.
+    """
 
     values: dict[str, "pd.Series[float]"]
     n: int
     failed: int
+    machine: str = ""
 
 
-def trials_of(rows: pd.DataFrame) -> dict[Line, Trials]:
+def with_metrics(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Quantity]]:
+    """Return rows with a column for each custom metric in them, and all quantities that these rows have.
+
+    A metric whose plugin is not installed here is shown under its name; which of its values are better is not known.
+    """
+    texts = rows["metrics"].astype(object).fillna("")
+    parsed = {text: _numbers_in(str(text)) for text in texts.unique()}
+    names = sorted({name for values in parsed.values() for name in values})
+    quantities = dict(QUANTITIES)
+    seconds = quantities.pop("total_seconds")
+    for name in names:
+        quantities[f"{_CUSTOM}{name}"] = _custom(name, {q.title for q in (*quantities.values(), seconds)})
+    columns = {f"{_CUSTOM}{name}": [parsed[text].get(name, np.nan) for text in texts] for name in names}
+    return rows.assign(**columns), {**quantities, "total_seconds": seconds}
+
+
+def _numbers_in(text: str) -> dict[str, float]:
+    """Return the numbers of a JSON object by name, without those of metrics that have a column."""
+    try:
+        values = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(values, dict):
+        return {}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float) and name not in BUILT_IN}
+    return {name: float(value) for name, value in numbers.items() if abs(value) <= sys.float_info.max}
+
+
+def _custom(name: str, taken: Collection[str]) -> Quantity:
+    """Return a custom metric as a quantity whose title no other column has."""
+    known = metrics().get(name)
+    title = one_line(known.label if known else name)
+    if title in {"", *_TAKEN, *taken} or title.split(" ")[0] in _WORDS or title.endswith((" A", " B")):
+        title = f"{_CUSTOM}{one_line(name)}"
+    bounded = known is not None and max(abs(known.low), abs(known.high)) <= 1
+    return Quantity(title, ".3f" if bounded else ".4g", known.better == "lower" if known else None)
+
+
+def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIES) -> dict[Line, Trials]:
     """Return the trials of each line of a table, in its order: by study, dataset, setting, method and r.
 
     Parameters
     ----------
     rows : DataFrame
-        With F/F_best as ``ratio``.
+        With F/F_best as ``ratio``, and a column for each of the quantities.
+    quantities : mapping
     """
     lines: dict[Line, Trials] = {}
     blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], dropna=False, sort=True)
     for (study, dataset, *told), block in blocks:
         setting = tuple("" if pd.isna(value) else value for value in told)
+        alone = quantity_rows(serial_rows(block), "total_seconds")
+        machine = str(alone["machine"].astype(object).fillna("").iloc[0]) if len(alone) else ""
         counted = {
-            column: quantity_rows(block, column).set_index(_REPETITION)[["reducer", "params", "r", "value"]]
-            for column in QUANTITIES
+            column: (alone if quantity.time else quantity_rows(block, column)).set_index(_REPETITION)[
+                ["reducer", "params", "r", "value"]
+            ]
+            for column, quantity in quantities.items()
         }
         by_line = {column: dict(iter(part.groupby(["reducer", "params", "r"]))) for column, part in counted.items()}
         for key, group in block.groupby(["reducer", "params", "r"], sort=True):
@@ -92,7 +168,7 @@ def trials_of(rows: pd.DataFrame) -> dict[Line, Trials]:
             ok = ok_rows(group)
             n = len(ok[_REPETITION].drop_duplicates())
             line = Line(str(study), str(dataset), setting, reducer, params, int(float(r)))
-            lines[line] = Trials(values, n, len(group) - len(ok))
+            lines[line] = Trials(values, n, len(group) - len(ok), machine)
     return lines
 
 
@@ -119,34 +195,42 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials;
-        then for each of `QUANTITIES`, under its title, the mean, ``±`` half of its 95 % interval (NaN for fewer than
-        two repetitions), ``Δ`` the mean difference from all features by pairs (``×``: the geometric mean of ratios),
-        ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its p-value (NaN where there is nothing to
-        compare) and ``best``: whether no line of the data has a better mean, as it is shown.
+        then for each of `QUANTITIES` and each custom metric, under its title, the mean, ``±`` half of its 95 %
+        interval (NaN for fewer than two repetitions), ``Δ`` the mean difference from all features by pairs (``×``: the
+        geometric mean of ratios), ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its p-value (NaN where
+        there is nothing to compare) and ``best``: whether no line of the data has a better mean, as it is shown.
+        Seconds are those of repetitions that were timed serially on one machine; ``n seconds`` counts these.
+        `quantities_in` gives the quantities.
     """
-    lines = trials_of(rows)
+    rows, quantities = with_metrics(rows)
+    lines = trials_of(rows, quantities)
     whole = {(line.study, line.dataset, line.setting): t for line, t in lines.items() if line.reducer == "none"}
     table = []
     for line, trials in lines.items():
         beside = whole.get((line.study, line.dataset, line.setting)) if line.reducer != "none" else None
-        table.append({**_means(trials), **(_changes(beside, trials, paired=True) if beside else {})})
-    return _table(lines, table)
+        changes = _changes(beside, trials, quantities, paired=True) if beside else {}
+        table.append({**_means(trials, quantities), **changes})
+    return _table(lines, table, quantities, [trials.machine for trials in lines.values()])
 
 
-def _means(trials: Trials, suffix: str = "") -> dict[str, Any]:
+def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "") -> dict[str, Any]:
     cells: dict[str, Any] = {f"n{suffix}": trials.n, f"failed{suffix}": trials.failed}
-    for column, quantity in QUANTITIES.items():
+    for column, quantity in quantities.items():
         values = trials.values[column]
+        if quantity.time:
+            cells[f"n {quantity.title}{suffix}"] = len(values)
         interval = mean_interval(values.to_numpy()) if len(values) else None
         cells[f"{quantity.title}{suffix}"] = interval.mean if interval else np.nan
         cells[f"± {quantity.title}{suffix}"] = interval.high - interval.mean if interval else np.nan
     return cells
 
 
-def _changes(before: Trials, after: Trials, *, paired: bool) -> dict[str, Any]:
+def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], *, paired: bool) -> dict[str, Any]:
     """Return by how much each quantity changes, the interval of that, and the p-value, not corrected."""
     cells: dict[str, Any] = {}
-    for column, quantity in QUANTITIES.items():
+    for column, quantity in quantities.items():
+        if quantity.time and before.machine != after.machine:
+            continue
         old, new = before.values[column], after.values[column]
         if paired:
             both = pd.concat({"old": old, "new": new}, axis=1).dropna()
@@ -164,7 +248,7 @@ def _changes(before: Trials, after: Trials, *, paired: bool) -> dict[str, Any]:
 
 def _paired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
     if not quantity.ratio:
-        return above("", new - old)
+        return above("", new - old, scale=float(max(old.abs().max(), new.abs().max())))
     ratios = (new / old)[(old > 0) & (new > 0)]
     return ratio_above("", ratios) if len(ratios) > 1 else None
 
@@ -175,10 +259,12 @@ def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quanti
         old, new = old[old > 0], new[new > 0]
         if min(len(old), len(new)) < 2:
             return None
-    x, y = (np.log(new), np.log(old)) if quantity.ratio else (new, old)
+    x, y = (np.log(each.to_numpy(dtype=float)) if quantity.ratio else each.to_numpy(dtype=float) for each in (new, old))
     back = np.exp if quantity.ratio else float
+    scale = 1.0 if quantity.ratio else float(max(abs(x).max(), abs(y).max()))
     effect = float(x.mean() - y.mean())
-    if max(np.ptp(x), np.ptp(y)) == 0:  # nothing is drawn: what they say is certain
+    if is_rounding(max(np.ptp(x), np.ptp(y)), scale):  # nothing is drawn: what they say is certain
+        effect = 0.0 if is_rounding(effect, scale) else effect
         p = float(effect == 0)
         return Component("", float(back(effect)), float(back(effect)), float(back(effect)), p / 2, p / 2, len(x), "")
     test = ttest_ind(x, y, equal_var=False)
@@ -187,8 +273,13 @@ def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quanti
     return Component("", float(back(effect)), low, high, half, half, min(len(x), len(y)), "")
 
 
-def _table(lines: Iterable[Line], cells: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return lines and their cells as a table, p-values corrected and the best marked."""
+def _table(
+    lines: Iterable[Line],
+    cells: list[dict[str, Any]],
+    quantities: Mapping[str, Quantity],
+    machines: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return lines and their cells as a table, p-values corrected and the best marked; its quantities are in attrs."""
     lines = list(lines)
     names = [name for name in Line._fields if name != "setting"]
     table = pd.DataFrame([[getattr(line, name) for name in names] for line in lines], columns=names)
@@ -198,23 +289,35 @@ def _table(lines: Iterable[Line], cells: list[dict[str, Any]]) -> pd.DataFrame:
         settings[group.index] = differing_settings(group)
     told = pd.DataFrame(list(settings), index=table.index).fillna("–") if lines else table.iloc[:, :0]
     counted = pd.DataFrame(cells)
-    titles = [quantity.title for quantity in QUANTITIES.values()]
+    titles = [quantity.title for quantity in quantities.values()]
     own = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}
     told.columns = told.columns.map(lambda name: f"dataset.{name}" if name in own else name)  # as Synth's n and d
     table = pd.concat([table, told, counted], axis=1)
-    tested = [name for name in (f"p {q.title}" for q in QUANTITIES.values()) if name in table]
+    tested = [name for name in (f"p {q.title}" for q in quantities.values()) if name in table]
     values = table[tested].to_numpy(dtype=float, copy=True)
     at = np.isfinite(values)
     values[at] = holm(list(values[at]))
     table[tested] = values
     data = pd.Series([str(line.data) for line in lines], dtype=str)
-    for quantity in QUANTITIES.values():
-        table[f"best {quantity.title}"] = _is_best(table, data, quantity)
+    for quantity in quantities.values():
+        best = pd.Series(_is_best(table, data, quantity), index=table.index, dtype=bool)
+        if quantity.time and len(machines):  # times of several machines are not ranked
+            timed = pd.Series(machines, dtype=str).where(table[quantity.title].notna())
+            several = timed.groupby(data).transform("nunique") > 1
+            best &= ~several
+            table.attrs["several_machines"] = bool(several.any())
+        table[f"best {quantity.title}"] = best
+    table.attrs["quantities"] = tuple(quantities.values())
     return table
 
 
+def quantities_in(frame: pd.DataFrame) -> Sequence[Quantity]:
+    """Return the quantities of a table that `compared` or `beside` gives."""
+    return frame.attrs["quantities"]  # type: ignore[no-any-return]
+
+
 def _is_best(table: pd.DataFrame, data: "pd.Series[str]", quantity: Quantity) -> list[bool]:
-    if quantity.title not in table:
+    if quantity.title not in table or quantity.less is None:
         return [False] * len(table)
     extremes = table[quantity.title].groupby(data).transform("min" if quantity.less else "max")
     return [
@@ -255,12 +358,15 @@ class Beside(NamedTuple):
         Datasets that both name but that hold other data: never compared.
     only : tuple of int, int
         Lines that only A, and only B, has.
+    other_machine : bool
+        Whether some lines were timed on different machines, so that their times are not compared.
     """
 
     table: pd.DataFrame
     changed: list[str]
     other_data: list[str]
     only: tuple[int, int]
+    other_machine: bool = False
 
 
 # What decides where a repetition starts, beside data, k, seed and its number.
@@ -274,22 +380,25 @@ def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
     that setting may differ, else it may not. F_best is that of both.
     """
     both = with_ratio(pd.concat([a.assign(folder="A"), b.assign(folder="B")], ignore_index=True))
-    sides = [trials_of(both[both["folder"] == name]) for name in "AB"]
+    both, quantities = with_metrics(both)
+    sides = [trials_of(both[both["folder"] == name], quantities) for name in "AB"]
     matches = list(_matches(*map(list, sides)))
-    table = []
+    table, other_machine = [], False
     for line, other in matches:
         paired = _same_starts(line, other)
         before, after = sides[0][line], sides[1][other]
-        cells = {**_means(before, " A"), **_means(after, " B"), **_changes(before, after, paired=paired)}
-        table.append({**cells, "paired": paired and _share_repetitions(before, after)})
-        if paired and not table[-1]["paired"]:
-            table[-1].update(_changes(before, after, paired=False))
+        means = {**_means(before, quantities, " A"), **_means(after, quantities, " B")}
+        paired = paired and _share_repetitions(before, after)
+        table.append({**means, **_changes(before, after, quantities, paired=paired), "paired": paired})
+        timed = all(len(trials.values["total_seconds"]) for trials in (before, after))
+        other_machine |= timed and before.machine != after.machine
     matched = ({line for line, _ in matches}, {other for _, other in matches})
     only = [[line for line in side if line not in of_side] for side, of_side in zip(sides, matched, strict=True)]
     hashes = [{name: set(group) for name, group in ok_rows(x).groupby("dataset")["data_sha256"]} for x in (a, b)]
     other_data = sorted(str(name) for name in hashes[0].keys() & hashes[1].keys() if hashes[0][name] != hashes[1][name])
     changed = sorted({text for line, other in matches for text in _changed(line, other)})
-    return Beside(_table([line for line, _ in matches], table), changed, other_data, (len(only[0]), len(only[1])))
+    frame = _table([line for line, _ in matches], table, quantities)
+    return Beside(frame, changed, other_data, (len(only[0]), len(only[1])), other_machine)
 
 
 def _changed(line: Line, other: Line) -> list[str]:

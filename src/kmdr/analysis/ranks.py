@@ -2,9 +2,21 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from kmdr.analysis.rows import mean_interval
+from kmdr.analysis.statistics import is_rounding
+
+
+def _tied(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values, equal where they differ by rounding alone."""
+    order = np.argsort(values)
+    x = values[order]
+    first = np.r_[True, ~is_rounding(np.diff(x), np.maximum(abs(x[1:]), abs(x[:-1])))]
+    tied = np.empty_like(x)
+    tied[order] = x[first][np.cumsum(first) - 1]
+    return tied
 
 
 def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
@@ -32,7 +44,8 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     whole = values.dropna()
     if whole.empty or whole.shape[1] < 2:
         return pd.DataFrame(columns=["mean", "low", "high", "count"])
-    ranks = whole.rank(axis=1, ascending=ascending)
+    tied = np.array([_tied(line) for line in whole.to_numpy(dtype=float)])
+    ranks = pd.DataFrame(tied, whole.index, whole.columns).rank(axis=1, ascending=ascending)
     lines = {}
     for method in ranks:
         interval = mean_interval(ranks[method].to_numpy())
@@ -66,6 +79,7 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     if len(whole) and whole.shape[1] > 1:
         best = whole.min(axis=1) if ascending else whole.max(axis=1)
         factors = whole.div(best, axis=0) if ascending else whole.rdiv(best, axis=0)
+        factors = factors.mask(is_rounding(factors - 1), 1.0)
         for method in factors:
             own = np.sort(factors[method].to_numpy())
             for factor in np.unique(np.r_[1.0, own]):

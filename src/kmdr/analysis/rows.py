@@ -161,6 +161,11 @@ def fairly_timed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[alone | ~rows["dataset"].isin(rows.loc[alone, "dataset"])]
 
 
+def serial_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of trials that ran with no other worker: the only ones whose times may be compared."""
+    return rows[rows["concurrency"] == 1]
+
+
 def by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
     """Return how many rows each dataset has of each machine; older ones, which do not name it, count as of one."""
     machines = (

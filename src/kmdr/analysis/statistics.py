@@ -19,6 +19,8 @@ from kmdr.analysis.rows import half_width, standard_error
 
 # The level of every test.
 LEVEL = 0.05
+# Differences up to this share of the scale of what is compared are rounding errors, and count as zero.
+ROUNDING = 1e-12
 
 Floats = NDArray[np.float64]
 
@@ -123,13 +125,18 @@ def _hall_inverse(transformed: float, skewness: float) -> float:
     return 3 * rest / (1 + root + root * root)  # 3 (root − 1)/skewness, also where that is 0/0
 
 
-def _t(values: Floats, threshold: float) -> tuple[float, float, float, float]:
+def is_rounding(difference: ArrayLike, scale: float | Floats = 1.0) -> NDArray[np.bool_]:
+    """Return which differences are rounding errors of numbers whose magnitudes go up to a scale."""
+    return np.asarray(np.abs(np.asarray(difference, dtype=float)) <= ROUNDING * scale)
+
+
+def _t(values: Floats, threshold: float, scale: float = 1.0) -> tuple[float, float, float, float]:
     """Return the ends of the 95 % interval, and the one-sided p-values of mean ≤ and of mean ≥ threshold."""
     n, mean = values.size, float(values.mean())
     if n < 2:
         return math.nan, math.nan, 1.0, 1.0
     # Equal values are not independent draws of a law but one computation repeated: what they say is certain.
-    if float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
+    if is_rounding(np.ptp(values), max(scale, abs(mean))):
         return mean, mean, float(mean <= threshold), float(mean >= threshold)
     error, skewness = standard_error(values), _skewness(values)
     t = (mean - threshold) / error
@@ -147,12 +154,21 @@ def _clean(values: ArrayLike) -> Floats:
     return np.sort(x)  # so that sums do not depend on the order of the rows
 
 
-def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
+def _settled(values: ArrayLike, threshold: float, scale: float = 1.0) -> Floats:
+    """Return the values in order; those that differ from a threshold by rounding alone are set to it."""
+    x = _clean(values)
+    return np.where(is_rounding(x - threshold, max(scale, abs(threshold))), threshold, x)
+
+
+def above(
+    label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "", *, scale: float = 1.0
+) -> Component:
     """Test that a mean is above a threshold: a t test that keeps its level on skewed values too.
 
     The larger p-value of two, and the wider end of two intervals: Student's, and Student's after Hall's monotone cubic
     transformation, which takes the skewness of the mean out of the t statistic. Pairs enter as their differences.
-    Values that are all equal decide with certainty.
+    Values that are all equal decide with certainty. Values that differ from the threshold by at most `ROUNDING` times
+    the scale count as equal to it.
 
     Parameters
     ----------
@@ -161,6 +177,8 @@ def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: 
         One a repetition.
     threshold : float or Margin
     unit : str
+    scale : float
+        Magnitude of the numbers whose differences are tested; 1 suits shares, relative differences and logarithms.
 
     Notes
     -----
@@ -174,18 +192,18 @@ def above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: 
     ----------
     Hall, On the removal of skewness by transformation, Journal of the Royal Statistical Society B 54, 1992.
     """
-    x = _clean(values)
-    low, high, p_for, p_against = _t(x, float(threshold))
+    x = _settled(values, float(threshold), scale)
+    low, high, p_for, p_against = _t(x, float(threshold), scale)
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
-    return with_margin(component, threshold, partial(above, label, x, unit=unit))
+    return with_margin(component, threshold, partial(above, label, _clean(values), unit=unit, scale=scale))
 
 
 def below(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
     """Test that a mean is below a threshold; see `above`."""
-    x = _clean(values)
+    x = _settled(values, float(threshold))
     low, high, p_against, p_for = _t(x, float(threshold))
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
-    return with_margin(component, threshold, partial(below, label, x, unit=unit))
+    return with_margin(component, threshold, partial(below, label, _clean(values), unit=unit))
 
 
 def not_inferior(label: str, values: ArrayLike, margin: float | Margin, unit: str = "") -> Component:
@@ -209,9 +227,9 @@ def equal(label: str, values: ArrayLike, margin: float | Margin, unit: str = "",
     unit : str
     centre : float
     """
-    x = _clean(values)
-    low, high, p_not_above, p_above = _t(x, centre - float(margin))
-    _, _, p_below, p_not_below = _t(x, centre + float(margin))
+    x = _settled(values, centre)
+    low, high, p_not_above, p_above = _t(_settled(x, centre - float(margin)), centre - float(margin))
+    _, _, p_below, p_not_below = _t(_settled(x, centre + float(margin)), centre + float(margin))
     p_for = max(p_not_above, p_not_below)
     p_against = min(1.0, 2 * min(p_above, p_below))
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
@@ -231,7 +249,8 @@ def certain(label: str, value: float, bound: float | Margin, n: int, unit: str, 
     unit : str
     at_most : bool
     """
-    holds = value <= float(bound) if at_most else value >= float(bound)
+    rounding = bool(is_rounding(value - float(bound), max(1.0, abs(value))))
+    holds = rounding or (value <= float(bound) if at_most else value >= float(bound))
     component = Component(label, value, value, value, float(not holds), float(holds), n, unit)
     return with_margin(component, bound, partial(certain, label, value, n=n, unit=unit, at_most=at_most))
 

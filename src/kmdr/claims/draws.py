@@ -22,7 +22,7 @@ from scipy.stats import beta, binomtest, combine_pvalues, hypergeom, ncf, norm
 from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError
-from kmdr.analysis.statistics import LEVEL, Component, Floats, best_in_blocks, best_of
+from kmdr.analysis.statistics import LEVEL, Component, Floats, best_in_blocks, best_of, is_rounding
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.reported import Number
 
@@ -140,7 +140,7 @@ def of_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False)
     low, high = (math.log(edge) if logs else edge for edge in _edges(number))
     mean, scale = float(x.mean()), float(x.std(ddof=1))
     gap, widened = max(0.0, low - mean, mean - high), scale * math.sqrt(1 + 1 / n)
-    if scale > 0:
+    if not is_rounding(scale, max(1.0, abs(mean))):
         p_against = 2 * float(student.sf(gap / widened, n - 1))
         # Of the square of t, noncentral F: scipy's noncentral t fails far out.
         p_for = float(ncf.cdf(n * (gap / scale) ** 2, 1, n - 1, n * norm.isf(LEVEL / 2) ** 2))

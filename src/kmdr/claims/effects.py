@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slopes
+from kmdr.text import format_number
 
 Floats = NDArray[np.float64]
 Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run", "changed"]
@@ -297,6 +298,6 @@ def tally(components: Sequence[Component]) -> str:
     text = f"of {len(components)} comparisons {hold} hold, {len(fail)} fail and {still} stay open"
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
-        effect = f"{component.effect:{'.3g' if 'ratio' in component.unit else '+.3g'}}"
+        effect = format_number(component.effect, ".3g" if "ratio" in component.unit else "+.3g")
         clearest.setdefault(component.label.partition(" on ")[2] or component.label, f"{component.label} ({effect})")
     return text + (f"; against it: {'; '.join(list(clearest.values())[:3])}" if clearest else "")

@@ -6,15 +6,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import QUANTITIES, Beside, Quantity, differences
+from kmdr.analysis.comparison import Beside, Quantity, differences, quantities_in
 from kmdr.analysis.statistics import LEVEL
 from kmdr.figures.tables import Table
+from kmdr.text import format_number
 
 # Lines at the end of a run: what a person takes in at a glance.
 MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
 # Of an interval as many digits as of its mean, where these are behind the point; else fewer.
-_HALVES = {".3g": ".2g"}
+_HALVES = {".3g": ".2g", ".4g": ".2g"}
+UNTIMED = "–"
+UNTIMED_NOTE = (
+    f"{UNTIMED}: not timed serially; timing_repeats=3 runs 3 repetitions with no other worker, for their seconds."
+)
+_SEVERAL_MACHINES = "Seconds of one dataset come from several machines: there they are not ranked."
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
 
 
@@ -55,15 +61,20 @@ def table_of(frame: pd.DataFrame) -> Table:
     if frame["failed"].any():
         columns["failed"] = [str(n) if n else "" for n in frame["failed"]]
     bold: set[tuple[int, str]] = set()
-    for quantity in QUANTITIES.values():
-        if frame[quantity.title].notna().any():
+    for quantity in quantities_in(frame):
+        if frame[quantity.title].notna().any() or (quantity.time and frame["n"].any()):
             marks = _marks(frame, quantity)
+            if quantity.time:
+                columns |= _timings(frame, quantity)
             columns[quantity.title] = [
-                f"{mark}{with_interval(mean, half, quantity.form)}"
-                for mean, half, mark in zip(frame[quantity.title], frame[f"± {quantity.title}"], marks, strict=True)
+                f"{mark}{with_interval(mean, half, quantity.form)}" or _missing(quantity, n)
+                for mean, half, mark, n in zip(
+                    frame[quantity.title], frame[f"± {quantity.title}"], marks, frame["n"], strict=True
+                )
             ]
             bold |= {(int(i), quantity.title) for i in np.flatnonzero(frame[f"best {quantity.title}"])}
-    tests = int(frame[[f"p {q.title}" for q in QUANTITIES.values() if f"p {q.title}" in frame]].notna().sum().sum())
+    p_values = [f"p {q.title}" for q in quantities_in(frame) if f"p {q.title}" in frame]
+    tests = int(frame[p_values].notna().sum().sum())
     notes = [_INTERVAL]
     if tests:
         notes.append(
@@ -74,7 +85,29 @@ def table_of(frame: pd.DataFrame) -> Table:
         notes.append(
             "Nothing is compared with k-means on all features: that needs reducer=none and at least 2 repetitions."
         )
-    return _shown(columns, " ".join(notes), bold)
+    return _shown(columns, " ".join([*notes, *time_notes(frame)]), bold)
+
+
+def _missing(quantity: Quantity, n: int) -> str:
+    """Return what stands for a missing mean of n repetitions."""
+    return UNTIMED if quantity.time and n else ""
+
+
+def _timings(frame: pd.DataFrame, quantity: Quantity, sides: Sequence[str] = ("",)) -> dict[str, list[str]]:
+    """Return a column with the numbers of timed repetitions, where these are not those of all repetitions."""
+    counts = [f"n {quantity.title}{side}" for side in sides]
+    if all((frame[name] == frame[f"n{side}"]).all() for name, side in zip(counts, sides, strict=True)):
+        return {}
+    timed = zip(*(map(str, frame[name]) for name in counts), strict=True)
+    return {f"n {quantity.title}": [own[0] if len(set(own)) == 1 else ", ".join(own) for own in timed]}
+
+
+def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
+    """Say, a sentence each, which lines have no timings, and whether these come from several machines."""
+    times = [quantity.title for quantity in quantities_in(frame) if quantity.time]
+    untimed = any(((frame[f"n{side}"] > 0) & (frame[f"n {name}{side}"] == 0)).any() for name in times for side in sides)
+    several = frame.attrs.get("several_machines", False)
+    return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
 def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
@@ -88,18 +121,22 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
     """
     columns = _first_columns(frame)
     columns["n"] = [str(a) if a == b else f"{a}, {b}" for a, b in zip(frame["n A"], frame["n B"], strict=True)]
-    for quantity in QUANTITIES.values():
-        if frame[[f"{quantity.title} A", f"{quantity.title} B"]].notna().any(axis=None):
+    for quantity in quantities_in(frame):
+        known = frame[[f"{quantity.title} A", f"{quantity.title} B"]].notna().any(axis=None)
+        if known or (quantity.time and (frame["n A"] + frame["n B"]).any()):
+            if quantity.time:
+                columns |= _timings(frame, quantity, (" A", " B"))
             for side in "AB":
                 columns[f"{quantity.title} {side}"] = [
-                    "" if np.isnan(mean) else format(mean, quantity.form) for mean in frame[f"{quantity.title} {side}"]
+                    _missing(quantity, n) if np.isnan(mean) else format_number(mean, quantity.form)
+                    for mean, n in zip(frame[f"{quantity.title} {side}"], frame[f"n {side}"], strict=True)
                 ]
             if quantity.change in frame:
                 form = ".3g" if quantity.ratio else f"+{quantity.form}"
                 changes = frame[[f"{end}{quantity.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
                 texts = [_with_ends(change, low, high, form) for change, low, high in changes]
                 columns[quantity.change] = [f"{m}{x}" for x, m in zip(texts, _marks(frame, quantity), strict=True)]
-    return _shown(columns, " ".join(_beside_notes(beside)), set())
+    return _shown(columns, " ".join([*_beside_notes(beside), *time_notes(frame, (" A", " B"))]), set())
 
 
 def _beside_notes(beside: Beside) -> list[str]:
@@ -116,6 +153,8 @@ def _beside_notes(beside: Beside) -> list[str]:
         notes.append(f"Settings differ: {'; '.join(beside.changed)}.")
     if beside.other_data:
         notes.append(f"Not compared, for the data of that name differ: {', '.join(beside.other_data)}.")
+    if beside.other_machine:
+        notes.append("Seconds measured on different machines are not compared.")
     if any(beside.only):
         notes.append(f"Only in A: {_lines(beside.only[0])}; only in B: {_lines(beside.only[1])}.")
     return notes
@@ -129,12 +168,14 @@ def with_interval(mean: float, half: float, form: str) -> str:
     """Return a mean, with half of its interval where there is one; nothing where there is no mean."""
     if np.isnan(mean):
         return ""
-    return format(mean, form) if np.isnan(half) else f"{format(mean, form)} ± {format(half, _HALVES.get(form, form))}"
+    shown = format_number(mean, form)
+    return shown if np.isnan(half) else f"{shown} ± {format_number(half, _HALVES.get(form, form))}"
 
 
 def _with_ends(change: float, low: float, high: float, form: str) -> str:
     """Return a change and its interval; nothing where there is no change."""
-    return "" if np.isnan(change) else f"{format(change, form)} [{format(low, form)}, {format(high, form)}]"
+    shown, *ends = (format_number(value, form) for value in (change, low, high))
+    return "" if np.isnan(change) else f"{shown} [{ends[0]}, {ends[1]}]"
 
 
 def _marks(frame: pd.DataFrame, quantity: Quantity) -> list[str]:

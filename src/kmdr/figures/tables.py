@@ -3,8 +3,8 @@
 import io
 import math
 import textwrap
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
 from kmdr.files import write_atomically
+from kmdr.text import format_number
 
 
 @dataclass(frozen=True)
@@ -28,26 +29,30 @@ class Table:
         What a reader needs to know below it.
     bold : collection of (int, str)
         Cells that stand out, the best of their data: line and column.
+    missing : mapping of str to str
+        What stands for a missing number of a column; by default nothing.
     """
 
     frame: pd.DataFrame
     formats: dict[str, str]
     note: str = ""
     bold: Collection[tuple[int, str]] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def cell(value: Any, form: str = "") -> str:
-    """Return a value as a table shows it: numbers by their format, nothing for a missing one."""
+def cell(value: Any, form: str = "", missing: str = "") -> str:
+    """Return a value as a table shows it: numbers by their format, and a text for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return format(value, form) if form else str(value)
+        return missing
+    return format_number(value, form) if form else str(value)
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the lines of a table, as text."""
     names = [str(name) for name in table.frame.columns]
+    styles = [(table.formats.get(name, ""), table.missing.get(name, "")) for name in names]
     lines = [
-        [cell(value, table.formats.get(name, "")) for name, value in zip(names, line, strict=True)]
+        [cell(value, *style) for style, value in zip(styles, line, strict=True)]
         for line in table.frame.itertuples(index=False)
     ]
     return names, lines

@@ -151,7 +151,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """
     if value is None or math.isnan(value):
         return "–"
-    text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:.{digits}g}"
+    text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:z.{digits}g}"
     return text.replace("-", "−")
 
 

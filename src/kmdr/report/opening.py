@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kmdr.analysis.statistics import LEVEL, Kind
 from kmdr.claims.verdicts import Verdict
+from kmdr.text import format_number
 
 # What fails of a claim of each kind, with places for how many of how many.
 FAILS: dict[Kind, str] = {
@@ -75,9 +76,9 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
     failing = [component for component in components if component.p_against <= LEVEL]
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
-        return f"{clearest.label}: it is {clearest.effect + 0:.3g}".replace("-", "−")
+        return f"{clearest.label}: it is {format_number(clearest.effect, '.3g')}".replace("-", "−")
     text = FAILS[kind].format(fail=max(1, len(failing)), all=len(components))
-    return f"{text}, most clearly {clearest.label} ({clearest.effect + 0:.3g})".replace("(-", "(−")
+    return f"{text}, most clearly {clearest.label} ({format_number(clearest.effect, '.3g')})".replace("(-", "(−")
 
 
 def _open(verdict: Verdict, kind: Kind) -> str:

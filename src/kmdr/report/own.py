@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import QUANTITIES, compared, with_ratio
+from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
 from kmdr.analysis.departures import OF_KMEANS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.statistics import LEVEL
+from kmdr.figures.comparison import UNTIMED, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
@@ -105,16 +106,23 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         "r": lines["r"],
         "n": lines["n"],
     }
-    shown = [q for q in QUANTITIES.values() if lines[q.title].notna().any()]
-    means = {name: lines[name] for q in shown for name in (q.title, f"± {q.title}")}
+    shown = [q for q in quantities_in(lines) if lines[q.title].notna().any() or (q.time and lines["n"].any())]
+    means: dict[str, pd.Series[float]] = {}
+    for q in shown:
+        if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
+            means[f"n {q.title}"] = lines[f"n {q.title}"]
+        means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
     frame = pd.DataFrame({**told, **means, "against kMeans": _against_all_features(lines)})
     formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
+    formats |= {name: "d" for name in means if name.startswith("n ")}
     note = (
         "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
         f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
     )
+    note = " ".join([note, *time_notes(lines)])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
-    return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]})
+    untimed = {q.title: UNTIMED for q in shown if q.time}
+    return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]}, untimed)
 
 
 def _ranks(lines: pd.DataFrame) -> Table | None:
@@ -124,7 +132,9 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     labelled = lines.assign(method=[styles[method].label for method in methods])
     columns: dict[str, pd.Series[float]] = {}
     problems = 0
-    for quantity in QUANTITIES.values():
+    for quantity in quantities_in(lines):
+        if quantity.less is None:
+            continue
         values = labelled.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
         ranks = mean_ranks(values, ascending=quantity.less)
         if len(values) > 1 and len(ranks):

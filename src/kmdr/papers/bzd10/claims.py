@@ -9,7 +9,17 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import ratio_to_best
-from kmdr.analysis.statistics import Component, Margin, above, below, equal, ratio_above, ratio_below, share
+from kmdr.analysis.statistics import (
+    Component,
+    Margin,
+    above,
+    below,
+    equal,
+    is_rounding,
+    ratio_above,
+    ratio_below,
+    share,
+)
 from kmdr.claims.catalogue import Finding, claim, unmeasured
 from kmdr.claims.draws import Draw, jointly, of_best, of_computation
 from kmdr.claims.effects import by_repetition, estimate, need, of_time, paired, slopes_on_log_r, tally
@@ -134,8 +144,9 @@ def accuracy_is_not_objective(results: Results) -> Finding:
     """
     F, P = _by_t(results, "objective"), _by_t(results, "accuracy")
     both = F.index.intersection(P.index)
-    down, up = np.diff(F.loc[both].to_numpy(), axis=1) < 0, np.diff(P.loc[both].to_numpy(), axis=1) > 0
-    fall = np.diff(P.loc[both].to_numpy(), axis=1) < 0
+    of_F, of_P = (np.diff(values.loc[both].to_numpy(), axis=1) for values in (F, P))
+    down = (of_F < 0) & ~is_rounding(of_F)
+    up, fall = ((of_P * sign > 0) & ~is_rounding(of_P) for sign in (1, -1))
     against = (down & up) | (~down & fall)
     component = above(
         f"share of the steps of t in which F and P do not move against each other, above {UNRELATED:g}",
@@ -279,7 +290,7 @@ def table_numbers(results: Results) -> Finding:
         symbol = "P" if number.quantity == "accuracy" else "F"
         label = f"{symbol} of {LINES[number.method]} at t = {number.r:.0f}, reported − ours"
         values = runs[number.quantity].to_numpy(dtype=float)
-        if np.ptp(values) > 0:
+        if not is_rounding(np.ptp(values)):
             draw = of_best(label, number, runs["objective"], values, 1)
             draws.setdefault(symbol, []).append(draw)
         else:
