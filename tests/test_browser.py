@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import re
 import time
 from pathlib import Path
 
@@ -358,6 +359,119 @@ def test_all_datasets_are_drawn_as_ranks_and_profiles(explorer, view):
     rows = wait_for(explorer, f"return [...document.querySelectorAll('#explore-table tbody tr')].map((row) => {cells})")
     best = "kMeans"  # the least F on both
     assert rows[0][:2] == [best, "1"] if view == "ranks" else [best, "1", "1"] in [row[:3] for row in rows]
+
+
+SECONDS = {2: 1e-7, 30: 1.5e-5, 400: 0.03, 1000: 2.5, 2500: 1000.0, 10000: 12345.6, 25000: 1e5}
+CELLS = """
+return [...document.querySelectorAll('#explore-table tbody tr')]
+  .map((row) => [...row.cells].map((cell) => cell.textContent));
+"""
+
+
+@pytest.fixture(scope="module")
+def wide_range(tmp_path_factory):
+    """A page whose numbers go from 1e-7 to 1e5, with r and numbers of repetitions in the thousands."""
+    folder = tmp_path_factory.mktemp("wide")
+    rows = pd.concat(
+        make_rows("bzmd15_fig1", data, name, r, repeats, objective=lambda r, t, i=i: (1 + i + t % 3) / 10 / r,
+                  seconds=lambda r, t, i=i: SECONDS[r] * (1 + i + t % 2 / 7), n_iter=1000 * (i + 1), accuracy=0.0)
+        for data in ("usps", "synth")
+        for i, name in enumerate(("random_sign", "leverage"))
+        for r, repeats in zip(SECONDS, (1, 2, 3, 4, 5, 10, 1000), strict=True)
+    )  # fmt: skip
+    report = dataclasses.replace(make_report(folder, THINNED), explored=explored(rows, studies()))
+    return rows, write_report(report, "0.1.0+gtest")[0]
+
+
+@pytest.fixture
+def wide_explorer(session, wide_range):
+    session.size(1100)
+    session.media()
+    session.open(wide_range[1])
+    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
+    session.run("document.getElementById('explore').scrollIntoView()")
+    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+    yield session
+    assert session.console() == []
+
+
+def is_number(text, expected):
+    """Whether a text is a number to four digits, with all that are before the point; a dash is none."""
+    if pd.isna(expected):
+        return text in ("–", "")
+    return float(text) == pytest.approx(expected, rel=5.1e-4, abs=0) and abs(float(text) - expected) < max(
+        0.51, abs(expected) * 1e-5 if abs(expected) >= 1000 else 1
+    )
+
+
+@pytest.mark.parametrize("quantity", ["objective", "accuracy", "total_seconds", "reduction_seconds", "n_iter"])
+def test_every_number_of_the_explorer_is_that_of_the_rows(wide_explorer, wide_range, quantity):
+    """1000 was shown as 1 and 2500 as 25."""
+    rows = wide_range[0]
+    if quantity == "reduction_seconds":
+        rows = rows.assign(reduction_seconds=rows["prepare_seconds"] + rows["reduce_seconds"])
+    names = {"RP": "random_sign", "Sampl/SVD": "leverage"}
+    for dataset, label in (("usps", "USPS"), ("synth", "Synth")):
+        set_field(wide_explorer, "dataset", dataset + label)
+        set_field(wide_explorer, "quantity", quantity)
+        wait_for(wide_explorer, f"return location.hash.includes('quantity={quantity}&')")
+        wait_for(wide_explorer, f"return location.hash.includes('dataset={dataset}{label}')")
+        groups = rows[rows["dataset"] == dataset].groupby(["reducer", "r"])[quantity]
+        expected = {}
+        for key, values in groups:
+            half = student.ppf(0.975, len(values) - 1) * values.sem() if len(values) > 1 else float("nan")
+            expected[key] = values.mean(), values.mean() - half, values.mean() + half, len(values)
+        shown = wide_explorer.run(CELLS)
+        assert [(names[method], int(r)) for method, r, *_ in shown] == [
+            (name, r) for name in ("leverage", "random_sign") for r in SECONDS
+        ]
+        hovered = wide_explorer.run("return document.getElementById('explore-plot').data.map((one) => one.text)")
+        told = dict(zip([(m, int(r)) for m, r, *_ in shown], [text for line in hovered for text in line], strict=True))
+        for method, r, mean, low, high, n in shown:
+            cells = expected[names[method], int(r)]
+            assert all(is_number(text, value) for text, value in zip((mean, low, high), cells, strict=False)), cells
+            assert int(n) == cells[3]
+            ends = "" if cells[3] == 1 else f" [{low}, {high}]"
+            assert told[method, int(r)].endswith(f": {mean}{ends}<br>{n} repetition{'s' * (cells[3] > 1)}")
+            assert f"<br>r = {r}<br>" in told[method, int(r)]
+
+
+def test_shares_of_a_profile_and_their_ends_are_both_percent(wide_explorer):
+    set_field(wide_explorer, "view", "profiles")
+    wait_for(wide_explorer, "return location.hash.includes('view=profiles')")
+    set_field(wide_explorer, "quantity", "objective")
+    texts = wide_explorer.run("return document.getElementById('explore-plot').data.flatMap((one) => one.text)")
+    cells = wide_explorer.run(CELLS)
+    assert len(texts) == len(cells) > 0
+    for text, (_, factor, *shares) in zip(texts, cells, strict=True):
+        numbers = [float(number) for number in re.findall(r"[\d.]+(?:e-\d+)?", text.partition("<br>")[2])]
+        assert numbers == pytest.approx([float(factor), *(100 * float(share) for share in shares)], rel=2e-3)
+
+
+def test_the_explorer_shows_no_seconds_of_parallel_trials(session, tmp_path):
+    parts = [
+        make_rows("custom", "usps", name, (5, 10), 3, concurrency=2, seconds=0.5) for name in ("random_sign", "none")
+    ]
+    parts.append(make_rows("custom", "synth", "random_sign", (5, 10), 3, seconds=0.25))
+    parts.append(make_rows("custom", "synth", "random_sign", (5, 10), 3, concurrency=2, seconds=9.0, seed=1))
+    report = dataclasses.replace(make_report(tmp_path, THINNED), explored=explored(pd.concat(parts), []))
+    session.open(write_report(report, "0.1.0+gtest")[0])
+    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
+    session.run("document.getElementById('explore').scrollIntoView()")
+    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+    offered = "return [...document.querySelectorAll('#explore-form [name=quantity] option')].map((one) => one.value)"
+    note = "return document.getElementById('explore-note').textContent"
+    set_field(session, "dataset", "uspsUSPS")
+    wait_for(session, "return location.hash.includes('dataset=usps')")
+    assert not [name for name in session.run(offered) if name.endswith("_seconds")]
+    assert "timing_repeats=" in session.run(note)
+    set_field(session, "dataset", "synthSynth")
+    wait_for(session, "return location.hash.includes('dataset=synth')")
+    set_field(session, "quantity", "total_seconds")
+    wait_for(session, "return location.hash.includes('quantity=total_seconds')")
+    assert [line[1:] for line in session.run(CELLS)] == [[r, "0.25", "0.25", "0.25", "3"] for r in ("5", "10")]
+    assert "timing_repeats=" not in session.run(note)
+    session.console()
 
 
 def test_filters_of_claims_are_in_the_address_too(session, page):

@@ -14,7 +14,16 @@ import pandas as pd
 from scipy.stats import t as student
 
 from kmdr.analysis.ranks import mean_ranks, profiles
-from kmdr.analysis.rows import CELL, DERIVED, TRIAL, is_time, ok_rows, quantity_rows, timed_rows
+from kmdr.analysis.rows import (
+    CELL,
+    DERIVED,
+    TRIAL,
+    is_time,
+    ok_rows,
+    quantity_rows,
+    serial_rows,
+    timed_rows,
+)
 from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
 from kmdr.figures.style import Style, method_styles
 from kmdr.metrics import metrics
@@ -32,6 +41,7 @@ _SYMBOLS = {
 }  # fmt: skip
 # Digits of a number in the page; what is drawn needs no more.
 _DIGITS = 6
+_UNTIMED = "No trial was timed serially, so there are no seconds; timing_repeats=3 runs 3 repetitions for them."
 _PROFILE = ("factor", "share", "low", "high")
 
 
@@ -82,6 +92,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     renamed, names = named_by_setting(ok_rows(rows))
     looks = {str(study): method_styles(methods_of(of_study)) for study, of_study in renamed.groupby("study")}
     of_papers: dict[str, list[pd.DataFrame]] = {}
+    several_machines = _on_several_machines(renamed, known)
     for study, of_study in renamed.groupby("study", sort=True):
         config = known.get(str(study), {})
         paper = str(config.get("paper") or "")
@@ -95,10 +106,13 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
                 {
                     "study": str(study), "paper": paper, "title": config.get("title") or "",
                     "dataset": old, "label": told, "stand_in": stand_in, "lines": curves,
+                    "untimed": "" if len(serial_rows(of_dataset)) else _UNTIMED,
                 }
             )  # fmt: skip
         if "flip" not in config:
             table = pd.concat(parts.values(), keys=parts.keys(), names=["quantity"]).reset_index("quantity")
+            several = table["dataset"].isin([name for of, name in several_machines if of == paper])
+            table = table[~(several & table["quantity"].map(is_time))]
             of_papers.setdefault(paper, []).append(table)
     styles = {style.label: _look(style) for of_study in looks.values() for style in of_study.values()}
     overviews = {}
@@ -109,6 +123,16 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         labels = [of_paper[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
         overviews[paper] = _overview(table.assign(label=labels), quantities)
     return {"quantities": quantities, "styles": styles, "views": views, "overviews": overviews}
+
+
+def _on_several_machines(rows: pd.DataFrame, studies: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return each paper and dataset that the paper's studies timed on several machines: such times are not ranked."""
+    timed = serial_rows(rows)
+    timed = timed[[("flip" not in studies.get(study, {})) for study in timed["study"]]]
+    papers = [str(studies.get(study, {}).get("paper") or "") for study in timed["study"]]
+    machines = timed["machine"].astype(object).fillna("").groupby([np.array(papers, dtype=object), timed["dataset"]])
+    counts = machines.nunique()
+    return [(str(paper), str(dataset)) for paper, dataset in counts[counts > 1].index]
 
 
 def _look(style: Style) -> dict[str, str]:
@@ -132,7 +156,8 @@ def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.
     trials = rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
     there = [name for name in quantities if name in rows or name in DERIVED]
     tables: dict[str, pd.DataFrame] = {}
-    for of, names in ((trials, [n for n in there if not is_time(n)]), (timed_rows(rows), list(filter(is_time, there)))):
+    timed = timed_rows(serial_rows(rows))
+    for of, names in ((trials, [n for n in there if not is_time(n)]), (timed, list(filter(is_time, there)))):
         parts = {name: DERIVED.get(name, (name,)) for name in names}
         sums = {
             name: sum((of[part] for part in of_name), start=pd.Series(0.0, of.index)) for name, of_name in parts.items()
@@ -165,7 +190,10 @@ def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[
 
 
 def _short(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+    """Return a value with the digits that the page shows: six, or all that are before the point."""
+    if math.isnan(value):
+        return None
+    return float(round(value)) if abs(value) >= 10**_DIGITS else float(f"{value:.{_DIGITS}g}")
 
 
 def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -162,8 +162,12 @@ def expected_seconds(*tables: Known) -> Seconds:
 
 
 def wall_seconds(task: Task, seconds: Seconds, n_jobs: int) -> float:
-    """Return what a task adds to the time of a run: a timed task has the machine for itself."""
-    return seconds(task) / (1 if task.serial else n_jobs)
+    """Return what a task adds to the time of a run.
+
+    A timed task has the machine for itself; the first repetition of those that run alone is preceded by an untimed one.
+    """
+    warm_ups = int(task.repeat == 0 and (task.serial or n_jobs == 1))
+    return (1 + warm_ups) * seconds(task) / (1 if task.serial else n_jobs)
 
 
 # -- what fits -------------------------------------------------------------------------------------------------------

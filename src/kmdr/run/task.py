@@ -250,11 +250,14 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "error": " ".join(text.split())}
 
 
-def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False) -> list[Row]:
+def _trials(
+    task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False, score: bool = True
+) -> list[Row]:
     """Prepare once, then reduce, cluster and score for each r; where A is dense, many r are scored together.
 
     They are reduced together too where that is said. With a key, of what is the same in all repetitions, steps that
-    draw nothing are done once for all of them.
+    draw nothing are done once for all of them. Without ``score`` nothing is scored and no
+    time is kept.
     """
     reducer = reducers.make(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
@@ -317,9 +320,9 @@ def _trials(task: Task, data: Dataset, shared: Row, key: Key | None = None, toge
                 results.append((row, *clustered(row["r"], reduced.pop(row["r"], None))))
             except Exception as error:
                 row.update(_failure(error))
-        kept = all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
+        kept = not score or all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
         residuals, seconds = _residuals(A, [] if kept else [done.value for _, done, _ in results], total)
-        for (row, done, times), residual in zip_longest(results, residuals):
+        for (row, done, times), residual in zip_longest(results if score else [], residuals):
             try:
                 row.update(times | scored(done, residual, seconds))
             except Exception as error:
@@ -387,7 +390,24 @@ def _shared(task: Task, stamp: Stamp) -> Row:
     }
 
 
-def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
+# The cells that this process has run with no other worker: everything that decides which code they take.
+_warm: set[Key] = set()
+
+
+def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
+    """Run each cell of a task once, unscored and untimed, unless this process has run it before.
+
+    The first trial of a process finds neither data nor code in the caches, and takes up to 60 times as long as the
+    next. Each trial makes its own reducer and its own generators, so that nothing of this one enters a row.
+    """
+    cell = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, task.protocol, threads)
+    cells = {r: (*cell, r) for r in task.r_grid}
+    if cold := tuple(r for r in task.r_grid if cells[r] not in _warm):
+        _trials(task.restricted(cold), data, {}, score=False)
+        _warm.update(cells.values())
+
+
+def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
     """Run a task.
 
     Parameters
@@ -397,6 +417,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         The dataset that the task names.
     stamp : Stamp
         Written into every row.
+    timed : bool
+        Whether the times of a trial that runs alone will be used, so that each of its cells is first run once untimed.
 
     Returns
     -------
@@ -407,7 +429,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
 
     Notes
     -----
-    A trial that runs alone prepares, reduces and clusters by itself, so that its times are measured. Where others run
+    A trial that runs alone prepares, reduces and clusters by itself, so that its times are measured; the first of a
+    cell (dataset, reducer, r) in a process is preceded by the same trial untimed. Where others run
     beside it, a step that draws nothing is done once a process, and the repetitions that have its result from there
     have no time for it; and the trials of a task are reduced together where that is faster, with an equal share of the
     time each. Alone or not, they are scored together, with equal shares too.
@@ -421,6 +444,8 @@ def run(task: Task, data: Dataset, stamp: Stamp) -> list[Row]:
         key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
     kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
+    if alone and timed:
+        _warm_cells(task, data, stamp.threads)
     rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
     why = changed(data)
     return failed(task, stamp, why) if why else rows

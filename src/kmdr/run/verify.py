@@ -182,7 +182,7 @@ def verify(
     task = rebuild(row, _described(reference, "configs", row["config_hash"]), folders[row["data_sha256"]])
     stamp = Stamp(1, int(row["threads"]), "", "")
     with pinned(stamp.threads):
-        (again,) = run(task, open_prepared(Path(task.folder)), stamp)
+        (again,) = run(task, open_prepared(Path(task.folder)), stamp, timed=False)
     theirs = _described(reference, "environments", row["env_hash"])
     return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
 

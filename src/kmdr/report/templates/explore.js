@@ -71,7 +71,13 @@
   };
   // Plotly reads tags in what it writes; names are what they are.
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  const number = (value) => (value === null || value === undefined ? "–" : Number(value).toPrecision(4).replace(/\.?0+($|e)/, "$1"));
+  // Four significant digits, and all of them before the point.
+  const number = (value) => {
+    if (value === null || value === undefined) return "–";
+    const whole = Math.abs(value) >= 1000;
+    return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
+  };
+  const percent = (share) => (share === null || share === undefined ? share : 100 * share);
   const between = (low, high) => (low === null ? "" : ` [${number(low)}, ${number(high)}]`);
   const bars = (line, values) => ({
     type: "data", symmetric: false, thickness: 1, width: 3,
@@ -101,7 +107,7 @@
       const [x, y] = profile ? [line.factor, line.share] : [flat ? [Math.min(...grid), Math.max(...grid)] : line.r, line.mean];
       const style = data.styles[line.label] ?? {};
       const said = x.map((at, i) => profile
-        ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(100 * y[i])} % of the datasets${between(line.low[i], line.high[i])}`
+        ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(percent(y[i]))} % of the datasets${between(percent(line.low[i]), percent(line.high[i]))}`
         : `${plain(line.label)}<br>r = ${flat ? `${given.r[0]}, whatever r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
       return {
         x, y, name: plain(line.label), mode: profile || flat ? "lines" : "lines+markers", text: said, hovertemplate: "%{text}<extra></extra>",
@@ -148,7 +154,7 @@
     const own = overview()[fields.quantity.value];
     note.textContent = isOverview()
       ? own ? `Over ${own.problems.length} datasets: ${own.problems.join(", ")}; the value of a method on one is its mean over r.${own.left_out.length ? ` On fewer than half of them: ${own.left_out.join(", ")}.` : ""}` : "Too few datasets have the same methods."
-      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals."].filter(Boolean).join(" ");
+      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals.", current()?.untimed].filter(Boolean).join(" ");
   };
 
   const choices = () => {
