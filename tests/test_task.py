@@ -1,6 +1,7 @@
 """A task's rows are a function of its fields: of nothing before it, beside it or around it."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -245,3 +246,63 @@ def test_both_engines_and_k_means_plus_plus_reach_the_same_best_of_many(layout):
     protocols = [Protocol(30, 100), Protocol(30, 100, engine="sklearn"), Protocol(30, 100, "plus")]
     F = [run(task("none", r_grid=(20,), protocol=each), given, STAMP)[0]["objective"] for each in protocols]
     np.testing.assert_allclose(F, F[0], rtol=1e-9)
+
+
+@pytest.fixture
+def cold(monkeypatch):
+    """A process that has run nothing yet, and a list of the dimensions of what each k-means clusters."""
+    import kmdr.reducers.base as module
+
+    monkeypatch.setattr("kmdr.run.task._warm", set())
+    real, seen = module.cluster, []
+    monkeypatch.setattr(module, "cluster", lambda C, *rest: seen.append(C.shape) or real(C, *rest))
+    run(task("none", repeat=9), data(), replace(STAMP, concurrency=2))  # what is compiled once a process
+    return seen
+
+
+def counts(seen):
+    """How often data of 60 points, not the tiny ones of `warm_up`, were clustered in each dimension."""
+    return Counter(d for n, d in seen if n == 60)
+
+
+def test_each_timed_cell_is_run_once_untimed_before_it_is_timed(cold):
+    """The first trial of a process took 60 times as long as the next and entered the mean."""
+    cold.clear()
+    run(task("gaussian", r_grid=(2, 5)), data(), STAMP)
+    assert counts(cold) == {2: 2, 5: 2}
+    run(task("gaussian", r_grid=(2, 5), repeat=1), data(), STAMP)
+    assert counts(cold) == {2: 3, 5: 3}, "once a process and cell, not for each repetition"
+    run(task("gaussian", r_grid=(2, 9), repeat=2, serial=True), data(), STAMP)
+    assert counts(cold) == {2: 4, 5: 3, 9: 2}, "only a cell that is new"
+    other = [{"params": '{"eps":0.5}'}, {"protocol": Protocol(2, 50)}, {"k": 4}]
+    for changes in other:
+        cold.clear()
+        run(task("gaussian", r_grid=(2,), **changes), data(), STAMP)
+        assert counts(cold) == {2: 2}
+
+
+def test_what_is_not_timed_is_not_run_twice(cold):
+    cold.clear()
+    run(task("gaussian", r_grid=(2,)), data(), replace(STAMP, concurrency=2))
+    run(task("gaussian", r_grid=(2,)), data(), STAMP, timed=False)
+    assert counts(cold) == {2: 2}
+
+
+@pytest.mark.parametrize("reducer", ["gaussian", "leverage", "svd", "none"])
+def test_the_untimed_trial_changes_no_number(reducer, cold):
+    warmed, again = (run(task(reducer, keep_labels=True), data(), STAMP) for _ in range(2))
+    untimed = run(task(reducer, keep_labels=True), data(), STAMP, timed=False)
+    for rows in zip(warmed, again, untimed, strict=True):
+        labels = [row.pop("labels").tolist() for row in rows]
+        assert labels[0] == labels[1] == labels[2]
+    assert values(warmed) == values(again) == values(untimed)
+
+
+def test_a_cell_that_fails_is_tried_again_and_fails_as_a_row(cold, monkeypatch):
+    from kmdr.reducers.random_projection import Gaussian as Cls
+
+    def broken(self, A, r, rng, state):
+        raise MemoryError("no")
+
+    monkeypatch.setattr(Cls, "reduce", broken)
+    assert [row["error"] for row in run(task("gaussian"), data(), STAMP)] == ["MemoryError: no"] * 3
