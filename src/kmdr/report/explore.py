@@ -190,10 +190,10 @@ def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[
 
 
 def _short(value: float) -> float | None:
-    """Return a value with the digits that the page shows: six, or all that are before the point."""
+    """Return a value with six digits; from 1000 on rounded as the page shows it, so that it is rounded once."""
     if math.isnan(value):
         return None
-    return float(round(value)) if abs(value) >= 10**_DIGITS else float(f"{value:.{_DIGITS}g}")
+    return float(round(value)) if abs(value) >= 1000 else float(f"{value:.{_DIGITS}g}")
 
 
 def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
