@@ -42,7 +42,7 @@ from kmdr.jobs import run_jobs
 from kmdr.run import work
 from kmdr.run.provenance import machine
 from kmdr.run.store import read_rows
-from kmdr.run.task import Stamp, code_of
+from kmdr.run.task import Stamp
 from kmdr.run.work import Answer, Lacking, Refused, serve
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
@@ -71,7 +71,7 @@ STAMP = Stamp(concurrency=2, threads=1, code_version="driver", env_hash="0" * 12
 
 
 def test_a_worker_without_the_data_says_so_and_takes_them_in_blocks_or_as_a_whole(task, monkeypatch):
-    code = code_of(task.reducer, task.dataset)
+    code = task.current_code
     assert serve(task, STAMP, code) == Lacking()
     monkeypatch.setattr(sent, "_BLOCK_BYTES", 200)
     folder = Path(task.folder)
@@ -96,7 +96,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     folder = Path(task.folder)
     arrays = {name: array.copy() for name, array in sent.arrays_of(folder).items()}
     arrays["A.npy"][3, 2] += 1e-12
-    answer = serve(task, STAMP, code_of(task.reducer, task.dataset), (sent.meta_of(folder), arrays))
+    answer = serve(task, STAMP, task.current_code, (sent.meta_of(folder), arrays))
     assert [row["status"] for row in answer.rows] == ["failed"]
     assert "arrived with another content" in answer.rows[0]["error"]
     assert prepared_by_content() == {}
@@ -140,7 +140,7 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
     folder = prepare("synth", experiment.options)
     task = experiment.tasks(datasets.open_prepared(folder), folder)[0]
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "worker"))
-    answer = serve(task, STAMP, code_of("svd", "synth"))
+    answer = serve(task, STAMP, task.current_code)
     assert isinstance(answer, Answer)
     assert {row["status"] for row in answer.rows} == {"ok"}
     assert list(prepared_by_content()) == [task.data_sha256]

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -21,12 +22,15 @@ from typing import Generic, TypeVar
 
 from kmdr.errors import UserError
 from kmdr.files import content_hash
+from kmdr.run.provenance import PLUGIN, PLUGIN_PREFIX, code_lines, hash_of
 
 ENTRY_POINTS = "kmdr.guests"
-# With which the package names of folders begin.
-_FOLDER = "kmdr_guest_"
+# Folders whose modules are loaded; those in the others are there to be imported by these.
+_KINDS = ("reducers", "engines", "metrics", "datasets")
 # What of a guest can change a number.
 _COUNTED = (".py", ".yaml", ".toml", ".csv")
+# What tells that a folder within a guest's is none of its code: results of runs, or an environment of Python.
+_NOT_CODE = ("runs.jsonl", "configs.jsonl", "pyvenv.cfg")
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,10 @@ class Root:
 
     @property
     def origin(self) -> str:
-        """Name, version and hash of all its files that can change a number; nothing for the built-in root."""
+        """Name, version and hash of all that can change a number: its files, and what its modules import elsewhere.
+
+        Nothing for the built-in root.
+        """
         return "" if self is _BUILT_IN else _origin(self)
 
 
@@ -84,8 +91,23 @@ _BUILT_IN = Root(Path(__file__).resolve().parent, __package__ or "kmdr", "kmdr")
 
 @cache
 def _origin(root: Root) -> str:
-    files = sorted(file for file in root.folder.rglob("*") if file.suffix in _COUNTED and file.is_file())
-    return " ".join(filter(None, (root.name, root.version, content_hash(files)[:12])))
+    digest = content_hash(sorted(_files(root.folder)))[:12]
+    modules = [f"{root.package}.{kind}.{file.stem}" for kind in _KINDS for file in root.files(kind, "*.py")]
+    inside = (f"{root.package}.", f"{root.package} ", f"{PLUGIN}.", "kmdr.")  # `code_of` has kmdr's own
+    if elsewhere := [line for line in code_lines(*modules) if not line.startswith(inside)]:
+        digest = hash_of([digest, *elsewhere])
+    return " ".join(filter(None, (root.name, root.version, digest)))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a guest that can change a number."""
+    for place, folders, names in os.walk(folder):
+        path = Path(place)
+        if path != folder and any((path / name).exists() for name in _NOT_CODE):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (file for name in names if (file := path / name).suffix in _COUNTED and file.is_file())
 
 
 @cache
@@ -176,7 +198,7 @@ class Registry(Generic[T]):
         here = tuple(f"{root.package}." for root in places)
         where: dict[str, str] = {}
         for name, module in self._made:
-            gone = module.startswith(_FOLDER) and not module.startswith(here)
+            gone = module.startswith(PLUGIN_PREFIX) and not module.startswith(here)
             if not gone and where.setdefault(name, module) != module:
                 raise UserError(
                     f"two {self._kind} are named {name!r}, in {where[name]} and {module}; rename one of them"
@@ -196,7 +218,7 @@ def _guest(folder: Path) -> Root:
             f"KMDR_PATH names {folder}, which is no folder; name folders that hold reducers/, datasets/, papers/ …"
         )
     place = folder.resolve()
-    package = f"{_FOLDER}{sha256(str(place).encode()).hexdigest()[:12]}"
+    package = f"{PLUGIN_PREFIX}{sha256(str(place).encode()).hexdigest()[:12]}"
     if package not in sys.modules:
         module = ModuleType(package)
         module.__path__ = [str(place)]

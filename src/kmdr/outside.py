@@ -5,14 +5,12 @@ import inspect
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kmdr.errors import UserError, shown, unknown
-from kmdr.files import content_hash
+from kmdr.run.provenance import hash_of, third_party_origin
 
 
 @cache
@@ -97,17 +95,20 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
 
 @cache
 def origin(path: str) -> str:
-    """Return where a class comes from: its distribution and version, and the hash of its module's file.
+    """Return where a class comes from: its distribution and version, and the hash of the code that it reaches.
+
+    Empty where its module is not available.
 
     Examples
     --------
     >>> origin("sklearn.decomposition.NMF").split()[0]
     'scikit-learn'
     """
-    cls = find_class(path, "class")
-    package = cls.__module__.partition(".")[0]
-    names = metadata.packages_distributions().get(package, [])
-    source = inspect.getsourcefile(cls)
-    digest = content_hash([Path(source)])[:12] if source else ""
-    versions = [f"{name} {metadata.version(name)}" for name in names[:1]] or [package]
-    return " ".join([*versions, *([digest] if digest else [])])
+    module, _, name = path.rpartition(".")
+    known = third_party_origin(module, name)
+    if known != module:
+        return known
+    try:  # defined in a notebook, whose code is in no file
+        return f"{known} {hash_of([inspect.getsource(find_class(path, 'class'))])}"
+    except (OSError, TypeError):
+        return known

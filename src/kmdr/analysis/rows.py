@@ -12,9 +12,9 @@ from scipy.stats import t as student
 
 from kmdr.errors import UserError, unknown
 from kmdr.metrics import metrics
-from kmdr.run.store import mixed_code
+from kmdr.run.store import OF_CODE, mixed_code
 from kmdr.run.task import COLUMNS as ROW_COLUMNS
-from kmdr.run.task import SETTINGS
+from kmdr.run.task import SETTINGS, code_identity
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 CELL = ["dataset", "reducer", "params", "r"]
@@ -79,9 +79,15 @@ def failed_counts(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 def code_notes(rows: pd.DataFrame) -> list[str]:
     """Say, a sentence each, which ok rows that are shown together were made by several versions of their code."""
-    names = ["study", "reducer", "dataset", "code_hash"]
-    kinds = ok_rows(rows)[names].drop_duplicates().itertuples(index=False)
-    return mixed_code(dict(zip(names, kind, strict=True)) for kind in kinds)
+    kinds = ok_rows(rows).reindex(columns=[*OF_CODE]).drop_duplicates().astype(object).fillna("")
+    return mixed_code(dict(zip(OF_CODE, kind, strict=True)) for kind in kinds.itertuples(index=False))
+
+
+def codes_of(rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return `kmdr.run.task.code_identity` of each row."""
+    columns = rows.reindex(columns=["code_hash", "guests"]).astype(object).fillna("").astype(str)
+    pairs = pd.Series(list(zip(columns["code_hash"], columns["guests"], strict=True)), rows.index, dtype=object)
+    return pairs.map({pair: code_identity(*pair) for pair in pairs.unique()})
 
 
 def is_time(quantity: str) -> bool:

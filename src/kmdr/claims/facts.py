@@ -13,14 +13,15 @@ from kmdr.datasets import availability, load
 from kmdr.files import note_of, write_atomically
 from kmdr.guests import PaperFolder, origin_of
 from kmdr.run.provenance import code_hash
-from kmdr.run.task import code_of, short_hash
+from kmdr.run.task import current_code, short_hash
 
 
 def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:
     """Return hashes of the code that computes a paper's facts of some rows, whose draws they may repeat."""
     module = f"{paper.package}.facts"
-    drawn = rows[["reducer", "dataset"]].drop_duplicates().itertuples(index=False)
-    return [code_hash(module), origin_of(module), *sorted({code_of(str(name), str(on)) for name, on in drawn})]
+    drawn = rows[["reducer", "engine", "dataset", "options"]].astype(object).fillna("").drop_duplicates()
+    codes = {current_code(*map(str, columns)) for columns in drawn.itertuples(index=False)}
+    return [code_hash(module), origin_of(module), *sorted(codes)]
 
 
 def write_facts(

@@ -44,9 +44,14 @@ def summary(name: str) -> str:
     return (inspect.getdoc(_registry.known()[name]) or "").partition("\n")[0]
 
 
+def module_of(name: str) -> str:
+    """Return the name of the module that an engine is written in; of an import path, of that which calls it."""
+    return __name__ if "." in name else _registry.known()[name].__module__
+
+
 def origin_of_engine(name: str) -> str:
     """Return name, version and hash of what brings an engine, where it is not kmdr's own."""
-    return origin(name) if "." in name else origin_of(_registry.known()[name].__module__)
+    return origin(name) if "." in name else origin_of(module_of(name))
 
 
 @engine("kmdr")

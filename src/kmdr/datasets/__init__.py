@@ -42,9 +42,11 @@ from kmdr.datasets.reading import Content
 from kmdr.datasets.registry import COMMON, Entry, entry, names
 from kmdr.datasets.streamed import Streamed, streamed
 from kmdr.errors import UserError, plain_name, unknown, whole_number
+from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
 from kmdr.paths import cache_folder
+from kmdr.run.provenance import code_hash
 from kmdr.text import tell
 
 __all__ = [
@@ -726,11 +728,30 @@ def _check(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
 
 
 def _prepared(e: Entry, settings: Mapping[str, Any]) -> tuple[Path, str]:
-    """Folder of a dataset with these options, and the hash of all that its content depends on."""
-    suffix = "" if dict(settings) == dict(e.options) else f"-{_json_hash(settings)[:12]}"
+    """Return the folder of a dataset with these options, and the hash of all that its content depends on.
+
+    Datasets of several plugins that have the same name have different folders.
+    """
+    given = {} if dict(settings) == dict(e.options) else dict(settings)
+    key: Any = {"package": e.package, "options": given} if e.package else given
+    suffix = f"-{_json_hash(key)[:12]}" if key else ""
     determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(settings)]
+    determines += [e.nonnegative, [[source.part, source.format, source.sha256] for source in e.sources]]
+    determines += [] if _is_pinned(e, settings) else [e.guest, _loader_code(e)]
     determines += [_identity(Path(path), settings.get("format", "")) for path in _files(settings)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
+
+
+def _is_pinned(e: Entry, settings: Mapping[str, Any]) -> bool:
+    """Return whether a matrix is only accepted with the content hash in the registry, whatever code loads it."""
+    return bool(e.content_sha256) and (e.by_path or settings == dict(e.options))
+
+
+def _loader_code(e: Entry) -> list[list[str]]:
+    """Return hash and origin of the code that turns the files of a dataset, whichever are found, into its matrix."""
+    known = all_loaders()
+    modules = {known[name].__module__ for name in (e.format, *(s.format for s in e.sources)) if name in known}
+    return [[code_hash(module, valid.__name__), origin_of(module)] for module in sorted(modules)]
 
 
 def fingerprint(name: str, options: Mapping[str, Any]) -> str:

@@ -70,7 +70,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset of the registry; the fields are those of the table in ``registry.toml``, and the guest's origin."""
+    """A dataset of the registry; the fields are those of the table in ``registry.toml``.
+
+    Attributes
+    ----------
+    guest, package : str
+        Origin and package of the plugin that brings it; empty for one of kmdr's own.
+    """
 
     name: str
     title: str
@@ -91,6 +97,7 @@ class Entry:
     home: str = ""
     nonnegative: bool = False
     guest: str = ""
+    package: str = ""
 
     @property
     def shape(self) -> str:
@@ -127,7 +134,7 @@ def entries() -> Mapping[str, Entry]:
             for name, guest in _read(file).items():
                 if name in known:
                     raise UserError(f"{file} names a dataset {name!r}, which there is already; rename it")
-                known[name] = replace(guest, guest=root.origin)
+                known[name] = replace(guest, guest=root.origin, package=root.package)
     return known
 
 

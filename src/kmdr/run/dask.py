@@ -21,7 +21,7 @@ import distributed
 
 from kmdr.datasets import sent
 from kmdr.errors import UserError
-from kmdr.run.task import Task, code_of, short_hash
+from kmdr.run.task import Task, short_hash
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, check_installation, serve
 from kmdr.run.workers import TRIES, Lost, gone
 
@@ -131,7 +131,7 @@ class Cluster:
         def submit(call: Call, trial: int = 0, workers: list[str] | None = None) -> None:
             task, stamp = call
             stamp = beside(stamp, max(self._look().values(), default=2))
-            arguments = (task, stamp, code_of(task.reducer, task.dataset))
+            arguments = (task, stamp, task.current_code)
             if workers is None and any(self._faults.values()):
                 workers = self._usable()
             future = self._client.submit(

@@ -16,7 +16,6 @@ import ray
 
 from kmdr.datasets import sent
 from kmdr.errors import UserError
-from kmdr.run.task import code_of
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
 from kmdr.run.workers import TRIES, Lost, gone
 
@@ -92,7 +91,7 @@ class Cluster:
 
         def submit(call: Call, *given: Any) -> None:
             task, stamp = call
-            under_way[serving.remote(task, beside(stamp), code_of(task.reducer, task.dataset), *given)] = call
+            under_way[serving.remote(task, beside(stamp), task.current_code, *given)] = call
 
         while True:
             size = self.size()

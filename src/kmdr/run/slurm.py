@@ -31,7 +31,7 @@ from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, whole_number
 from kmdr.files import writing
 from kmdr.run.appended import Appended, append
-from kmdr.run.task import Task, code_of
+from kmdr.run.task import Task
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, named, serve
 from kmdr.run.workers import TRIES, Lost, Workers
 
@@ -322,7 +322,7 @@ class Cluster:
     def _arguments(self, call: Call) -> tuple[Any, ...]:
         task, stamp = call
         places = task.folder, str(self._data_of(task))
-        return task, beside(stamp), code_of(task.reducer, task.dataset), None, places
+        return task, beside(stamp), task.current_code, None, places
 
     def _data_of(self, task: Task) -> Path:
         """Return the folder for the data of a task, where elements lack them."""

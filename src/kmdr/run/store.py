@@ -29,6 +29,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,9 @@ from kmdr.files import (
     write_json,
     writing,
 )
+from kmdr.guests import guests
 from kmdr.run.labels import Labels, packed, read_labels
-from kmdr.run.task import COLUMNS, Row, Task, canonical, code_of, settings_of, short_hash
+from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, settings_of, short_hash
 from kmdr.run.values import check_values
 from kmdr.text import tell
 
@@ -65,6 +67,8 @@ UNIVERSES = "universes.json"
 # Within a folder of results, that of the rows of multiverses: their best F is not that of the papers' own protocols.
 MULTIVERSE = "multiverse"
 LOG = "runs.jsonl"
+# The columns that `mixed_code` reads.
+OF_CODE = ("study", "reducer", "engine", "dataset", "options", "code_hash", "guests")
 # Damaged files that are told of one by one.
 _TOLD = 10
 _PACKED = "rows.csv.xz"
@@ -235,9 +239,10 @@ def trial_of(row: Mapping[str, str]) -> tuple[Any, ...]:
 def united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
     """Return one table of several of a folder: of the rows of one trial the best, the first of equals."""
     best: dict[tuple[Any, ...], dict[str, str]] = {}
+    current = cache(current_code)
     for row in chain.from_iterable(tables):
         key = trial_of(row)
-        if key not in best or _rank(row) < _rank(best[key]):
+        if key not in best or _rank(row, current) < _rank(best[key], current):
             best[key] = row
     table = [best[key] for key in sorted(best)]
     _add_ratios(table)
@@ -437,9 +442,16 @@ def _hashed(path: Path) -> dict[str, Any]:
 # -- what is left to do ----------------------------------------------------------------------------------------------
 
 
-def _is_stale(row: Mapping[str, str]) -> bool:
-    """Whether a row was made by other code than today's."""
-    return row["code_hash"] != code_of(row["reducer"], row["dataset"])
+def _code_of_row(row: Mapping[str, str]) -> str:
+    return code_identity(row["code_hash"], row["guests"])
+
+
+def _is_stale(row: Mapping[str, str], current: Callable[[str, str, str, str], str] = current_code) -> bool:
+    """Return whether a row was computed by other code than the current one, as `current_code` or a cache of it has it.
+
+    A row whose code is not available now is stale too, but no task asks for it.
+    """
+    return _code_of_row(row) != current(row["reducer"], row["engine"], row["dataset"], row["options"])
 
 
 def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: bool = False) -> list[Task]:
@@ -457,8 +469,9 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: b
         Whether rows that were made by other code than today's are not finished either.
     """
     done: dict[tuple[str, str, str], dict[int, bool]] = {}
+    current = cache(current_code)
     for row in rows:
-        if row["status"] == "ok" and not (refresh and _is_stale(row)):
+        if row["status"] == "ok" and not (refresh and _is_stale(row, current)):
             trial = done.setdefault((row["study"], row["config_hash"], row["repeat"]), {})
             trial[int(row["r"])] = row["concurrency"] == "1"
     left = []
@@ -470,30 +483,41 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: b
     return left
 
 
+def _dataset_name(title: str, options: str) -> str:
+    try:
+        return data_of(title, options)[0]
+    except (ValueError, TypeError, AttributeError, RecursionError):  # rows that kmdr did not write
+        return title
+
+
 def mixed_code(rows: Iterable[Mapping[str, str]]) -> list[str]:
     """Say which reducer of which study has rows on one dataset that were made by several versions of their code.
 
     Parameters
     ----------
     rows : iterable of mapping
-        Of a table, or only what is different in their study, reducer, dataset and ``code_hash``. Rows of older
-        versions, which have no ``code_hash``, count as those of one code.
+        Of a table, or only what is different in the columns `OF_CODE`. Rows of older versions, which have no
+        ``code_hash``, count as those of one code. A plugin with a metric is part of the code of all rows that it
+        scored, so rows from before it was added are of another version.
 
     Returns
     -------
     list of str
         A sentence for each (study, reducer), sorted.
     """
-    codes: dict[tuple[str, str, str], set[str]] = {}
+    codes: dict[tuple[str, str, str, str, str], set[str]] = {}
+    name_of = cache(_dataset_name)
     for row in rows:
-        codes.setdefault((row["study"], row["reducer"], row["dataset"]), set()).add(row["code_hash"])
+        name = name_of(row["dataset"], row["options"])
+        key = (row["study"], row["reducer"], row["engine"], row["dataset"], name)
+        codes.setdefault(key, set()).add(_code_of_row(row))
     counts: dict[tuple[str, str], int] = {}
-    for (study, reducer, _), hashes in sorted(codes.items()):
+    for (study, reducer, *_), hashes in sorted(codes.items()):
         if len(hashes) > 1:
             counts[study, reducer] = max(counts.get((study, reducer), 0), len(hashes))
     return [
-        f"{study}: the rows of {reducer} were made by {count} versions of the code that computes them; the same "
-        "command with --refresh makes the older ones again"
+        f"{study}: the rows of {reducer} were made by {count} versions of the code that computes them; run the "
+        "same command with --refresh to compute the older ones again"
         for (study, reducer), count in sorted(counts.items())
     ]
 
@@ -766,13 +790,16 @@ class Store:
     def _state(self, files: Iterable[Path]) -> str:
         """Return a hash of the files as they are, and of the code that decides between two rows of one trial."""
         stamps, code = [], set()
+        configs = configs_of(self.folder)[0]
         packed_table = self.folder / _PACKED
         for file in [*files, *([packed_table] if packed_table.exists() else [])]:
             status = file.lstat()
             stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
         for file in files:
-            code.add((file.parts[-2].rpartition("-")[0], file.parts[-3]))
-        return short_hash([stamps, COLUMNS, [[*pair, code_of(*pair)] for pair in sorted(code)]])
+            reducer, _, key = file.parts[-2].rpartition("-")
+            code.add((reducer, configs.get(key, {}).get("kmeans", {}).get("engine", ""), file.parts[-3]))
+        of_code = [[*each, current_code(*each, "")] for each in sorted(code)]
+        return short_hash([stamps, COLUMNS, of_code, [root.origin for root in guests()]])
 
 
 def _content(path: Path) -> bytes:
@@ -782,8 +809,8 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _rank(row: Mapping[str, str]) -> tuple[bool, bool, int]:
-    return row["status"] != "ok", _is_stale(row), int(row["concurrency"])
+def _rank(row: Mapping[str, str], current: Callable[[str, str, str, str], str]) -> tuple[bool, bool, int]:
+    return row["status"] != "ok", _is_stale(row, current), int(row["concurrency"])
 
 
 def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, Row]:

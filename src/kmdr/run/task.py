@@ -16,12 +16,14 @@ from kmdr import datasets, metrics, reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
 from kmdr.datasets import Dataset, changed, registry
+from kmdr.errors import UserError
 from kmdr.guests import Root, guests, origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
+from kmdr.outside import origin
 from kmdr.reducers.base import images, shares_work
 from kmdr.run.once import Done, Key, is_kept, once, under, untouched
-from kmdr.run.provenance import code_hash
+from kmdr.run.provenance import code_hash, third_party_origin
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 
@@ -37,6 +39,7 @@ _ENTRIES = 2**22
 # where there are none; `code_hash` is that of the modules which compute a row, so that it tells rows of other code
 # apart, as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
 # guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
+# Both together identify the code of a row: see `code_identity`.
 COLUMNS = (
     "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
     *SETTINGS,
@@ -154,6 +157,11 @@ class Task:
         return self._configured[1]
 
     @property
+    def current_code(self) -> str:
+        """`code_identity` of the rows that it would give now."""
+        return current_code(self.reducer, self.protocol.engine, self.dataset, self.options)
+
+    @property
     def _configured(self) -> tuple[Mapping[str, Any], str]:
         data = self.dataset, self.data_sha256
         return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
@@ -182,11 +190,15 @@ class Stamp:
 
 
 @cache
-def code_of(reducer: str, dataset: str) -> str:
-    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now."""
+def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
+    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now.
+
+    The dataset has its registered name. Code that is not kmdr's own counts by what it imports of kmdr; `guests_of` has
+    the rest of it.
+    """
     if "." not in reducer and reducer not in reducers.names():
         return ""
-    modules = [reducers.module_of(reducer)]
+    modules = [reducers.module_of(reducer), engines.module_of(engine)]
     if dataset in datasets.names():
         modules += datasets.generated_by(dataset)
     return code_hash(__name__, *modules)
@@ -200,12 +212,41 @@ def _methods_from(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[
 
 
 def guests_of(reducer: str, engine: str, dataset: str) -> str:
-    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other."""
+    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other.
+
+    The dataset has its registered name. Every metric takes part: a plugin with a metric is named in all rows.
+    """
     brought = list(_methods_from(reducer, engine, guests()))
     if dataset in datasets.names():
         brought.append(registry.entry(dataset).guest)
-    brought += [origin_of(measure.function.__module__) for measure in metrics.metrics().values()]
+    brought += [origin_of_metric(name) for name in metrics.metrics()]
     return "; ".join(dict.fromkeys(filter(None, brought)))
+
+
+def origin_of_metric(name: str) -> str:
+    """Return name, version and hash of what brings a metric, where it is not kmdr's own."""
+    module = metrics.metrics()[name].function.__module__
+    return origin_of(module) or ("" if module.startswith("kmdr.") else third_party_origin(module))
+
+
+def code_identity(code_hash: str, guests: str) -> str:
+    """Return one text for the columns ``code_hash`` and ``guests`` of a row: the same for rows of the same code."""
+    return "; ".join([code_hash, *sorted(set(guests.split("; ")) - {""})])
+
+
+def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
+    """Return the `code_identity` that a row with these columns would have if it were computed now.
+
+    Empty where a part of the code is not available, so that no such row can be computed.
+    """
+    try:
+        name, engine = data_of(dataset, options)[0], engine or "kmdr"
+        paths = [path for path in (reducer, engine) if "." in path]
+        if not all(origin(path) for path in paths) or not (code := code_of(reducer, name, engine)):
+            return ""
+        return code_identity(code, guests_of(reducer, engine, name))
+    except (UserError, LookupError, ValueError, TypeError, AttributeError):
+        return ""
 
 
 @cache
@@ -368,6 +409,7 @@ def _times(**seconds: float | None) -> Row:
 
 def _shared(task: Task, stamp: Stamp) -> Row:
     """Return what all rows of a task say alike."""
+    name, _ = data_of(task.dataset, task.options)
     return {
         "study": task.study,
         "dataset": task.dataset,
@@ -384,8 +426,8 @@ def _shared(task: Task, stamp: Stamp) -> Row:
         "stand_in": task.stand_in,
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
-        "code_hash": code_of(task.reducer, task.dataset),
-        "guests": guests_of(task.reducer, task.protocol.engine, task.dataset),
+        "code_hash": code_of(task.reducer, name, task.protocol.engine),
+        "guests": guests_of(task.reducer, task.protocol.engine, name),
         **asdict(stamp),
     }
 

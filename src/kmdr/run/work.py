@@ -16,7 +16,7 @@ from kmdr import datasets, reducers
 from kmdr.datasets import Dataset, open_prepared, registry, sent
 from kmdr.errors import UserError
 from kmdr.run.provenance import code_version, environment, machine
-from kmdr.run.task import Row, Stamp, Task, code_of, data_of, failed, run, short_hash
+from kmdr.run.task import Row, Stamp, Task, data_of, failed, run, short_hash
 from kmdr.run.workers import Lost
 from kmdr.threads import pin
 
@@ -96,7 +96,13 @@ def execute(task: Task, stamp: Stamp) -> Answer:
     """Run one task on data that lie in its folder."""
     _pin_once(stamp.threads)
     try:
-        return Answer(run(task, _data(task.folder, task.data_sha256, task.verify), stamp))
+        data = _data(task.folder, task.data_sha256, task.verify)
+        if data.data_sha256 != task.data_sha256:
+            raise UserError(
+                f"{task.folder} has other data than when this run began; another command prepared {task.dataset} "
+                "again, so run the same command again"
+            )
+        return Answer(run(task, data, stamp))
     except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
         return Answer(failed(task, stamp, str(error)))
 
@@ -127,14 +133,14 @@ def serve(
     stamp : Stamp
         Of which code, environment and machine are replaced by those that are here.
     code : str
-        `code_of` the task on the driver: rows of other code are not made.
+        `Task.current_code` on the driver: rows of other code are not made.
     given : tuple, optional
         The data, where this machine lacked them.
     places : sequence of str
         Prepared folders of the driver that may be seen from here and may hold the data, used where the cache has not.
     """
     with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
-        if code_of(task.reducer, task.dataset) != code:
+        if task.current_code != code:
             return Refused(
                 f"a worker has other code of {task.reducer} on {task.dataset} than this command; install the same "
                 "version of kmdr there, and what KMDR_PATH names, and start the workers again"
