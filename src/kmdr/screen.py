@@ -3,12 +3,13 @@
 import shlex
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from kmdr.analysis.comparison import beside, compared, with_ratio
-from kmdr.analysis.rows import TOLD_APART, ok_rows
+from kmdr.analysis.rows import TOLD_APART, code_notes, ok_rows
 from kmdr.analysis.untrusted import rows_of
 from kmdr.errors import UserError, unknown
 from kmdr.figures.comparison import beside_table, table_of, thinned
@@ -70,7 +71,12 @@ def _overview(rows: pd.DataFrame) -> Table:
             "rows": str(len(group)),
             "failed": str(len(group) - len(ok) or ""),
         })  # fmt: skip
-    return Table(pd.DataFrame(lines), dict.fromkeys(("methods", "r", "n", "rows", "failed"), ""))
+    formats = dict.fromkeys(("methods", "r", "n", "rows", "failed"), "")
+    return Table(pd.DataFrame(lines), formats, _in_sentences(code_notes(rows)))
+
+
+def _in_sentences(notes: Sequence[str]) -> str:
+    return " ".join(f"{note}." for note in notes)
 
 
 def _folders_and_options(
@@ -112,8 +118,11 @@ def table(arguments: Sequence[str]) -> None:
     study = options.get("STUDY", "all")
     if study not in (*names, "all"):
         raise unknown(f"study with rows in {folder}", study, names)
-    frame = compared(rows if study == "all" else rows[rows["study"] == study])
-    print(formatted(table_of(frame), frame, options["FORMAT"]))
+    rows = rows if study == "all" else rows[rows["study"] == study]
+    frame = compared(rows)
+    lines = table_of(frame)
+    lines = replace(lines, note=" ".join(filter(None, (lines.note, _in_sentences(code_notes(rows))))))
+    print(formatted(lines, frame, options["FORMAT"]))
 
 
 def compare(arguments: Sequence[str]) -> None:

@@ -16,6 +16,8 @@ from scipy.stats import ttest_ind
 
 from kmdr.analysis.rows import (
     TOLD_APART,
+    code_notes,
+    codes_of,
     differing_settings,
     mean_interval,
     ok_rows,
@@ -88,15 +90,26 @@ class Line(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """The trials of a line: values of each quantity by seed and repetition, how many there are, and how many failed.
+    """The trials of a line.
 
-    Times are those taken serially on one machine, ``machine``.
+    Attributes
+    ----------
+    values : dict
+        Values of each quantity by seed and repetition. Times are those taken serially on one machine.
+    n, failed : int
+        How many there are, and how many failed.
+    machine : str
+        The one on which they were timed.
+    codes : frozenset of str
+        `kmdr.run.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
+        nothing is tested against.
     """
 
     values: dict[str, "pd.Series[float]"]
     n: int
     failed: int
     machine: str = ""
+    codes: frozenset[str] = frozenset()
 
 
 def with_metrics(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Quantity]]:
@@ -147,6 +160,7 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
     quantities : mapping
     """
     lines: dict[Line, Trials] = {}
+    rows = rows.assign(code=codes_of(rows))
     blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], dropna=False, sort=True)
     for (study, dataset, *told), block in blocks:
         setting = tuple("" if pd.isna(value) else value for value in told)
@@ -168,7 +182,7 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
             ok = ok_rows(group)
             n = len(ok[_REPETITION].drop_duplicates())
             line = Line(str(study), str(dataset), setting, reducer, params, int(float(r)))
-            lines[line] = Trials(values, n, len(group) - len(ok), machine)
+            lines[line] = Trials(values, n, len(group) - len(ok), machine, frozenset(ok["code"]))
     return lines
 
 
@@ -194,13 +208,13 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials;
-        then for each of `QUANTITIES` and each custom metric, under its title, the mean, ``±`` half of its 95 %
-        interval (NaN for fewer than two repetitions), ``Δ`` the mean difference from all features by pairs (``×``: the
-        geometric mean of ratios), ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its p-value (NaN where
-        there is nothing to compare) and ``best``: whether no line of the data has a better mean, as it is shown.
-        Seconds are those of repetitions that were timed serially on one machine; ``n seconds`` counts these.
-        `quantities_in` gives the quantities.
+        Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials,
+        versions of their code; then for each of `QUANTITIES` and each custom metric, under its title, the mean, ``±``
+        half of its 95 % interval (NaN for fewer than two repetitions), ``Δ`` the mean difference from all features by
+        pairs (``×``: the geometric mean of ratios), ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its
+        p-value (NaN where there is nothing to compare) and ``best``: whether no line of the data has a better mean, as
+        it is shown. A line with several versions is neither compared nor the best. Seconds are those of repetitions
+        that were timed serially on one machine; ``n seconds`` counts these. `quantities_in` gives the quantities.
     """
     rows, quantities = with_metrics(rows)
     lines = trials_of(rows, quantities)
@@ -215,6 +229,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "") -> dict[str, Any]:
     cells: dict[str, Any] = {f"n{suffix}": trials.n, f"failed{suffix}": trials.failed}
+    cells[f"versions{suffix}"] = len(trials.codes)
     for column, quantity in quantities.items():
         values = trials.values[column]
         if quantity.time:
@@ -228,6 +243,8 @@ def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "")
 def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], *, paired: bool) -> dict[str, Any]:
     """Return by how much each quantity changes, the interval of that, and the p-value, not corrected."""
     cells: dict[str, Any] = {}
+    if max(len(before.codes), len(after.codes)) > 1:
+        return cells
     for column, quantity in quantities.items():
         if quantity.time and before.machine != after.machine:
             continue
@@ -319,10 +336,11 @@ def quantities_in(frame: pd.DataFrame) -> Sequence[Quantity]:
 def _is_best(table: pd.DataFrame, data: "pd.Series[str]", quantity: Quantity) -> list[bool]:
     if quantity.title not in table or quantity.less is None:
         return [False] * len(table)
-    extremes = table[quantity.title].groupby(data).transform("min" if quantity.less else "max")
+    means = table[quantity.title].where(table["versions"] <= 1)
+    extremes = means.groupby(data).transform("min" if quantity.less else "max")
     return [
         bool(np.isfinite(value)) and format(value, quantity.form) == format(extreme, quantity.form)
-        for value, extreme in zip(table[quantity.title], extremes, strict=True)
+        for value, extreme in zip(means, extremes, strict=True)
     ]
 
 
@@ -358,6 +376,10 @@ class Beside(NamedTuple):
         Datasets that both name but that hold other data: never compared.
     only : tuple of int, int
         Lines that only A, and only B, has.
+    other_code : list of str
+        Reducers whose rows in B were computed by other code than those in A.
+    mixed : list of str
+        Sentences about rows of several versions of the code within A, and within B.
     other_machine : bool
         Whether some lines were timed on different machines, so that their times are not compared.
     """
@@ -366,6 +388,8 @@ class Beside(NamedTuple):
     changed: list[str]
     other_data: list[str]
     only: tuple[int, int]
+    other_code: list[str]
+    mixed: list[str]
     other_machine: bool = False
 
 
@@ -397,8 +421,11 @@ def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
     hashes = [{name: set(group) for name, group in ok_rows(x).groupby("dataset")["data_sha256"]} for x in (a, b)]
     other_data = sorted(str(name) for name in hashes[0].keys() & hashes[1].keys() if hashes[0][name] != hashes[1][name])
     changed = sorted({text for line, other in matches for text in _changed(line, other)})
+    other_code = {line.reducer for line, other in matches if sides[0][line].codes != sides[1][other].codes}
+    mixed = [f"In {name}: {note}" for name, rows in (("A", a), ("B", b)) for note in code_notes(rows)]
     frame = _table([line for line, _ in matches], table, quantities)
-    return Beside(frame, changed, other_data, (len(only[0]), len(only[1])), other_machine)
+    counts = len(only[0]), len(only[1])
+    return Beside(frame, changed, other_data, counts, sorted(other_code), mixed, other_machine)
 
 
 def _changed(line: Line, other: Line) -> list[str]:

@@ -62,6 +62,7 @@ __all__ = [
     "fetch_all",
     "from_arrays",
     "generated_by",
+    "is_outdated",
     "load",
     "look_at",
     "names",
@@ -757,6 +758,16 @@ def _loader_code(e: Entry) -> list[list[str]]:
 def fingerprint(name: str, options: Mapping[str, Any]) -> str:
     """Hash of all that the content of a prepared dataset depends on; `options` are those of its ``meta.json``."""
     return _prepared(entry(name), options)[1]
+
+
+def is_outdated(folder: Path) -> bool:
+    """Return whether a prepared folder is of a known dataset whose files, options or loader are others now."""
+    try:
+        meta = prepared.read_meta(folder)
+        name = re.sub(r"-[0-9a-f]{12}$", "", folder.name)
+        return name in names() and fingerprint(name, meta["options"]) != meta["registry"]
+    except (UserError, OSError, LookupError, TypeError):
+        return True
 
 
 def _identity(path: Path, kind: str = "", large: bool = False) -> Any:

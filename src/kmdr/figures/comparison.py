@@ -14,6 +14,9 @@ from kmdr.text import format_number
 # Lines at the end of a run: what a person takes in at a glance.
 MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
+# What marks lines whose rows were computed by several versions of the code.
+_MARK = "†"
+MIXED = f"{_MARK} rows of several versions of the code: not compared, and not considered for the best."
 # Of an interval as many digits as of its mean, where these are behind the point; else fewer.
 _HALVES = {".3g": ".2g", ".4g": ".2g"}
 UNTIMED = "–"
@@ -57,7 +60,7 @@ def table_of(frame: pd.DataFrame) -> Table:
         Of texts, best in bold. ``↑`` and ``↓`` mark what is significantly higher or lower than on all features.
     """
     columns = _first_columns(frame)
-    columns["n"] = [str(n) for n in frame["n"]]
+    columns["n"] = counts_of(frame)
     if frame["failed"].any():
         columns["failed"] = [str(n) if n else "" for n in frame["failed"]]
     bold: set[tuple[int, str]] = set()
@@ -75,7 +78,7 @@ def table_of(frame: pd.DataFrame) -> Table:
             bold |= {(int(i), quantity.title) for i in np.flatnonzero(frame[f"best {quantity.title}"])}
     p_values = [f"p {q.title}" for q in quantities_in(frame) if f"p {q.title}" in frame]
     tests = int(frame[p_values].notna().sum().sum())
-    notes = [_INTERVAL]
+    notes = [_INTERVAL, *([MIXED] if (frame["versions"] > 1).any() else [])]
     if tests:
         notes.append(
             "↑ ↓ higher or lower than none, k-means on all features, from the same starts (paired t tests at "
@@ -120,7 +123,8 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
         Its table, or some lines of it.
     """
     columns = _first_columns(frame)
-    columns["n"] = [str(a) if a == b else f"{a}, {b}" for a, b in zip(frame["n A"], frame["n B"], strict=True)]
+    counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
+    columns["n"] = [a if a == b else f"{a}, {b}" for a, b in counts]
     for quantity in quantities_in(frame):
         known = frame[[f"{quantity.title} A", f"{quantity.title} B"]].notna().any(axis=None)
         if known or (quantity.time and (frame["n A"] + frame["n B"]).any()):
@@ -155,9 +159,20 @@ def _beside_notes(beside: Beside) -> list[str]:
         notes.append(f"Not compared, for the data of that name differ: {', '.join(beside.other_data)}.")
     if beside.other_machine:
         notes.append("Seconds measured on different machines are not compared.")
+    if beside.other_code:
+        notes.append(f"A and B were computed by different code for {', '.join(beside.other_code)}.")
+    if len(beside.table) and (beside.table[["versions A", "versions B"]] > 1).any(axis=None):
+        notes.append(MIXED)
+    notes += [f"{note}." for note in beside.mixed]
     if any(beside.only):
         notes.append(f"Only in A: {_lines(beside.only[0])}; only in B: {_lines(beside.only[1])}.")
     return notes
+
+
+def counts_of(frame: pd.DataFrame, suffix: str = "") -> list[str]:
+    """Return the repetitions of each line, with a mark where several versions of the code computed them."""
+    versions = zip(frame[f"n{suffix}"], frame[f"versions{suffix}"], strict=True)
+    return [f"{n}{_MARK if version > 1 else ''}" for n, version in versions]
 
 
 def _lines(n: int) -> str:

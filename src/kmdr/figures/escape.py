@@ -22,6 +22,7 @@ _LATEX = str.maketrans({
     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
     "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$", "→": r"$\to$", "↑": r"$\uparrow$",
     "↓": r"$\downarrow$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
+    "†": r"\dag{}",
 })  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from kmdr.analysis.rows import (
     CELL,
     DERIVED,
     TRIAL,
+    code_notes,
     is_time,
     ok_rows,
     quantity_rows,
@@ -107,6 +108,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
                     "study": str(study), "paper": paper, "title": config.get("title") or "",
                     "dataset": old, "label": told, "stand_in": stand_in, "lines": curves,
                     "untimed": "" if len(serial_rows(of_dataset)) else _UNTIMED,
+                    "code": " ".join(f"{note}." for note in code_notes(of_dataset)),
                 }
             )  # fmt: skip
         if "flip" not in config:

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ import pandas as pd
 from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
 from kmdr.analysis.departures import OF_KMEANS
 from kmdr.analysis.ranks import mean_ranks
+from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
-from kmdr.figures.comparison import UNTIMED, time_notes
+from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
@@ -80,6 +81,7 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> li
         )
         lines = compared(of_study)
         table, ranks = _table(lines, names), _ranks(lines)
+        table = replace(table, note=" ".join((table.note, *(f"{note}." for note in code_notes(of_study)))))
         files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
         files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
         commands = _commands(own[own["study"] == study])
@@ -104,7 +106,7 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
         "method": [styles[method].label for method in methods],
         "r": lines["r"],
-        "n": lines["n"],
+        "n": counts_of(lines) if (lines["versions"] > 1).any() else lines["n"],
     }
     shown = [q for q in quantities_in(lines) if lines[q.title].notna().any() or (q.time and lines["n"].any())]
     means: dict[str, pd.Series[float]] = {}
@@ -119,7 +121,7 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
         f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
     )
-    note = " ".join([note, *time_notes(lines)])
+    note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
     untimed = {q.title: UNTIMED for q in shown if q.time}
     return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]}, untimed)

@@ -26,6 +26,7 @@ from kmdr.run.store import (
     described,
     is_merged,
     log_lines,
+    mixed_code,
     multiverse_folder,
     place,
     read_rows,
@@ -175,6 +176,8 @@ def run(arguments: Sequence[str]) -> int:
             print(fault.sentence)
         if not wrong:
             print(f"{folder}: no fault")
+            for sentence in mixed_code(row for row in rows_in(folder) if row["status"] == "ok"):
+                print(f"{sentence}.")
             continue
         status = 1
         if "--repair" in arguments:

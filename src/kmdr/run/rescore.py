@@ -1,8 +1,11 @@
-"""New metrics of old trials: ``kmdr metrics DIR`` scores the labels that ``keep_labels=true`` kept, without a trial."""
+"""New metrics of old trials: ``kmdr metrics DIR`` scores the labels that ``keep_labels=true`` kept, without a trial.
+
+Metrics that other code computed, of an older version of their plugin, are computed again.
+"""
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +15,12 @@ from numpy.typing import NDArray
 
 from kmdr.datasets import open_prepared, prepared_by_content
 from kmdr.errors import UserError
-from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
 from kmdr.run.labels import Labels
 from kmdr.run.store import Store, labels_file, task_files
-from kmdr.run.task import canonical
+from kmdr.run.task import canonical, data_of, methods_from, origin_of_metric
 from kmdr.text import tell
 
 # By which F of the labels may differ from the row's, on another machine.
@@ -41,20 +43,46 @@ def _scaled(folder: Path) -> _Scaled:
 
 
 def _filled(row: dict[str, str], labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
-    """Fill the metrics that a row has not; return whether there were any."""
-    before = json.loads(row["metrics"] or "{}")
+    """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
+    before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
     scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
     if not math.isclose(scores["objective"], float(row["objective"]), rel_tol=_NEAR, abs_tol=_NEAR**2):
         raise UserError("the labels are not those of this row, whose F is another")
     new = {name: value for name, value in scores.items() if name not in BUILT_IN and name not in before}
     row["metrics"] = canonical(before | new) if before or new else ""
-    brought = (origin_of(metrics()[name].function.__module__) for name in new)
-    row["guests"] = "; ".join(dict.fromkeys(filter(None, (*row["guests"].split("; "), *brought))))
+    brought = [origin for name in new if (origin := origin_of_metric(name))]
+    row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, brought), *brought]))
     return bool(new)
 
 
+def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:
+    return dict(json.loads(row["metrics"] or "{}"))
+
+
+def _outdated(row: Mapping[str, str]) -> set[str]:
+    """Return the metrics in a row that other code than the current one computed."""
+    known = row["guests"].split("; ")
+    return {name for name in _metrics_of(row).keys() & metrics().keys() if origin_of_metric(name) not in ("", *known)}
+
+
+def _without_older(row: Mapping[str, str], brought: Sequence[str]) -> list[str]:
+    """Return what a row names as not kmdr's own, without what only brought metrics that are computed again."""
+    name, _ = data_of(row["dataset"], row["options"])
+    try:
+        others = methods_from(row["reducer"], row["engine"] or "kmdr", name)
+    except (UserError, LookupError):  # not available, so that it cannot be told what it brings
+        return row["guests"].split("; ")
+    again = {_name(origin) for origin in brought} - {_name(origin) for origin in others}
+    return [origin for origin in row["guests"].split("; ") if origin and _name(origin) not in again]
+
+
+def _name(origin: str) -> str:
+    """Return what stands before the hash in an origin."""
+    return origin.rpartition(" ")[0]
+
+
 def fill(folder: Path) -> tuple[int, int]:
-    """Compute, for every trial of a folder whose labels are kept, the metrics that its row has not.
+    """Compute, for trials whose labels are kept, the metrics that their rows lack or that other code computed.
 
     Task files are written again one by one, each at once, and the table is merged at the end; so it may be stopped at
     any time, and called again.
@@ -89,7 +117,8 @@ def fill(folder: Path) -> tuple[int, int]:
         before = filled
         for row in rows:
             r = int(row["r"])
-            if row["status"] != "ok" or r not in labels or wanted <= json.loads(row["metrics"] or "{}").keys():
+            has = _metrics_of(row).keys() - _outdated(row)
+            if row["status"] != "ok" or r not in labels or wanted <= has:
                 continue
             if row["data_sha256"] not in folders:
                 absent.add(row["dataset"])

@@ -216,11 +216,14 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 
     The dataset has its registered name. Every metric takes part: a plugin with a metric is named in all rows.
     """
-    brought = list(_methods_from(reducer, engine, guests()))
-    if dataset in datasets.names():
-        brought.append(registry.entry(dataset).guest)
-    brought += [origin_of_metric(name) for name in metrics.metrics()]
+    brought = [*methods_from(reducer, engine, dataset), *map(origin_of_metric, metrics.metrics())]
     return "; ".join(dict.fromkeys(filter(None, brought)))
+
+
+def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
+    """Return name, version and hash of what brings reducer, engine and dataset, where they are not kmdr's own."""
+    of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
+    return list(filter(None, (*_methods_from(reducer, engine, guests()), of_data)))
 
 
 def origin_of_metric(name: str) -> str:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from kmdr import datasets
 from kmdr.clustering.kmeans import Protocol
-from kmdr.datasets import open_prepared, prepared_by_content
+from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
 from kmdr.errors import UserError
 from kmdr.paths import CONF
 from kmdr.run.progress import Progress
@@ -125,7 +125,7 @@ def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[st
 def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
     """Return the prepared folder of each content hash among the data of some rows; what cannot be had is left out.
 
-    Data that are not prepared yet are, as the rows name them.
+    Data that are not prepared yet are, as the rows name them, and so are those whose loader or source changed.
 
     Parameters
     ----------
@@ -136,10 +136,12 @@ def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
     dict
     """
     folders = prepared_by_content()
-    lacking = {(row["dataset"], row.get("options", "")) for row in rows if row["data_sha256"] not in folders}
-    for dataset, options in sorted(lacking):
+    outdated = {digest for digest, folder in folders.items() if is_outdated(folder)}
+    wanted = {(row["dataset"], row.get("options", ""), row["data_sha256"]) for row in rows}
+    for dataset, options, digest in sorted(each for each in wanted if each[-1] not in folders.keys() - outdated):
         with suppress(UserError):
             folder = datasets.prepare(*data_of(dataset, options))
+            folders.pop(digest, None)
             folders[open_prepared(folder).data_sha256] = folder
     return folders
 

@@ -154,7 +154,7 @@
     const own = overview()[fields.quantity.value];
     note.textContent = isOverview()
       ? own ? `Over ${own.problems.length} datasets: ${own.problems.join(", ")}; the value of a method on one is its mean over r.${own.left_out.length ? ` On fewer than half of them: ${own.left_out.join(", ")}.` : ""}` : "Too few datasets have the same methods."
-      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals.", current()?.untimed].filter(Boolean).join(" ");
+      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals.", current()?.untimed, current()?.code].filter(Boolean).join(" ");
   };
 
   const choices = () => {
