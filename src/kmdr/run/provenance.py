@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,25 @@ def _spec(module: str) -> ModuleSpec | None:
     places = spec.submodule_search_locations if spec else getattr(sys.modules.get(first), "__path__", None)
     for name in others:
         first = f"{first}.{name}"
-        spec = PathFinder.find_spec(first, places) if places is not None else None
+        spec = _spec_in(first, list(places or ()))
         places = spec.submodule_search_locations if spec else None
     return spec
+
+
+def _spec_in(module: str, places: list[str]) -> ModuleSpec | None:
+    """Find a module in the places of its package, as Python's own finder does after it imported the package."""
+    portions: list[str] = []
+    for place in places:
+        finder = pkgutil.get_importer(place)
+        spec = finder.find_spec(module, None) if finder else None
+        if spec and spec.loader:
+            return spec
+        portions += (spec.submodule_search_locations or ()) if spec else ()
+    if not portions:
+        return None
+    folder = ModuleSpec(module, None, is_package=True)  # without __init__.py
+    folder.submodule_search_locations = portions
+    return folder
 
 
 @cache
