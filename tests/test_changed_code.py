@@ -2,7 +2,6 @@
 
 import csv
 import importlib
-import io
 import os
 import sys
 from itertools import product
@@ -141,7 +140,7 @@ def table_of(folder):
         return list(csv.DictReader(file))
 
 
-TINY = ("dataset=synth", "dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "out=out",
+TINY = ("dataset=synth", "dataset.n=40", "dataset.d=12", "dataset.k=2", "k=7", "r_grid=[2]", "kmeans.n_init=2", "out=out",
         "runner=sequential", "timing_repeats=0")  # fmt: skip
 
 
@@ -149,30 +148,50 @@ TINY = ("dataset=synth", "dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=
 @pytest.mark.parametrize("case", CASES)
 def test_rows_of_edited_code_are_noticed_and_computed_again(kmdr, tmp_path, case):
     plugin, arguments, edited = CASES[case]
-    command = (*TINY, *arguments)
+    command, out = (*TINY, *arguments), tmp_path / "out"
     kmdr(*command, "repeats=2", plugin=plugin)
-    before = table_of(tmp_path / "out")
-    assert "versions of the code" not in kmdr(*command, "repeats=3", plugin=plugin)[1], "nothing changed"
+    old, before = rows_of(out), table_of(out)
     edit(tmp_path / edited)
-    assert "were made by 2 versions of the code" in kmdr(*command, "repeats=5", plugin=plugin)[1]
-    rows = table_of(tmp_path / "out")
-    assert rows[:2] == before, "nothing is computed again that was not asked for"
+    assert "were made by 2 versions of the code" in kmdr(*command, "repeats=4", plugin=plugin)[1]
+    assert table_of(out)[:2] == before, "nothing is computed again that was not asked for"
+    assert compared(with_ratio(rows_of(out)))["versions"].tolist() == [2]
+    assert len(code_notes(rows_of(out))) == 1
 
-    said = kmdr("table", "out")[0]
-    assert "5†" in said
-    assert "2 versions of the code" in " ".join(said.split())
-    assert pd.read_csv(io.StringIO(kmdr("table", "out", "--format", "csv")[0]))["versions"].tolist() == [2]
-    assert "2 versions of the code" in kmdr("check", "out")[0]
-
-    assert "versions of the code" not in kmdr(*command, "repeats=5", "--refresh", plugin=plugin)[1]
-    rows = table_of(tmp_path / "out")
+    assert "versions of the code" not in kmdr(*command, "repeats=4", "--refresh", plugin=plugin)[1]
+    rows = table_of(out)
     assert len({code_identity(row["code_hash"], row["guests"]) for row in rows}) == 1
-    columns = ("objective", "metrics")
-    assert [[row[name] for name in columns] for row in rows[:2]] != [[row[name] for name in columns] for row in before]
-    assert "versions" not in kmdr("table", "out")[0]
-    state = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/tasks/*/*/*/*.csv")}
-    kmdr(*command, "repeats=5", "--refresh", plugin=plugin)
-    assert state == {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/tasks/*/*/*/*.csv")}
+    for name in ("objective",) if plugin != "metric" else ("metrics",):
+        assert [row[name] for row in rows[:2]] != [row[name] for row in before]
+    assert compared(with_ratio(rows_of(out)))["versions"].tolist() == [1]
+    sides = beside(old, rows_of(out))
+    assert len(sides.other_code) == 1
+    assert not sides.mixed
+    state = {path: path.stat().st_mtime_ns for path in out.glob("tasks/*/*/*/*.csv")}
+    kmdr(*command, "repeats=4", "--refresh", plugin=plugin)
+    assert state == {path: path.stat().st_mtime_ns for path in out.glob("tasks/*/*/*/*.csv")}
+
+
+@pytest.mark.slow
+def test_a_mixture_is_marked_in_every_format_and_is_neither_tested_nor_the_best(kmdr, tmp_path):
+    command = (*TINY, "dataset=synth", "reducer=none,svd,random_sign", "-m")
+    kmdr(*command, "repeats=3")
+    table = pd.read_csv(tmp_path / "out/rows.csv", dtype=str, keep_default_na=False)
+    table.loc[(table["reducer"] == "svd") & (table["repeat"] == "0"), "guests"] = "plugin 0123"
+    (tmp_path / "other").mkdir()
+    table.to_csv(tmp_path / "other/rows.csv", index=False)
+    for form in ("text", "md", "latex"):
+        said = " ".join(kmdr("table", "other", "--format", form)[0].split())
+        assert said.count("3\\dag{}" if form == "latex" else "3†") == 1
+        assert "2 versions of the code" in said
+    frame = compared(with_ratio(rows_of(tmp_path / "other"))).set_index("reducer")
+    assert frame["versions"].to_dict() == {"none": 1, "svd": 2, "random_sign": 1}
+    assert pd.isna(frame.loc["svd", "p F/F_best"])
+    assert not pd.isna(frame.loc["random_sign", "p F/F_best"])
+    assert not frame.loc["svd", [name for name in frame if name.startswith("best ")]].any()
+    said = " ".join(kmdr("compare", "out", "other")[0].split())
+    assert "computed by different code for svd" in said
+    assert "In B: custom: the rows of svd were made by 2 versions" in said
+    assert "the rows of svd were made by 2 versions" in kmdr("check", "other")[0]
 
 
 @pytest.mark.slow
