@@ -11,6 +11,9 @@ import pandas as pd
 import pytest
 
 from commands import Command
+from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.rows import code_notes
+from kmdr.analysis.untrusted import rows_of
 from kmdr.outside import origin
 from kmdr.run import provenance
 from kmdr.run.store import mixed_code
@@ -140,8 +143,8 @@ def table_of(folder):
         return list(csv.DictReader(file))
 
 
-TINY = ("dataset=synth", "dataset.n=40", "dataset.d=12", "dataset.k=2", "k=7", "r_grid=[2]", "kmeans.n_init=2", "out=out",
-        "runner=sequential", "timing_repeats=0")  # fmt: skip
+TINY = ("dataset=synth", "dataset.n=40", "dataset.d=12", "dataset.k=2", "k=7", "r_grid=[2]", "kmeans.n_init=2",
+        "out=out", "runner=sequential", "timing_repeats=0")  # fmt: skip
 
 
 @pytest.mark.slow
