@@ -57,7 +57,7 @@ BY_PATH = """
 
     class Clusterer(KMeans):
         def __init__(self, n_clusters=8, random_state=None):
-            super().__init__(n_clusters, random_state=random_state, n_init=1, max_iter=1 + columns(40, 1)[0])
+            super().__init__(n_clusters, random_state=random_state, init="random", n_init=1 + 9 * columns(40, 1)[0])
     """
 FILES = {
     "plugin/reducers/inside.py": REDUCER.format("..lib.core"),
@@ -180,21 +180,21 @@ def test_a_mixture_is_marked_in_every_format_and_is_neither_tested_nor_the_best(
     kmdr(*command, "repeats=3")
     table = pd.read_csv(tmp_path / "out/rows.csv", dtype=str, keep_default_na=False)
     table.loc[(table["reducer"] == "svd") & (table["repeat"] == "0"), "guests"] = "plugin 0123"
-    (tmp_path / "other").mkdir()
-    table.to_csv(tmp_path / "other/rows.csv", index=False)
+    (tmp_path / "mixed").mkdir()
+    table.to_csv(tmp_path / "mixed/rows.csv", index=False)
     for form in ("text", "md", "latex"):
-        said = " ".join(kmdr("table", "other", "--format", form)[0].split())
+        said = " ".join(kmdr("table", "mixed", "--format", form)[0].split())
         assert said.count("3\\dag{}" if form == "latex" else "3†") == 1
         assert "2 versions of the code" in said
-    frame = compared(with_ratio(rows_of(tmp_path / "other"))).set_index("reducer")
+    frame = compared(with_ratio(rows_of(tmp_path / "mixed"))).set_index("reducer")
     assert frame["versions"].to_dict() == {"none": 1, "svd": 2, "random_sign": 1}
     assert pd.isna(frame.loc["svd", "p F/F_best"])
     assert not pd.isna(frame.loc["random_sign", "p F/F_best"])
     assert not frame.loc["svd", [name for name in frame if name.startswith("best ")]].any()
-    said = " ".join(kmdr("compare", "out", "other")[0].split())
+    said = " ".join(kmdr("compare", "out", "mixed")[0].split())
     assert "computed by different code for svd" in said
     assert "In B: custom: the rows of svd were made by 2 versions" in said
-    assert "the rows of svd were made by 2 versions" in kmdr("check", "other")[0]
+    assert "the rows of svd were made by 2 versions" in kmdr("check", "mixed")[0]
 
 
 @pytest.mark.slow
