@@ -197,13 +197,13 @@ def test_trial_run_twice_counts_once_for_quality():
 
 
 def wide_by_hand(rows, quantity):
-    """What `Results.wide` says of itself, trial by trial: (dataset, r, repeat) to reducer to mean."""
+    """What `Results.wide` says of itself, trial by trial: (dataset, r, seed, repeat) to reducer to value."""
     cells, sizes = {}, {}
     for _, line in rows.iterrows():
         if not np.isnan(line[quantity]):
             key = line["dataset"], line["reducer"]
             sizes.setdefault(key, set()).add(line["r"])
-            cells.setdefault((*key, line["r"], line["repeat"]), []).append(line[quantity])
+            cells.setdefault((*key, line["r"], (line["seed"], line["repeat"])), []).append(line[quantity])
     table = {}
     for (dataset, reducer, r, repeat), values in cells.items():
         on_dataset = {name: rs for (on, name), rs in sizes.items() if on == dataset}
@@ -216,16 +216,17 @@ def wide_by_hand(rows, quantity):
         else:
             at = [min(min(rs) for rs in on_dataset.values())]
         for size in at:
-            table.setdefault((dataset, size, repeat), {})[reducer] = np.mean(values)
+            table.setdefault((dataset, size, *repeat), {})[reducer] = np.mean(values)
     return table
 
 
 @pytest.mark.parametrize("methods", [("none", "svd", "random_sign", "leverage"), ("none", "svd"), ("random_sign",)])
 def test_wide_has_a_line_for_trials_that_started_alike(rng, methods):
     rows = pd.DataFrame(
-        row(name, method, r, repeat, accuracy=rng.random())
+        row(name, method, r, repeat, accuracy=rng.random(), seed=seed)
         for name in ("usps", "orl", "synth")
         for method in methods
+        for seed in (0, 7)
         for r in ({"none": [256], "svd": [10]}.get(method, GRID) if name != "synth" else [7])
         for repeat in range(3)
         if rng.random() < 0.8
@@ -234,7 +235,7 @@ def test_wide_has_a_line_for_trials_that_started_alike(rng, methods):
     wide = recorder.wide("bzmd15", "accuracy")
     expected = wide_by_hand(rows, "accuracy")
     assert list(wide.index) == sorted(expected)
-    assert wide.index.names == ["dataset", "r", "repeat"]
+    assert wide.index.names == ["dataset", "r", "seed", "repeat"]
     for key, line in wide.iterrows():
         assert {name: value for name, value in line.items() if not np.isnan(value)} == pytest.approx(expected[key])
     assert len(recorder.rows_read()) == len(rows)

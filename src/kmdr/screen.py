@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.comparison import beside, compared, with_ratio
-from kmdr.analysis.rows import TOLD_APART, code_notes, ok_rows
+from kmdr.analysis.rows import REPETITION, TOLD_APART, code_notes, ok_rows
 from kmdr.analysis.untrusted import rows_of
 from kmdr.errors import UserError, unknown
 from kmdr.figures.comparison import beside_table, table_of, thinned
@@ -60,7 +60,8 @@ def _overview(rows: pd.DataFrame) -> Table:
     for study, group in rows.groupby("study", sort=True):
         ok = ok_rows(group)
         r = sorted({int(r) for r in group["r"]})
-        repetitions = ok.groupby(["dataset", *TOLD_APART, "reducer", "params", "r"], dropna=False)["repeat"].nunique()
+        distinct = ok.drop_duplicates(["dataset", *TOLD_APART, "reducer", "params", "r", *REPETITION])
+        repetitions = distinct.groupby(["dataset", *TOLD_APART, "reducer", "params", "r"], dropna=False).size()
         least, most = (int(repetitions.min()), int(repetitions.max())) if len(ok) else (0, 0)
         lines.append({
             "study": str(study),

@@ -15,17 +15,22 @@ import pandas as pd
 from scipy.stats import ttest_ind
 
 from kmdr.analysis.rows import (
+    REPETITION,
     TOLD_APART,
     code_notes,
     codes_of,
+    count_repetitions,
     differing_settings,
     mean_interval,
+    mixed_settings,
     ok_rows,
     quantity_rows,
     ratio_to_best,
     serial_rows,
+    settings_of,
 )
 from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
+from kmdr.errors import UserError
 from kmdr.metrics import BUILT_IN, metrics
 from kmdr.text import one_line
 
@@ -68,7 +73,6 @@ _CUSTOM = "metrics."
 # Names of other columns, and words that begin them, which the title of a custom metric must not take.
 _TAKEN = frozenset({"study", "dataset", "reducer", "params", "method", "r", "n", "failed", "paired", "against"})
 _WORDS = _TAKEN | {"±", "Δ", "×", "p", "low", "high", "best"}
-_REPETITION = ["seed", "repeat"]
 # Of the columns that tell rows apart, those that must be the same for two lines to be of the same data.
 _DATA = ["k", "data_sha256"]
 
@@ -160,14 +164,15 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
     quantities : mapping
     """
     lines: dict[Line, Trials] = {}
-    rows = rows.assign(code=codes_of(rows))
-    blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], dropna=False, sort=True)
-    for (study, dataset, *told), block in blocks:
-        setting = tuple("" if pd.isna(value) else value for value in told)
+    rows = rows.assign(code=codes_of(rows), **settings_of(rows))
+    for message in mixed_settings(rows, ("study", "dataset", *TOLD_APART, "reducer", "params")).values():
+        raise UserError(message)
+    blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], sort=True)
+    for (study, dataset, *setting), block in blocks:
         alone = quantity_rows(serial_rows(block), "total_seconds")
         machine = str(alone["machine"].astype(object).fillna("").iloc[0]) if len(alone) else ""
         counted = {
-            column: (alone if quantity.time else quantity_rows(block, column)).set_index(_REPETITION)[
+            column: (alone if quantity.time else quantity_rows(block, column)).set_index(REPETITION)[
                 ["reducer", "params", "r", "value"]
             ]
             for column, quantity in quantities.items()
@@ -175,21 +180,15 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
         by_line = {column: dict(iter(part.groupby(["reducer", "params", "r"]))) for column, part in counted.items()}
         for key, group in block.groupby(["reducer", "params", "r"], sort=True):
             values = {
-                column: _finite(groups[key]["value"]) if key in groups else pd.Series(dtype=float)
+                column: groups[key]["value"] if key in groups else pd.Series(dtype=float)
                 for column, groups in by_line.items()
             }
             reducer, params, r = map(str, key)
             ok = ok_rows(group)
-            n = len(ok[_REPETITION].drop_duplicates())
-            line = Line(str(study), str(dataset), setting, reducer, params, int(float(r)))
-            lines[line] = Trials(values, n, len(group) - len(ok), machine, frozenset(ok["code"]))
+            line = Line(str(study), str(dataset), tuple(setting), reducer, params, int(float(r)))
+            codes = frozenset(ok["code"])
+            lines[line] = Trials(values, count_repetitions(ok), len(group) - len(ok), machine, codes)
     return lines
-
-
-def _finite(values: "pd.Series[float]") -> "pd.Series[float]":
-    """Return the finite values of distinct repetitions: a time may have been taken twice."""
-    finite = values[np.isfinite(values)]
-    return finite.groupby(level=_REPETITION).mean() if finite.index.has_duplicates else finite
 
 
 def with_ratio(rows: pd.DataFrame) -> pd.DataFrame:
@@ -304,7 +303,7 @@ def _table(
     settings = pd.Series([{}] * len(lines), dtype=object)
     for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
         settings[group.index] = differing_settings(group)
-    told = pd.DataFrame(list(settings), index=table.index).fillna("–") if lines else table.iloc[:, :0]
+    told = pd.DataFrame(list(settings), index=table.index, dtype=object).fillna("–") if lines else table.iloc[:, :0]
     counted = pd.DataFrame(cells)
     titles = [quantity.title for quantity in quantities.values()]
     own = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}

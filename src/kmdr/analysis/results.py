@@ -8,8 +8,20 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.rows import coded, decoded, is_time, ok_rows, only_about, quantity_rows, where
+from kmdr.analysis.rows import (
+    REPETITION,
+    TOLD_APART,
+    coded,
+    decoded,
+    is_time,
+    mixed_settings,
+    ok_rows,
+    only_about,
+    quantity_rows,
+    where,
+)
 from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
+from kmdr.errors import UserError
 from kmdr.run.store import ASKED
 
 T = TypeVar("T")
@@ -47,6 +59,9 @@ class Results:
         self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked}
         # What `wide` has laid out, and of which rows, for the many claims that read the same.
         self._wide: dict[object, tuple[pd.Index[int], pd.DataFrame]] = {}
+        # Of studies that are read together, the methods with several settings on a dataset, and why these are refused.
+        self._mixed: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+        self._is_replaced = False
 
     def __reduce__(self) -> tuple[Callable[..., "Results"], tuple[object, ...]]:
         """Let another process have its rows, facts and gaps, and of ``every_row`` no more than that."""
@@ -90,6 +105,7 @@ class Results:
             In the place of whose rows they are; by default of all.
         """
         other = Results(rows, self._facts, self.missing)
+        other._is_replaced = True
         if studies is not None:
             of_others = {name for name in self._by_study.keys() | self._stand_ins.keys() if name not in studies}
             other._by_study = {n: rows for n, rows in self._by_study.items() if n in of_others} | other._by_study
@@ -103,6 +119,7 @@ class Results:
         *,
         datasets: Sequence[str] | None = None,
         reducers: Sequence[str] | None = None,
+        mixed: bool = False,
     ) -> pd.DataFrame:
         """Return the ok rows of some studies, under their index in ``all_rows``.
 
@@ -111,18 +128,43 @@ class Results:
         studies : str or sequence of str
         datasets, reducers : sequence of str, optional
             Only these.
+        mixed : bool
+            Allow rows of several settings of a method on one dataset of a study, for a caller that takes no mean over
+            them.
 
         Raises
         ------
         NotRunError
-            When there are none.
+            When there are none, or they are of several settings.
         """
         rows = self._selected(studies, datasets, reducers)
+        if not mixed:
+            self._refuse_mixed(studies, rows)
         self._note(rows.index)
         return rows
 
     def _note(self, read: "pd.Index[int]") -> None:
         """Take note of rows that are handed out."""
+
+    def _refuse_mixed(self, studies: str | Sequence[str], rows: pd.DataFrame) -> None:
+        """Refuse rows some of which are of methods that these studies have in several settings on a dataset.
+
+        Raises
+        ------
+        NotRunError
+        """
+        names = (studies,) if isinstance(studies, str) else tuple(studies)
+        if names not in self._mixed:
+            columns = ["dataset", "reducer", "params", "seed", "config_hash", *TOLD_APART]
+            parts = [self._by_study[name].reindex(columns=columns) for name in names if name in self._by_study]
+            self._mixed[names] = {method: text for part in parts for method, text in mixed_settings(part).items()}
+            # Where one choice was flipped, studies that the flip does not touch keep the paper's.
+            if len(parts) > 1 and not self._is_replaced:
+                self._mixed[names] |= mixed_settings(pd.concat(parts).drop(columns="config_hash"))
+        if refused := self._mixed[names]:
+            methods = rows[["dataset", "reducer", "params"]].drop_duplicates().itertuples(index=False, name=None)
+            for message in (refused[method] for method in methods if method in refused):
+                raise NotRunError(message)
 
     def _selected(
         self,
@@ -179,13 +221,13 @@ class Results:
         Returns
         -------
         DataFrame
-            Index (dataset, r, repeat). A reducer that has one r where others have several (``none``, or rank k) does
-            not depend on r and is repeated at each r. Missing trials are NaN.
+            Index (dataset, r, seed, repeat). A reducer that has one r where others have several (``none``, or rank k)
+            does not depend on r and is repeated at each r. Missing trials are NaN.
 
         Raises
         ------
         NotRunError
-            When there are none.
+            When there are none, or a method has several settings on a dataset.
         """
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
         if key in self._wide:
@@ -193,6 +235,7 @@ class Results:
             self._note(read)
         else:
             rows = self._selected(studies, datasets, reducers, quantity)
+            self._refuse_mixed(studies, rows)
             self._note(rows.index)
             table = _as_wide(rows, quantity)
             self._wide[key] = rows.index, table
@@ -242,6 +285,8 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
     """
     try:
         return make(results)
+    except UserError as error:
+        raise NotRunError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise NotRunError(f"its rows or facts are not such as it reads ({what}); run its studies again") from error
@@ -254,16 +299,17 @@ def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
         rows = rows[rows["concurrency"] == 1]
     if rows.empty:
         raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
-    rows = rows[["dataset", "reducer", "r", "repeat", "value"]]
+    rows = rows[["dataset", "reducer", "r", *REPETITION, "value"]]
     several = rows.groupby(["dataset", "reducer"])["r"].transform("nunique") > 1
-    varying = rows[several].groupby(["dataset", "r", "repeat", "reducer"])["value"].mean().unstack("reducer")
-    fixed = rows[~several].groupby(["dataset", "repeat", "reducer"])["value"].mean().unstack("reducer")
+    keys = ["dataset", "r", *REPETITION]
+    trial = ["dataset", *REPETITION]
+    varying = rows[several].groupby([*keys, "reducer"])["value"].mean().unstack("reducer")
+    fixed = rows[~several].groupby([*trial, "reducer"])["value"].mean().unstack("reducer")
     # A dataset on which no reducer has several r has one line a repetition, at the least r.
     alone = rows[~rows["dataset"].isin(rows.loc[several, "dataset"])]
     alone = alone.assign(r=alone.groupby("dataset")["r"].transform("min"))
-    keys = ["dataset", "r", "repeat"]
     lines = pd.concat([varying.index.to_frame(index=False), alone[keys].drop_duplicates()]).sort_values(keys)
-    index, trials = pd.MultiIndex.from_frame(lines), pd.MultiIndex.from_frame(lines[["dataset", "repeat"]])
+    index, trials = pd.MultiIndex.from_frame(lines), pd.MultiIndex.from_frame(lines[trial])
     methods = rows[["dataset", "reducer"]].drop_duplicates().sort_values(["dataset", "reducer"])["reducer"]
     columns = pd.Index(methods.unique(), name="reducer")
     table = varying.reindex(index=index, columns=columns)

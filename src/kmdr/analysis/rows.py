@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_has
 CELL = ["dataset", "reducer", "params", "r"]
 COLUMNS = [*CELL, "mean", "low", "high", "count"]
 
-# What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other.
+# What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other; see `settings_of`.
 TOLD_APART = ["k", *SETTINGS, "data_sha256"]
+# A repetition: methods that share it started from the same centres.
+REPETITION = ["seed", "repeat"]
 
 # Quantities that are sums of columns: what does not depend on r counts as part of the reduction at each r.
 DERIVED = {"reduction_seconds": ("prepare_seconds", "reduce_seconds")}
@@ -197,11 +200,11 @@ def only_about(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Return the rows that count for a quantity, with its values in the column ``value``.
+    """Return the rows that count for a quantity, one per trial, with its values in the column ``value``.
 
-    Failed trials and empty values are left out. Times follow the time rule. A quality is a function of the trial, so
-    a trial that was run twice (once among others, once alone for its time) counts once: its second row is
-    no new evidence and would narrow the interval.
+    Failed trials, empty values and those that are not finite are left out. Times follow the time rule. A trial that was
+    run twice (in parallel, and once alone for its time) counts once: its second row is no new evidence and would narrow
+    the interval. A time that was taken twice is the mean of both.
     """
     rows = ok_rows(rows)
     if quantity not in rows.columns and quantity in metrics():
@@ -211,10 +214,14 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     if missing:
         raise unknown("quantity", missing[0], [*rows.select_dtypes("number").columns, *DERIVED, *metrics()])
     rows = rows.assign(value=sum((rows[name].astype(float) for name in parts), start=pd.Series(0.0, rows.index)))
-    rows = rows[rows["value"].notna()]
-    return (
-        timed_rows(rows) if is_time(quantity) else rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
-    )
+    rows = rows[np.isfinite(rows["value"])]
+    if is_time(quantity):
+        rows = timed_rows(rows)
+        if rows.duplicated(TRIAL).any():
+            rows = rows.assign(value=rows.groupby(TRIAL, dropna=False)["value"].transform("mean"))
+    else:
+        rows = rows.sort_values("concurrency", kind="stable")
+    return rows.drop_duplicates(TRIAL)
 
 
 def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd.DataFrame:
@@ -246,21 +253,64 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
             raise UserError(
                 f"dataset {dataset!r} has rows for k = {ks}; expected one k; select the rows of one of them"
             )
-    for (name, on, *_), trials in rows.groupby(["reducer", "dataset", "params", "seed"]):
-        if trials["config_hash"].nunique() > 1:
-            settings = differing_settings(trials.drop_duplicates("config_hash"))
-            told = sorted(words for each in settings if (words := in_words(each))) or sorted(
-                trials["config_hash"].unique()
-            )
-            raise UserError(
-                f"{name} on dataset {on!r} has rows of {len(told)} settings ({'; '.join(told)}); expected one; select "
-                "the rows of one of them"
-            )
+    for message in mixed_settings(rows).values():
+        raise UserError(message)
     groups = quantity_rows(rows, quantity).groupby(CELL, sort=True)["value"]
     table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
     return pd.DataFrame(table, columns=COLUMNS).astype(
         {"r": int, "count": int, "mean": float, "low": float, "high": float}
     )
+
+
+def settings_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns `TOLD_APART` of rows, with an empty text for what was not recorded.
+
+    Rows that agree in them, and in study, dataset, reducer, params and r, are repetitions of each other, whatever their
+    seed: every table, figure and claim takes its means over such rows only.
+    """
+    table = rows.reindex(columns=TOLD_APART)
+    return table.assign(**{name: table[name].astype(object).fillna("") for name in TOLD_APART if table[name].hasnans})
+
+
+def count_repetitions(rows: pd.DataFrame) -> int:
+    """Return how many repetitions some rows have, those of each seed counted by themselves."""
+    return len(rows[REPETITION].drop_duplicates())
+
+
+def mixed_settings(
+    rows: pd.DataFrame, within: Sequence[str] = ("dataset", "reducer", "params")
+) -> dict[tuple[str, ...], str]:
+    """Return, for each method with rows of several settings, the sentence by which their mean is refused.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    within : sequence of str
+        The columns that name a method, dataset and reducer among them.
+    """
+    names = [name for name in (*within, "seed", "config_hash") if name in rows]
+    kinds = pd.concat([rows[names], settings_of(rows).drop(columns=names, errors="ignore")], axis=1).drop_duplicates()
+    # Rows whose settings were not recorded may still differ in the hash of their configuration.
+    distinct = kinds.drop(columns=["seed", "config_hash"], errors="ignore").drop_duplicates()
+    suspects = [distinct[distinct.duplicated([*within], keep=False)]]
+    if "config_hash" in kinds:
+        suspects.append(kinds[kinds.duplicated([*within, "seed"], keep=False)])
+    messages = {}
+    for key in dict.fromkeys(key for some in suspects for key in some[[*within]].itertuples(index=False, name=None)):
+        group = kinds[pd.MultiIndex.from_frame(kinds[[*within]]).isin([key])]
+        settings = differing_settings(group.drop_duplicates(TOLD_APART))
+        told = sorted(words for each in settings if (words := in_words(each)))
+        if not told:
+            per_seed = group.groupby("seed")["config_hash"].nunique()
+            if (per_seed <= 1).all():
+                continue
+            told = sorted(group["config_hash"].unique())
+        of = dict(zip(within, key, strict=True))
+        messages[tuple(map(str, key))] = (
+            f"{of['reducer']} on dataset {of['dataset']!r} has rows of {len(told)} settings ({'; '.join(told)}); "
+            "expected one; select the rows of one of them"
+        )
+    return messages
 
 
 def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -277,24 +327,40 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
         All with the same keys: k, settings of k-means, ``matching``, options of the dataset. Where that does not tell
         all of the data apart, ``data`` has the first digits of their content hash.
     """
-    settings = [named_settings(row) for row in rows.reindex(columns=TOLD_APART, fill_value="").to_dict("records")]
+    table = settings_of(rows)
+    settings = [
+        {name: _as_value(value) for name, value in named_settings(row).items()} for row in table.to_dict("records")
+    ]
     keys = dict.fromkeys(key for each in settings for key in each)
     differing = [key for key in keys if len({str(each.get(key, "–")) for each in settings}) > 1]
-    of_data: dict[str, set[str]] = {}
-    for each, data in zip(settings, rows["data_sha256"], strict=True):
-        of_data.setdefault(str([each.get(key) for key in differing]), set()).add(str(data))
     told = [{key: each.get(key, "–") for key in differing} for each in settings]
-    if max(map(len, of_data.values()), default=1) > 1:
-        return [{**each, "data": str(data)[:8]} for each, data in zip(told, rows["data_sha256"], strict=True)]
+    # What these words do not tell apart, the data do, or at least that something does.
+    kinds = list(table.itertuples(index=False, name=None))
+    for name, marks in (("data", table["data_sha256"].astype(str).str[:8]), ("settings", map(_mark, kinds))):
+        by_words: dict[str, set[Any]] = {}
+        for words, kind in zip(told, kinds, strict=True):
+            by_words.setdefault(str({key: str(value) for key, value in words.items()}), set()).add(kind)
+        if max(map(len, by_words.values()), default=1) == 1:
+            break
+        if name == "settings" or table["data_sha256"].nunique() > 1:
+            told = [{**words, name: mark} for words, mark in zip(told, marks, strict=True)]
     return told
+
+
+def _as_value(value: Any) -> Any:
+    """Return an option as a value that can be compared and sorted into groups: a list or an object as text."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+
+
+def _mark(settings: tuple[Any, ...]) -> str:
+    return sha256(repr([str(value) for value in settings]).encode()).hexdigest()[:8]
 
 
 def in_words(settings: Mapping[str, Any]) -> str:
     """Return settings as ``n_init = 5, path = own.csv``."""
-    return ", ".join(
-        f"{name} = {', '.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in settings.items()
-    )
+    return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def named_settings(row: Mapping[Any, Any]) -> dict[str, Any]:

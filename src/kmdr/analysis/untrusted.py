@@ -408,11 +408,18 @@ def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Fill the columns of settings of rows that were written before there were such columns."""
     known = rows[["config_hash", "engine"]].drop_duplicates()
     settings = older_settings(folder, known.itertuples(index=False, name=None))
-    if not settings:
+    if settings:
+        filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
+        older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()
+        rows = rows.assign(**{str(name): rows[name].where(~older, filled[name].to_numpy()) for name in filled})
+    without = rows["options"] == ""
+    if not without.any() or without.all():
         return rows
-    filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
-    older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()
-    return rows.assign(**{str(name): rows[name].where(~older, filled[name].to_numpy()) for name in filled})
+    # The options of a dataset follow from the content of its data: those of other rows of the same data hold for them.
+    told = rows.loc[~without, ["dataset", "data_sha256", "options"]].drop_duplicates()
+    told = told[~told.duplicated(["dataset", "data_sha256"], keep=False)].set_index(["dataset", "data_sha256"])
+    of_rows = told["options"].reindex(pd.MultiIndex.from_frame(rows[["dataset", "data_sha256"]])).fillna("")
+    return rows.assign(options=rows["options"].where(~without, of_rows.to_numpy()))
 
 
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:

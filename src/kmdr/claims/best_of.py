@@ -9,6 +9,7 @@ import pandas as pd
 
 from kmdr import reducers
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION, TRIAL
 from kmdr.analysis.statistics import BestOf, best_of
 from kmdr.claims.reported import numbers
 from kmdr.datasets import Dataset
@@ -39,7 +40,7 @@ def runs(results: Results, study: str, dataset: str, method: str, r: float = np.
         rows = rows[rows["r"] == r]
     if rows.empty:
         raise NotRunError(f"{study} was not run with {method} at r = {r:g}")
-    return rows.sort_values("repeat", kind="stable")
+    return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL).sort_values(REPETITION, kind="stable")
 
 
 def law(rows: pd.DataFrame, m: int) -> BestOf:
@@ -49,7 +50,7 @@ def law(rows: pd.DataFrame, m: int) -> BestOf:
 
 def kept_run(rows: pd.DataFrame) -> "pd.Series[Any]":
     """Return the run of smallest F, the first of them where there are several."""
-    return rows.sort_values(["objective", "repeat"]).iloc[0]
+    return rows.sort_values(["objective", *REPETITION]).iloc[0]
 
 
 def drawn_again(data: Dataset, run: "pd.Series[Any]") -> tuple[Dense, Matrix]:

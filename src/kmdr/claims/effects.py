@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.analysis.rows import REPETITION, Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slopes
 from kmdr.text import format_number
 
@@ -68,12 +68,17 @@ def together(table: pd.DataFrame, *names: str) -> pd.DataFrame:
 
 def over_r(table: pd.DataFrame) -> pd.DataFrame:
     """Return the means over r, a line a repetition."""
-    return table.groupby("repeat").mean()
+    return table.groupby(_repetition(table.index)).mean()
 
 
 def by_repetition(values: "pd.Series[float]") -> Floats:
     """Return the mean over r inside each repetition: one value a repetition, which are independent."""
-    return np.asarray(values.groupby("repeat").mean(), dtype=np.float64)
+    return np.asarray(values.groupby(_repetition(values.index)).mean(), dtype=np.float64)
+
+
+def _repetition(index: pd.Index) -> list[str]:
+    """Return the levels of an index that tell repetitions apart; a fact may have no seed."""
+    return [name for name in REPETITION if name in index.names]
 
 
 def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) -> "pd.Series[float]":
@@ -82,7 +87,7 @@ def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) 
     Parameters
     ----------
     table : DataFrame
-        Index (r, repeat), a column a method.
+        Index (r, seed, repeat), a column a method.
     method, other : str
     logs : bool
     """
@@ -91,7 +96,7 @@ def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) 
 
 
 class Pair(NamedTuple):
-    """One method beside another on one dataset: values with index (r, repeat), of trials that both have."""
+    """One method beside another on one dataset: values with index (r, seed, repeat), of trials that both have."""
 
     dataset: str
     method: str
@@ -151,7 +156,7 @@ def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
         if fixed:  # the sizes come as a cross: all n at one d, all d at one n
             sizes = logs.groupby(fixed)[along].nunique()
             cross = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
-        slopes_of = slopes_on_log_r(cross.pivot_table(index="repeat", columns=along, values="value"))
+        slopes_of = slopes_on_log_r(cross.pivot_table(index=REPETITION, columns=along, values="value"))
         powers[along] = mean_interval(slopes_of) if slopes_of.size else None
     return powers
 
@@ -182,7 +187,7 @@ def ratios_and_times(
         When neither was run.
     """
     try:
-        times = quantity_rows(timed_rows(results.rows(study)), "reduction_seconds")
+        times = quantity_rows(timed_rows(results.rows(study, mixed=True)), "reduction_seconds")
     except NotRunError:
         times = None
     try:
@@ -196,7 +201,7 @@ def ratios_and_times(
 
 def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
     """Return the cells that tell of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
-    mean = mean_interval(ratios.groupby("repeat").mean()) if len(ratios) else Interval(*(math.nan,) * 3, 0)
+    mean = mean_interval(by_repetition(ratios)) if len(ratios) else Interval(*(math.nan,) * 3, 0)
     return {
         "ours": mean.mean, "low": mean.low, "high": mean.high,
         "largest": float(ratios.max()) if len(ratios) else math.nan,

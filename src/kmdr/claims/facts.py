@@ -57,7 +57,7 @@ def write_facts(
         if any(availability(name).state != "prepared" for name in fact.datasets):
             continue  # a report gets no data: what could be had was prepared when the rows were run
         try:
-            rows = results.rows(fact.studies) if fact.studies else results.all_rows.iloc[:0]
+            rows = results.rows(fact.studies, mixed=True) if fact.studies else results.all_rows.iloc[:0]
         except NotRunError:
             continue
         values = rows[["study", "dataset", "reducer", "params", "r", "repeat", "objective"]].astype(str)

@@ -332,7 +332,7 @@ def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Find
     NotRunError
         When fewer than two universes have rows.
     """
-    rows = results.rows([f"{STUDY}{name}" for name in spec.studies])
+    rows = results.rows([f"{STUDY}{name}" for name in spec.studies], mixed=True)
     by_config = {str(key): group for key, group in rows.groupby("config_hash")}
     reader, names = _Reader(spec), set(spec.universes)
     universes, tables, read = [], [], []

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.rows import where
+from kmdr.analysis.rows import REPETITION, where
 from kmdr.analysis.statistics import Component, equal
 from kmdr.claims.catalogue import OpenPoint, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
@@ -74,11 +74,11 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     NotRunError
         When either has no rows.
     """
-    other = results.rows(flip.study)
+    other = results.rows(flip.study, mixed=True)  # a verdict on either side refuses several settings
     other = other.assign(
         dataset=other["dataset"].replace(dict(flip.datasets)), reducer=other["reducer"].replace(dict(flip.reducers))
     )
-    base = results.rows(flip.base, datasets=sorted(set(other["dataset"])))
+    base = results.rows(flip.base, datasets=sorted(set(other["dataset"])), mixed=True)
     single = base.groupby(["dataset", "reducer"])["r"].transform("nunique") == 1
     base = base[(base["r"].isin(set(other["r"])) | single) & (base["repeat"] <= other["repeat"].max())]
     if base.empty:
@@ -124,13 +124,13 @@ def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> 
     if not old.index.equals(new.index):
         old = old.reindex(new.index)
         for dataset in new.index.get_level_values("dataset").unique():
-            fill = old.xs(dataset, level="dataset").groupby("repeat").mean()
+            fill = old.xs(dataset, level="dataset").groupby(REPETITION).mean()
             part = old.loc[[dataset]]
-            lines = fill.reindex(part.index.get_level_values("repeat")).set_axis(part.index)
+            lines = fill.reindex(part.reset_index(["dataset", "r"]).index).set_axis(part.index)
             old.loc[[dataset]] = part.fillna(lines)
     change = new[methods] / old - 1 if quantity == "objective" else new[methods] - old
     change = change.loc[:, (change != 0).any()]
-    by_repeat = change.mean(axis=1).groupby("repeat").mean().dropna()
+    by_repeat = change.mean(axis=1).groupby(REPETITION).mean().dropna()
     if by_repeat.empty:
         return equal(_UNCHANGED, np.zeros(2), F_MARGIN, "")
     label, margin, unit = (

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.rows import (
     COLUMNS,
-    TOLD_APART,
+    REPETITION,
     code_notes,
     differing_settings,
     failed_counts,
@@ -25,6 +25,7 @@ from kmdr.analysis.rows import (
     is_time,
     ok_rows,
     quantity_rows,
+    settings_of,
     summarise,
     timed_rows,
     timing_note,
@@ -158,7 +159,9 @@ def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) ->
     if paper_repeats is None:
         return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
     counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # the time rule is about all of them
-    first = summarise(counted[counted["repeat"] < paper_repeats], quantity)
+    order = rows[REPETITION].drop_duplicates().sort_values(REPETITION)
+    is_first = pd.MultiIndex.from_frame(counted[REPETITION]).isin(pd.MultiIndex.from_frame(order.head(paper_repeats)))
+    first = summarise(counted[is_first], quantity)
     first = first.rename(columns={"mean": "shown", "count": "shown_count"}).drop(columns=["low", "high"])
     together = numbers.merge(first, how="left", on=COLUMNS[:4])
     return together.assign(shown_count=together["shown_count"].fillna(0).astype(int))
@@ -373,8 +376,8 @@ def named_by_setting(
     names : mapping of str to (str, str)
         For each new name, the old name and the display name.
     """
-    # NaN, where a setting was not recorded, would not be found again.
-    kinds = rows[["study", "dataset", *TOLD_APART]].drop_duplicates().astype(object).fillna("")
+    keys = pd.concat([rows[["study", "dataset"]], settings_of(rows)], axis=1)
+    kinds = keys.drop_duplicates().astype(object)
     renamed: dict[tuple[Any, ...], str] = {}
     names: dict[str, tuple[str, str]] = {}
     for (_, dataset), of_dataset in kinds.groupby(["study", "dataset"], sort=False):
@@ -388,7 +391,7 @@ def named_by_setting(
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})
-        trials = rows.loc[several, list(kinds.columns)].astype(object).fillna("").itertuples(index=False, name=None)
+        trials = keys[several].astype(object).itertuples(index=False, name=None)
         rows = rows.copy()
         rows.loc[several, "dataset"] = [renamed.get(trial, trial[1]) for trial in trials]
     return rows, names

@@ -199,7 +199,7 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
     known = {"custom": {"title": "Runs outside any study"}, **{study["name"]: study for study in configs}}
     own, beyond = dict[str, str](), dict[str, str]()
-    for name in results.all_rows["study"].unique():
+    for name in results.every_row["study"].unique():
         if name not in read and not name.startswith(STUDY):
             config = known.get(name, {})
             (beyond if config.get("beyond_paper") else own)[name] = config.get("title") or name
@@ -260,7 +260,7 @@ def report_of(
         own_runs(folder, results.every_row, own),
         own_runs(folder, results.every_row, beyond),
         rows_by_environment(results.all_rows),
-        explored(results.all_rows[~results.all_rows["study"].str.startswith(STUDY)], configs),
+        explored(results.every_row[~results.every_row["study"].str.startswith(STUDY)], configs),
     )
 
 
@@ -358,7 +358,7 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     shown = {name for item in items() for name in item.studies}
     plain = {study["name"]: study for study in configs if study["name"] in set(wanted) - shown}
     asked, notes = ({name: study[what] for name, study in plain.items()} for what in ("datasets", "note"))
-    return written + figures_of_studies(results.all_rows, folder, asked, reasons=results.missing, notes=notes)
+    return written + figures_of_studies(results.every_row, folder, asked, reasons=results.missing, notes=notes)
 
 
 def build(

@@ -16,14 +16,13 @@ from scipy.stats import t as student
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.rows import (
     CELL,
-    DERIVED,
-    TRIAL,
     code_notes,
     is_time,
+    mixed_settings,
     ok_rows,
+    only_about,
     quantity_rows,
     serial_rows,
-    timed_rows,
 )
 from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
 from kmdr.figures.style import Style, method_styles
@@ -91,6 +90,9 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     quantities = {name: {"label": quantity_label(name)[1], "least": least} for name, least in QUANTITIES.items()}
     quantities |= {name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in own}
     renamed, names = named_by_setting(ok_rows(rows))
+    method = ["study", "dataset", "reducer", "params"]
+    if refused := mixed_settings(renamed, method):  # settings that were not recorded: a figure refuses their mean too
+        renamed = renamed[~pd.MultiIndex.from_frame(renamed[method]).isin(list(refused))]
     looks = {str(study): method_styles(methods_of(of_study)) for study, of_study in renamed.groupby("study")}
     of_papers: dict[str, list[pd.DataFrame]] = {}
     several_machines = _on_several_machines(renamed, known)
@@ -152,22 +154,15 @@ def _dashed(lengths: Sequence[float]) -> str:
 def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.DataFrame]:
     """Return mean and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
 
-    One setting a dataset has been seen to already, and a trial that was run twice, so that thousands of cells are
-    computed at once.
+    One setting a dataset has been seen to already, so that thousands of cells are computed at once.
     """
-    trials = rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
-    there = [name for name in quantities if name in rows or name in DERIVED]
-    tables: dict[str, pd.DataFrame] = {}
-    timed = timed_rows(serial_rows(rows))
-    for of, names in ((trials, [n for n in there if not is_time(n)]), (timed, list(filter(is_time, there)))):
-        parts = {name: DERIVED.get(name, (name,)) for name in names}
-        sums = {
-            name: sum((of[part] for part in of_name), start=pd.Series(0.0, of.index)) for name, of_name in parts.items()
-        }
-        cells = pd.DataFrame(sums).groupby([of[name] for name in CELL], sort=True)
-        tables |= {name: cells[name].agg(["mean", "std", "count"]) for name in names}
-    for name in set(quantities) - set(there):
-        tables[name] = quantity_rows(rows, name).groupby(CELL, sort=True)["value"].agg(["mean", "std", "count"])
+    of_times = serial_rows(rows)
+    tables = {
+        name: quantity_rows(only_about(of_times if is_time(name) else rows, name), name)
+        .groupby(CELL)["value"]
+        .agg(["mean", "std", "count"])
+        for name in quantities
+    }
     return {name: _with_intervals(table[table["count"] > 0]) for name, table in tables.items()}
 
 

@@ -70,9 +70,9 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> li
     """
     if not studies:
         return []
-    own = rows[rows["study"].isin(list(studies))]
-    # F_best is that of the data, whatever the settings.
-    renamed, names = named_by_setting(with_ratio(own))
+    # F_best is that of the data in the whole folder, whatever the study and the settings.
+    own = with_ratio(rows)[rows["study"].isin(list(studies))]
+    renamed, names = named_by_setting(own)
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))

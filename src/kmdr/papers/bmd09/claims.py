@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Finding, claim, unmeasured
@@ -130,8 +131,8 @@ def claim4(results: Results) -> Finding:
     same block, against 1.01 by a t test. The same for the typical run, each repetition against its own run on all
     features, is told in the explanation and does not decide.
     """
-    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).set_index("repeat")["objective"]
-    full = runs(results, STUDY, "nips", "none").set_index("repeat")["objective"]
+    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).set_index(REPETITION)["objective"]
+    full = runs(results, STUDY, "nips", "none").set_index(REPETITION)["objective"]
     pairs = pd.concat({"sampled": sampled, "full": full}, axis=1).dropna()
     if pairs.empty:
         raise NotRunError(f"{STUDY} has no repetition with both r = {FIGURE_R} and all features")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import best_in_blocks
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
@@ -102,20 +103,20 @@ def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     after the last; ``named_drawn``, how many of Figure 1's words the run drew.
     """
     nips = datasets[0]
-    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).drop_duplicates("repeat")
-    whole = {int(run["repeat"]): run for _, run in runs(results, STUDY, "nips", "none").iterrows()}
+    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).drop_duplicates(REPETITION)
+    whole = {(int(run["seed"]), int(run["repeat"])): run for _, run in runs(results, STUDY, "nips", "none").iterrows()}
     named = [i for i, word in enumerate(nips.feature_names or ()) if word in NAMED]
-    repeats, lines = sorted(whole), []
+    repetitions, lines = sorted(whole), []
     for i in best_in_blocks(sampled["objective"], BEST_OF):
         run = sampled.iloc[int(i)]
-        repeat = int(run["repeat"])
-        if repeat not in whole:
+        repetition = int(run["seed"]), int(run["repeat"])
+        if repetition not in whole:
             continue
         columns, C = drawn_again(nips, run)
-        following = repeats[(repeats.index(repeat) + 1) % len(repeats)]
+        following = repetitions[(repetitions.index(repetition) + 1) % len(repetitions)]
         own = _partition(nips, C, run)
-        full, other = (_partition(nips, nips.A, whole[name]) for name in (repeat, following))
-        lines.append((repeat, accuracy(full, own), accuracy(full, other), len({*columns.tolist()} & {*named})))
+        full, other = (_partition(nips, nips.A, whole[name]) for name in (repetition, following))
+        lines.append((repetition[1], accuracy(full, own), accuracy(full, other), len({*columns.tolist()} & {*named})))
     return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import ratio_to_best
+from kmdr.analysis.rows import REPETITION, ratio_to_best
 from kmdr.analysis.statistics import (
     Component,
     Margin,
@@ -159,7 +159,7 @@ def accuracy_is_not_objective(results: Results) -> Finding:
 
 
 def _seconds(results: Results, studies: str | Sequence[str], quantity: str, reducers: Sequence[str]) -> pd.DataFrame:
-    """Return times taken alone on ORL, with index (r, repeat) and a column a method."""
+    """Return times taken alone on ORL, with index (r, seed, repeat) and a column a method."""
     return results.wide(studies, quantity, datasets=[ORL], reducers=reducers).droplevel("dataset")
 
 
@@ -321,7 +321,7 @@ def ratio_holds(results: Results) -> Finding:
     """
     rows = results.rows((TABLE2_SIGNS, FIGURE1), datasets=[ORL])
     rows = rows.assign(ratio=ratio_to_best(rows))
-    signs = rows[(rows["reducer"] == "random_sign") & rows["r"].isin(DIMENSIONS)].drop_duplicates(["r", "repeat"])
+    signs = rows[(rows["reducer"] == "random_sign") & rows["r"].isin(DIMENSIONS)].drop_duplicates(["r", *REPETITION])
     components = []
     for t, group in signs.groupby("r"):
         fails = int((group["ratio"] > RATIO).sum())

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import numbers
@@ -118,7 +119,7 @@ def reductions(results: Results) -> Table:
         if rows is not None:
             of_method = rows[rows["reducer"] == line.reducer]
             near = of_method if of_method["r"].nunique() == 1 else of_method[of_method["r"] == _PER_N]
-            ratio = near.groupby("repeat")["ratio"].mean()
+            ratio = near.groupby(REPETITION)["ratio"].mean()
         cells |= ratio_cells(ratio)
         seconds = None if times is None else times[times["reducer"] == line.reducer]
         cells |= exponent_cells(seconds, {"n": "n", "d": "d", "r": "t"})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 
 ORL = "orl_64x64"
 FIGURE1, TABLE1, TABLE1_ORL = "bzd10_fig1", "bzd10_table1", "bzd10_table1_orl"
@@ -23,4 +24,4 @@ def table2_runs(results: Results, method: str, t: float) -> pd.DataFrame:
         rows = rows[rows["r"] == t]
     if rows.empty:
         raise NotRunError(f"{method} was not run at t = {t:g}")
-    return rows.sort_values("repeat", kind="stable")
+    return rows.sort_values(REPETITION, kind="stable")

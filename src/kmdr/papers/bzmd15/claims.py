@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import ratio_to_best
+from kmdr.analysis.rows import REPETITION, ratio_to_best
 from kmdr.analysis.statistics import (
     Component,
     Margin,
@@ -58,7 +58,7 @@ def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
 
 def _varying(results: Results, studies: Sequence[str]) -> set[tuple[str, str]]:
     """Return the (dataset, reducer) that were run at several r: those whose C has r columns."""
-    sizes = results.rows(studies).groupby(["dataset", "reducer"])["r"].nunique()
+    sizes = results.rows(studies, mixed=True).groupby(["dataset", "reducer"])["r"].nunique()
     return {(str(dataset), str(reducer)) for dataset, reducer in sizes.index[sizes > 1]}
 
 
@@ -354,7 +354,7 @@ def ratios_hold(results: Results) -> Finding:
     floors = bounds(results)
     components, largest, proved, trials, slack = [], [], 0, 0, math.inf
     for theorem, method in THEOREMS:
-        worst = rows[rows["reducer"] == method].groupby(["dataset", "repeat"])[["objective", "ratio"]].max()
+        worst = rows[rows["reducer"] == method].groupby(["dataset", *REPETITION])[["objective", "ratio"]].max()
         if worst.empty:
             continue
         limit, probability = float(stated[method, "ratio"]), float(stated[method, "failure_probability"])
@@ -401,7 +401,7 @@ def full_is_poor_on_two(results: Results) -> Finding:
     refutes the claim. The levels of P are told, for a reader who has a level of his own in mind.
     """
     values = results.wide(FIGURES, "accuracy", datasets=REAL, reducers=["none"])
-    P = values["none"].groupby(["dataset", "repeat"]).mean().unstack("dataset")
+    P = values["none"].groupby(["dataset", *REPETITION]).mean().unstack("dataset")
     components = []
     for poor in CROWDED:
         for other in REAL:

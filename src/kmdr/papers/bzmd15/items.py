@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kmdr.analysis.results import Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import reported
@@ -73,10 +74,10 @@ def _of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
 
 
 def _ratios(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Return F/F_best at the r nearest 20, with index (dataset, repeat)."""
+    """Return F/F_best at the r nearest 20, with index (dataset, seed, repeat)."""
     nearest = (rows["r"] - 20).abs()
     near = rows[nearest == nearest.groupby(rows["dataset"]).transform("min")]
-    return near.groupby(["dataset", "repeat"])["ratio"].mean()
+    return near.groupby(["dataset", *REPETITION])["ratio"].mean()
 
 
 @table(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import (
     LEVEL,
     Component,
@@ -235,7 +236,7 @@ def _table2_numbers(results: Results) -> list[Component]:
         on_orl = number.dataset == "orl"
         try:
             rows = runs(results, ORL if on_orl else NIPS, number.dataset, number.method).drop_duplicates(
-                ["r", "repeat"]
+                ["r", *REPETITION]
             )
         except NotRunError:
             continue
@@ -351,7 +352,7 @@ def claim8(results: Results) -> Finding:
             rows = runs(results, NIPS_RUNS if number.method == "leverage" else NIPS, "nips", number.method, number.r)
         except NotRunError:
             continue
-        rows = rows.drop_duplicates("repeat")
+        rows = rows.drop_duplicates(REPETITION)
         symbol = SYMBOLS[number.quantity]
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
         label = f"{symbol} at {at}, reported − ours, best of {BEST_OF}"
@@ -416,7 +417,7 @@ def claim10(results: Results) -> Finding:
     that law (noncentral t). P = .7075, which the report gives beside it, is told, under the best matching.
     """
     (number,) = numbers("lf20_fig1", quantity="objective")
-    rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates("repeat")
+    rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates(REPETITION)
     F = rows["objective"].to_numpy(dtype=float)
     label = f"F at t = {number.r:.0f}, reported − ours, inside the 95 % prediction interval of one run"
     draw = of_run(label, number, F)
@@ -449,8 +450,8 @@ def claim11(results: Results) -> Finding:
     """
     with_, without = (
         results.rows(study, datasets=["nips"], reducers=["leverage"])
-        .drop_duplicates(["r", "repeat"])
-        .set_index(["r", "repeat"])["accuracy"]
+        .drop_duplicates(["r", *REPETITION])
+        .set_index(["r", *REPETITION])["accuracy"]
         for study in (NIPS_RUNS, UNSCALED)
     )
     common = with_.index.intersection(without.index)

@@ -7,6 +7,7 @@ import pandas as pd
 from sklearn.manifold import TSNE
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
@@ -67,7 +68,7 @@ def tsne(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     """
     nips = datasets[0]
     rows = runs(results, NIPS_RUNS, "nips", "leverage", WORDS_R).head(BEST_OF)
-    bad = rows[rows["accuracy"] < GOOD].sort_values(["objective", "repeat"])
+    bad = rows[rows["accuracy"] < GOOD].sort_values(["objective", *REPETITION])
     if bad.empty:
         raise NotRunError(f"none of {len(rows)} runs at r = {WORDS_R} has P < {GOOD}")
     run = bad.iloc[(len(bad) - 1) // 2]

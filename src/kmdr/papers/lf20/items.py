@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import mean_interval
+from kmdr.analysis.rows import count_repetitions, mean_interval
 from kmdr.claims.best_of import SYMBOLS, law, runs, selection_table
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.reported import Number, numbers
@@ -275,7 +275,7 @@ def figure8(results: Results) -> Drawing:
             panels.append(pd.concat([drawn, _as_drawn(told)]))
         notes = [
             f"Within {NEAR} of the reported curve: {near_in_words(results)}.",
-            f"Ours are means of {rows['repeat'].nunique()} repetitions; bands: 95 % intervals.",
+            f"Ours are means of {count_repetitions(rows)} repetitions; bands: 95 % intervals.",
             "Times: of the runs scored by the best matching, taken alone; scoring is not inside. The reported ones are "
             "another machine's, with a full decomposition.",
         ]
@@ -293,7 +293,7 @@ def figure9(results: Results) -> Drawing:
         for letter, ax, quantity in zip("ab", axes, ("accuracy", "total_seconds"), strict=True):
             panels.append(plot_panel(ax, rows, quantity, letter=letter, styles=styles))
             ax.set_xlabel("number of dimensions r")
-        note = f"Means of {rows['repeat'].nunique()} repetitions (times: those taken alone); bands: 95 % intervals."
+        note = f"Means of {count_repetitions(rows)} repetitions (times: those taken alone); bands: 95 % intervals."
         return Drawing(finish(fig, [f"{note} {_ONE_RUN}"], legend_columns=3), panels)
 
 

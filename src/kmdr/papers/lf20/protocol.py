@@ -5,6 +5,7 @@ import json
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import REPETITION
 from kmdr.claims.reported import numbers
 
 ORL, ORL_64, NIPS, NIPS_RUNS = "lf20_orl", "lf20_fig5", "lf20_nips", "lf20_nips_runs"
@@ -77,4 +78,4 @@ def table2_runs(results: Results, dataset: str, method: str) -> pd.DataFrame:
             rows = rows[rows["r"] >= min(ENOUGH, max(sizes))]
         else:
             rows = rows[rows["r"] == min(sizes, key=lambda r: (abs(r - TABLE2_NIPS_R), r))]
-    return rows.groupby("repeat")[["accuracy", "objective"]].mean()
+    return rows.groupby(REPETITION)[["accuracy", "objective"]].mean()

@@ -47,7 +47,7 @@ FORMATS = {"P": "+z.3f", "power of r": "z.2f", "ratio of times": ".3g"}
 
 
 def _table(results: Results, quantity: str, dataset: str) -> pd.DataFrame:
-    """Return a quantity of one dataset by (r, repeat), a column a method of the paper."""
+    """Return a quantity of one dataset by (r, seed, repeat), a column a method of the paper."""
     wide = results.wide(STUDIES, quantity, datasets=[dataset], reducers=list(NAMES))
     return wide.droplevel("dataset").reindex(columns=list(NAMES))
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from kmdr.analysis.results import Results
-from kmdr.analysis.rows import mean_interval, quantity_rows, ratio_to_best, timed_rows
+from kmdr.analysis.rows import count_repetitions, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import Floats, exponent_cells
 from kmdr.claims.reported import reported
@@ -23,7 +23,7 @@ from .protocol import DATASETS, GENERATED, GROWTH, NAMES, STUDIES, UNSTATED, pow
 
 def _shown(results: Results) -> dict[str, str]:
     """Return for each dataset of the paper what its panel shows: itself, or what stands in for it."""
-    have = set(results.rows(STUDIES)["dataset"])
+    have = set(results.rows(STUDIES, mixed=True)["dataset"])
     return {
         name: next((shown for shown in (name, *others) if shown in have), name) for name, others in DATASETS.items()
     }
@@ -69,7 +69,7 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
     """Draw one quantity against r in the paper's four panels."""
-    results.rows(STUDIES)  # says that these were used, and why there are none
+    results.rows(STUDIES, mixed=True)  # says that these were used, and why there are none
     rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # failed ones too, which the notes count
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
@@ -193,7 +193,7 @@ def table1(results: Results) -> Table:
     """
     studies = ("lst17_coil20", "lst17_table1")
     rows = results.rows(studies, datasets=["coil20"])
-    best = results.rows((*studies, "bzmd15_fig2"), datasets=["coil20"])
+    best = results.rows((*studies, "bzmd15_fig2"), datasets=["coil20"], mixed=True)
     ratios = quantity_rows(best.assign(ratio=ratio_to_best(best)), "ratio")
     seconds = quantity_rows(rows, "reduction_seconds")
     times = results.wide(studies, "reduction_seconds", datasets=["coil20"]).droplevel("dataset").apply(np.log10)
@@ -235,7 +235,7 @@ def table1(results: Results) -> Table:
         "r": "d", "seconds": ".2g", "power of r, reported": ".0f", "power of r, ours": ".2f", "power low": ".2f",
         "power high": ".2f", "difference": "+.2f", "F/F_best": ".3f", "F/F_best low": ".3f", "F/F_best high": ".3f",
     }  # fmt: skip
-    repeats = rows["repeat"].nunique()
+    repeats = count_repetitions(rows)
     note = (
         f"The columns from r on are measured on COIL20: {repeats} repetitions, times from those that ran alone; low "
         "and high: 95 % Student-t intervals of the mean. The paper's accuracies bound F/F_opt when the reduced points "
@@ -258,7 +258,7 @@ def growth(results: Results) -> Table:
     Exponents are slopes of log time on log n, where every point has as many entries, so that nnz(X) grows with n, and
     on log r, one a repetition that ran alone.
     """
-    times = quantity_rows(timed_rows(results.rows(GROWTH)), "reduction_seconds")
+    times = quantity_rows(timed_rows(results.rows(GROWTH, mixed=True)), "reduction_seconds")
     largest = times[(times["n"] == times["n"].max()) & (times["r"] == times["r"].max())]
     lines = []
     for row in TABLE1:

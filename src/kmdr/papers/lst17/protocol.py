@@ -34,7 +34,7 @@ def powers_of_r(values: pd.DataFrame, method: str) -> Floats:
     Parameters
     ----------
     values : DataFrame
-        Index (r, repeat), a column a method.
+        Index (r, seed, repeat), a column a method.
     method : str
     """
     return slopes_on_log_r(values[method].dropna().unstack("r"), np.log10)

@@ -1,0 +1,288 @@
+"""Table, figures, explorer, "Your runs" and claims against means computed by pandas alone, on made-up folders.
+
+A folder mixes what a real one may mix: seeds, settings, data of one name, k, parameters, machines, failed trials, trials
+timed alone or in parallel, run twice, or written by a version without the column ``options``.
+"""
+
+import json
+from hashlib import sha256
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kmdr
+from kmdr.analysis.comparison import compared, trials_of, with_ratio
+from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.rows import quantity_rows, summarise
+from kmdr.analysis.untrusted import rows_of
+from kmdr.errors import UserError
+from kmdr.figures.panels import figures_for_folder, named_by_setting
+from kmdr.report.explore import explored
+from kmdr.report.own import own_runs
+from kmdr.run.task import COLUMNS
+
+SEEDS = range(20)
+CELL = ["study", "dataset", "reducer", "params", "r"]
+SETTING = ["k", "n_init", "kmeans", "true_options", "data_sha256"]
+TITLES = {"objective_ratio": "F/F_best", "accuracy": "P", "total_seconds": "seconds"}
+OPTIONS = ("{}", '{"columns":["a","b"]}', '{"columns":["a","c"]}', '{"columns":["a, c"]}', '{"scale":{"a":2}}')
+
+
+def key(*parts, digits=12):
+    return sha256(repr(parts).encode()).hexdigest()[:digits]
+
+
+def make_folder(folder, seed):
+    """Write a folder and return its rows, with the options that its older rows do not name as ``true_options``."""
+    rng = np.random.default_rng(seed)
+    plain = seed % 4 == 0  # one setting each, so that nothing is refused
+    rows = []
+    for study, dataset in product(("custom", "other"), ("alpha", "beta")):
+        some = 1 if plain else int(rng.integers(1, 4))
+        for _ in range(some):
+            k, n_init = (2, 5) if plain else (int(rng.choice([2, 2, 3])), int(rng.choice([1, 5])))
+            options = OPTIONS[0 if plain else rng.integers(len(OPTIONS))]
+            data = key(dataset, options, plain or rng.integers(2), digits=64)
+            kmeans = "{}" if plain or rng.random() < 0.7 else '{"args":{"tol":[1,2]}}'
+            for root in rng.choice([0, 1, 7], rng.integers(1, 4), replace=False):
+                for reducer, params in (
+                    ("none", "{}"), ("svd", '{"rank":"k"}'), ("random_sign", "{}"), ("random_sign", '{"sparse":[1,2]}')
+                ):  # fmt: skip
+                    if rng.random() < 0.2:
+                        continue
+                    grid = (9,) if reducer == "none" else (3, 5)
+                    config = key(dataset, data, reducer, params, k, n_init, kmeans, int(root))
+                    for r, repeat in product(grid, range(rng.integers(1, 5))):
+                        trial = np.random.default_rng(int(key(study, config, r, repeat), 16))
+                        F = round(trial.uniform(0.1, 0.9), 12)
+                        quality = {"objective": F, "accuracy": round(trial.random(), 12), "nmi": 0.5, "ari": 0.1}
+                        ok = rng.random() < 0.9
+                        for _ in range(1 + (rng.random() < 0.1)):  # one in ten was run twice
+                            alone = rng.random() < 0.5
+                            seconds = round(rng.uniform(0.1, 2), 9) if alone or rng.random() < 0.7 else ""
+                            rows.append(
+                                {
+                                    "study": study, "dataset": dataset, "reducer": reducer, "params": params, "n": 20,
+                                    "d": 9, "nnz": 180, "k": k, "r": r, "repeat": repeat, "seed": int(root),
+                                    "engine": "kmdr", "start": "sample", "n_init": n_init, "max_iter": 30,
+                                    "kmeans": kmeans, "matching": "best", "true_options": options,
+                                    "options": "" if rng.random() < 0.1 else options,
+                                    **(quality if ok else {}), **({"total_seconds": seconds} if ok else {}),
+                                    "status": "ok" if ok else "failed", "concurrency": 1 if alone else 2, "threads": 1,
+                                    "config_hash": config, "data_sha256": data, "code_version": "1.0",
+                                    "code_hash": "a" * 12, "env_hash": "e" * 12,
+                                    "machine": str(rng.choice(["", "b" * 12, "c" * 12], p=[0.1, 0.7, 0.2])),
+                                }
+                            )  # fmt: skip
+    table = pd.DataFrame(rows)
+    # Every data have a row that names their options.
+    first = ~table.duplicated(["dataset", "data_sha256"])
+    table.loc[first, "options"] = table.loc[first, "true_options"]
+    best = table.groupby(["dataset", "k", "data_sha256"])["objective"].transform("min")
+    table["objective_ratio"] = table["objective"] / best
+    table = table.sample(frac=1, random_state=seed, ignore_index=True)
+    table.reindex(columns=COLUMNS).to_csv(folder / "rows.csv", index=False)
+    last = table[table["study"] == "custom"]["config_hash"].unique()[-3:]
+    (folder / "asked.json").write_text(json.dumps({"custom": sorted(last)} if seed % 2 else {}))
+    return table.assign(total_seconds=pd.to_numeric(table["total_seconds"]))
+
+
+def counted(table, quantity, unit):
+    """The trials that count for a quantity; a unit is within what the time rule holds."""
+    table = table[(table["status"] == "ok") & table[quantity].notna()]
+    if quantity == "total_seconds":
+        parts = []
+        for _, part in table.groupby(unit):
+            alone = part[part["concurrency"] == 1]
+            part = alone if len(alone) else part
+            numbers = part["machine"].value_counts()
+            parts.append(part[part["machine"] == min(numbers[numbers == numbers.max()].index)])
+        table = pd.concat(parts) if parts else table
+    return table.groupby([*CELL, *SETTING, "seed", "repeat"], as_index=False)[quantity].mean()
+
+
+def means(table, quantity, unit=("study", "dataset", *SETTING)):
+    """The number of trials and the mean of each cell: a list for each study, dataset, method and r, one per setting."""
+    cells = {}
+    for cell, values in counted(table, quantity, [*unit]).groupby([*CELL, *SETTING])[quantity]:
+        cells.setdefault(cell[: len(CELL)], []).append((len(values), values.mean()))
+    return {cell: sorted(several) for cell, several in cells.items()}
+
+
+def gathered(lines):
+    cells = {}
+    for *cell, n, mean in lines:
+        if n and not np.isnan(mean):
+            cells.setdefault(tuple(cell), []).append((int(n), mean))
+    return {cell: sorted(several) for cell, several in cells.items()}
+
+
+def assert_same(ours, expected, rel=1e-9):
+    assert ours.keys() == expected.keys()
+    for cell, several in expected.items():
+        assert len(ours[cell]) == len(several), cell
+        assert np.array(ours[cell]) == pytest.approx(np.array(several), rel=rel), cell
+
+
+def has_several(table):
+    """Whether a mean over some method's rows on a dataset would pool settings."""
+    distinct = table[["dataset", "reducer", "params", *SETTING]].drop_duplicates()
+    return distinct.duplicated(["dataset", "reducer", "params"]).any()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
+    table = make_folder(tmp_path, seed)
+    rows = rows_of(tmp_path)
+    frame = compared(with_ratio(rows))
+    for quantity, title in TITLES.items():
+        # A line's n is of its trials, so that of a quantity is asked of the trials themselves.
+        assert_same(
+            gathered(
+                (line.study, line.dataset, line.reducer, line.params, line.r, len(values), values.mean())
+                for line, trials in trials_of(with_ratio(rows)).items()
+                for values in [trials.values["ratio" if quantity == "objective_ratio" else quantity]]
+            ),
+            means(table, quantity),
+        )
+        shown = gathered((*line, 1, mean) for *line, mean in frame[[*CELL, title]].itertuples(index=False))
+        assert_same(shown, {c: sorted((1, m) for _, m in several) for c, several in means(table, quantity).items()})
+    ok = table[table["status"] == "ok"].drop_duplicates([*CELL, *SETTING, "seed", "repeat"])
+    assert sorted(n for n in frame["n"] if n) == sorted(ok.groupby([*CELL, *SETTING]).size())
+
+    results = Results.of_folder(tmp_path)
+    views = explored(results.every_row, [])["views"]
+    labels = {"kMeans": ("none", "{}"), "SVD": ("svd", '{"rank":"k"}')}
+    for quantity in ("objective", "accuracy", "objective_ratio", "total_seconds"):
+        ours = gathered(
+            (view["study"], view["dataset"], *labels.get(line["label"], ("random_sign", "")), r, n, mean)
+            for view in views
+            for line in view["lines"].get(quantity, [])
+            for r, n, mean in zip(line["r"], line["n"], line["mean"], strict=True)
+        )
+        expected = {}
+        for (study, dataset, reducer, params, r), several in means(table, quantity).items():
+            of = (study, dataset, reducer, "" if reducer == "random_sign" else params, r)
+            expected[of] = sorted([*expected.get(of, []), *several])
+        assert_same(ours, expected, rel=1e-5)
+
+    renamed, names = named_by_setting(rows)
+    for study, of_study in renamed.groupby("study"):
+        for quantity in ("objective", "accuracy", "total_seconds"):
+            lines = summarise(of_study, quantity)
+            old = [names[name][0] if name in names else name for name in lines["dataset"]]
+            assert_same(
+                gathered(
+                    zip([study] * len(lines), old, *(lines[c] for c in [*CELL[2:], "count", "mean"]), strict=True)
+                ),
+                means(table[table["study"] == study], quantity),
+            )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mean_over_several_settings_is_refused(tmp_path, seed):
+    table = make_folder(tmp_path, seed)
+    for study, rows in rows_of(tmp_path).groupby("study"):
+        of_study = table[table["study"] == study]
+        several = has_several(of_study) or (of_study.groupby("dataset")["k"].nunique() > 1).any()
+        for quantity in ("objective", "total_seconds"):
+            if several:
+                with pytest.raises(UserError, match="expected one"):
+                    summarise(rows, quantity)
+                continue
+            lines = summarise(rows, quantity)[[*CELL[1:], "count", "mean"]].itertuples(index=False)
+            assert_same(gathered((study, *line) for line in lines), means(of_study, quantity, ("study", "dataset")))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_claims_read_one_value_per_trial_or_refuse(tmp_path, seed):
+    table = make_folder(tmp_path, seed)
+    results, asked = Results.of_folder(tmp_path), json.loads((tmp_path / "asked.json").read_text())
+    for study in ("custom", "other"):
+        rows = table[(table["study"] == study) & (table["status"] == "ok")]
+        rows = rows[rows["config_hash"].isin(asked.get(study, rows["config_hash"]))]
+        if rows.empty:
+            continue
+        if has_several(rows):
+            for read in (results.rows, lambda name: results.wide(name, "objective")):
+                with pytest.raises(NotRunError, match=r"settings \(.* = .*; .*\); expected one"):
+                    read(study)
+            assert len(results.rows(study, mixed=True)) == len(rows)
+            continue
+        assert len(results.rows(study)) == len(rows)
+        for quantity in ("objective", "total_seconds"):
+            values = counted(rows, quantity, ["study", "dataset"])
+            timed = rows[(rows["concurrency"] == 1) & rows[quantity].notna()]["dataset"].unique()
+            if quantity == "total_seconds":
+                values = values[values["dataset"].isin(timed)]
+            if values.empty:
+                continue
+            wide = results.wide(study, quantity)
+            assert wide.index.names == ["dataset", "r", "seed", "repeat"]
+            sizes = values.groupby(["dataset", "reducer"])["r"].nunique()
+            cells = values.groupby(["dataset", "reducer", "r", "seed", "repeat"])[quantity].mean()
+            there = 0
+            for (dataset, reducer, r, *repetition), value in cells.items():
+                fixed = sizes[dataset, reducer] == 1
+                at = wide.index.to_frame()
+                at = (at["dataset"] == dataset) & (at[["seed", "repeat"]] == repetition).all(axis=1)
+                of_trial = wide.loc[at if fixed else at & (wide.index.get_level_values("r") == r), reducer]
+                if not fixed or len(of_trial):  # without another method there may be no line of this repetition
+                    assert len(of_trial)
+                    assert of_trial.to_numpy() == pytest.approx(value)
+                    there += len(of_trial)
+            assert wide.notna().sum().sum() == there
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 6])
+def test_figures_and_own_runs_draw_the_same_means(tmp_path, seed):
+    table = make_folder(tmp_path, seed)
+    rows = rows_of(tmp_path)
+    _, names = named_by_setting(rows)
+    drawn = {}
+    for path in figures_for_folder(tmp_path, per_figure=20):
+        if path.suffix == ".csv":
+            drawn[path.stem] = pd.read_csv(path)
+    assert set(drawn) == {"custom", "other"}
+    for study, numbers in drawn.items():
+        for quantity in ("total_seconds", "objective", "accuracy"):
+            lines = numbers[numbers["quantity"] == quantity]
+            cells = [
+                (
+                    study,
+                    names.get(line.dataset, (line.dataset,))[0],
+                    line.reducer,
+                    line.params,
+                    line.r,
+                    line.count_,
+                    mean,
+                )
+                for line, mean in zip(
+                    lines.rename(columns={"count": "count_"}).itertuples(), lines["mean"], strict=True
+                )
+            ]
+            assert_same(gathered(cells), means(table[table["study"] == study], quantity))
+    for run in own_runs(tmp_path, rows, {"custom": "custom", "other": "other"}):
+        frame, of_study = run.table.frame, table[table["study"] == run.study]
+        for quantity, title in TITLES.items():
+            ours = sorted(mean for mean in frame.get(title, []) if not np.isnan(mean))
+            expected = sorted(m for several in means(of_study, quantity).values() for _, m in several)
+            assert ours == pytest.approx(expected)
+
+
+def test_a_plot_of_two_data_of_one_name_is_refused():
+    A = np.random.default_rng(0).normal(size=(30, 6))
+    rows = [kmdr.compare(A + i * (np.arange(30) < 9)[:, None], ["none"], k=2, r_grid=[2], seed=i) for i in range(2)]
+    assert kmdr.plot(rows[0]).axes
+    with pytest.raises(UserError, match=r"none on dataset 'A' has rows of 2 settings \(data = \w{8}; data = \w{8}\)"):
+        kmdr.plot(pd.concat(rows))
+
+
+def test_a_time_taken_twice_is_one_repetition(tmp_path):
+    table = make_folder(tmp_path, 0)
+    once = table[(table["status"] == "ok") & (table["concurrency"] == 1)].head(1)
+    twice = pd.concat([once, once.assign(total_seconds=once["total_seconds"] + 1)])
+    values = quantity_rows(twice, "total_seconds")["value"]
+    assert values.tolist() == pytest.approx([once["total_seconds"].item() + 0.5])
