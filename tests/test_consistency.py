@@ -1,7 +1,7 @@
 """Table, figures, explorer, "Your runs" and claims against means computed by pandas alone, on made-up folders.
 
-A folder mixes what a real one may mix: seeds, settings, data of one name, k, parameters, machines, failed trials, trials
-timed alone or in parallel, run twice, or written by a version without the column ``options``.
+A folder mixes what a real one may mix: seeds, settings, data of one name, k, parameters, machines, failed trials, and
+trials timed alone or in parallel, run twice, or written by a version without the column ``options``.
 """
 
 import json
@@ -13,15 +13,22 @@ import pandas as pd
 import pytest
 
 import kmdr
+from kmdr import screen
 from kmdr.analysis.comparison import compared, trials_of, with_ratio
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import quantity_rows, summarise
+from kmdr.analysis.rows import differing_settings, in_words, quantity_rows, summarise
 from kmdr.analysis.untrusted import rows_of
+from kmdr.claims.catalogue import claims, items
+from kmdr.claims.effects import by_repetition, paired
+from kmdr.claims.verdicts import verdict_on
 from kmdr.errors import UserError
+from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
+from kmdr.report.build import _reproduce, _unread
 from kmdr.report.explore import explored
 from kmdr.report.own import own_runs
 from kmdr.run.task import COLUMNS
+from rows import make_results, make_rows, write_rows
 
 SEEDS = range(20)
 CELL = ["study", "dataset", "reducer", "params", "r"]
@@ -96,9 +103,9 @@ def counted(table, quantity, unit):
         parts = []
         for _, part in table.groupby(unit):
             alone = part[part["concurrency"] == 1]
-            part = alone if len(alone) else part
-            numbers = part["machine"].value_counts()
-            parts.append(part[part["machine"] == min(numbers[numbers == numbers.max()].index)])
+            fair = alone if len(alone) else part
+            numbers = fair["machine"].value_counts()
+            parts.append(fair[fair["machine"] == min(numbers[numbers == numbers.max()].index)])
         table = pd.concat(parts) if parts else table
     return table.groupby([*CELL, *SETTING, "seed", "repeat"], as_index=False)[quantity].mean()
 
@@ -173,10 +180,9 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
         for quantity in ("objective", "accuracy", "total_seconds"):
             lines = summarise(of_study, quantity)
             old = [names[name][0] if name in names else name for name in lines["dataset"]]
+            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]]
             assert_same(
-                gathered(
-                    zip([study] * len(lines), old, *(lines[c] for c in [*CELL[2:], "count", "mean"]), strict=True)
-                ),
+                gathered(cells.itertuples(index=False)),
                 means(table[table["study"] == study], quantity),
             )
 
@@ -249,20 +255,8 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, seed):
     for study, numbers in drawn.items():
         for quantity in ("total_seconds", "objective", "accuracy"):
             lines = numbers[numbers["quantity"] == quantity]
-            cells = [
-                (
-                    study,
-                    names.get(line.dataset, (line.dataset,))[0],
-                    line.reducer,
-                    line.params,
-                    line.r,
-                    line.count_,
-                    mean,
-                )
-                for line, mean in zip(
-                    lines.rename(columns={"count": "count_"}).itertuples(), lines["mean"], strict=True
-                )
-            ]
+            old = [names[name][0] if name in names else name for name in lines["dataset"]]
+            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]].itertuples(index=False)
             assert_same(gathered(cells), means(table[table["study"] == study], quantity))
     for run in own_runs(tmp_path, rows, {"custom": "custom", "other": "other"}):
         frame, of_study = run.table.frame, table[table["study"] == run.study]
@@ -286,3 +280,77 @@ def test_a_time_taken_twice_is_one_repetition(tmp_path):
     twice = pd.concat([once, once.assign(total_seconds=once["total_seconds"] + 1)])
     values = quantity_rows(twice, "total_seconds")["value"]
     assert values.tolist() == pytest.approx([once["total_seconds"].item() + 0.5])
+
+
+def test_options_that_are_lists_or_objects_are_shown_and_compared(tmp_path, capsys):
+    sides = []
+    for name, options in (("A", OPTIONS), ("B", OPTIONS[:2])):
+        (tmp_path / name).mkdir()
+        parts = [
+            make_rows(
+                "custom", "d", method, r, 3, accuracy=lambda r, i: 0.5 + 0.1 * i + 0.001 * r, options=text, n_init=5,
+                data_sha256=str(number) * 64, config_hash=key(method, number),
+            )
+            for number, text in enumerate(options)
+            for method, r in (("none", 9), ("svd", 2))
+        ]  # fmt: skip
+        rows = pd.concat(parts, ignore_index=True)
+        keys = {column: rows[column] for column in ("data_sha256", "config_hash")}
+        sides.append(write_rows(tmp_path / name, rows, **keys))
+    for kind in screen.FORMATS:
+        screen.table([str(sides[0]), f"FORMAT={kind}"])
+        screen.compare([*map(str, sides), f"FORMAT={kind}"])
+    assert "a, b" in capsys.readouterr().out
+    shown = table_of(compared(with_ratio(rows_of(sides[0])))).frame
+    assert len(shown) == 2 * len(OPTIONS) == len(shown.drop_duplicates(["method", *shown.columns[2:-4]]))
+    told = differing_settings(rows_of(sides[0]).drop_duplicates("options"))
+    assert len({in_words(settings) for settings in told}) == len(OPTIONS)
+
+
+def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
+    """The same figure and claim are made of the rows of one setting, of two seeds."""
+
+    def made(n_init):
+        rows = [
+            make_rows(
+                "bzmd15_fig1", data, method, grid, 3, seed=seed, n_init=n_init if seed else 5,
+                config_hash=key(method, seed), params="{}",
+                objective=lambda r, i: 0.5 + 0.01 * i + 0.1 / r, accuracy=lambda r, i: 0.5 + 0.01 * i,
+            )
+            for data in ("synth", "usps")
+            for method, grid in (("none", [256]), ("random_sign", (5, 20)))
+            for seed in (0, 1)
+        ]  # fmt: skip
+        results = make_results(rows)
+        claim = next(claim for claim in claims() if claim.id == "bzmd15-1")
+        item = next(item for item in items() if item.id == "bzmd15_fig1")
+        return _reproduce(item, results, {}, tmp_path, {}), verdict_on(claim, results, {})
+
+    figure, verdict = made(5)
+    assert figure.files
+    assert set(figure.numbers["count"]) == {6}
+    assert {component.n for component in verdict.components} == {6}
+    figure, verdict = made(20)
+    refused = "on dataset 'synth' has rows of 2 settings (n_init = 20; n_init = 5); expected one"
+    assert (figure.state, verdict.outcome, figure.files) == ("not run", "not run", ())
+    assert refused in " ".join(figure.gaps)
+    assert refused in verdict.sentence
+
+
+def test_a_trial_that_failed_under_one_seed_leaves_all_other_pairs():
+    rows = [make_rows("s", "d", method, (2, 5), 4, seed=seed, objective=lambda r, i, m=m, seed=seed: m + i + 10 * seed)
+            for m, method in enumerate(("none", "svd")) for seed in (0, 1)]  # fmt: skip
+    rows[-1].loc[rows[-1]["repeat"] == 1, "status"] = "failed"
+    wide = make_results(rows).wide("s", "objective")
+    both = paired(wide.droplevel("dataset"), "svd", "none")
+    assert both.tolist() == [1.0] * 14
+    assert by_repetition(both).tolist() == [1.0] * 7
+    assert by_repetition(wide["none"]).tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+
+
+def test_a_study_whose_last_command_has_no_rows_yet_is_still_reported(tmp_path):
+    write_rows(tmp_path, make_rows("custom", "d", "none", 9, 2), make_rows("bzmd15_fig1", "usps", "none", 9, 2))
+    (tmp_path / "asked.json").write_text(json.dumps({"custom": ["f" * 12]}))
+    results = Results.of_folder(tmp_path)
+    assert set(results.all_rows["study"]) == {"bzmd15_fig1"}
+    assert _unread(results, [])[0] == {"custom": "Runs outside any study"}
