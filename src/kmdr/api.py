@@ -137,6 +137,11 @@ def plot(rows: pd.DataFrame, quantities: Sequence[str] = ("total_seconds", "obje
     Returns
     -------
     Figure
+
+    Raises
+    ------
+    UserError
+        When a method has rows of several settings or data on one dataset: their mean would mean nothing.
     """
     names = list(dict.fromkeys(rows["dataset"]))
     has = [name for name in quantities if name not in rows or rows[name].notna().any()]

@@ -324,8 +324,9 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        All with the same keys: k, settings of k-means, ``matching``, options of the dataset. Where that does not tell
-        all of the data apart, ``data`` has the first digits of their content hash.
+        All with the same keys: k, settings of k-means, ``matching``, options of the dataset; lists and objects as text.
+        Where these do not distinguish all rows, ``data`` has the first digits of the hash of the data's content, and
+        where that does not either, ``settings`` those of a hash of all settings, so that no two settings look the same.
     """
     table = settings_of(rows)
     settings = [
@@ -334,7 +335,7 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
     keys = dict.fromkeys(key for each in settings for key in each)
     differing = [key for key in keys if len({str(each.get(key, "–")) for each in settings}) > 1]
     told = [{key: each.get(key, "–") for key in differing} for each in settings]
-    # What these words do not tell apart, the data do, or at least that something does.
+    # Settings whose words are the same get a mark each: of their data, else of everything.
     kinds = list(table.itertuples(index=False, name=None))
     for name, marks in (("data", table["data_sha256"].astype(str).str[:8]), ("settings", map(_mark, kinds))):
         by_words: dict[str, set[Any]] = {}
