@@ -280,6 +280,7 @@ def test_the_exponents_of_the_times_are_those_they_were_made_with():
     rows = [
         make_rows(
             "lst17_growth", "rcv1_like", method, GRID, 3, n=n, nnz=65 * n,
+            config_hash=f"{method}-{n}",  # other data are another configuration
             seconds=lambda r, repeat, n=n, powers=powers: n ** powers[0] * r ** powers[1] * (1 + repeat),
         )
         for method, powers in powers.items() for n in (2000, 4000, 8000)
