@@ -217,11 +217,11 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     rows = rows[np.isfinite(rows["value"])]
     if is_time(quantity):
         rows = timed_rows(rows)
-        if rows.duplicated(TRIAL).any():
-            rows = rows.assign(value=rows.groupby(TRIAL, dropna=False)["value"].transform("mean"))
-    else:
-        rows = rows.sort_values("concurrency", kind="stable")
-    return rows.drop_duplicates(TRIAL)
+        trial = [name for name in (*TRIAL, "n", "d") if name in rows]  # n and d, for data of several sizes
+        if rows.duplicated(trial).any():
+            rows = rows.assign(value=rows.groupby(trial, dropna=False)["value"].transform("mean"))
+        return rows.drop_duplicates(trial)
+    return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
 
 
 def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd.DataFrame:
