@@ -15,7 +15,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from kmdr.datasets.reading import COMPRESSED, Content, afford, afford_shape, reading, unpacked
+from kmdr.datasets.reading import Content, afford, afford_shape, reading, unpacked
 from kmdr.errors import UserError, unknown
 
 _POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
@@ -155,8 +155,9 @@ def _mat_bytes(path: Path, limit: float) -> int:
 def matrix_market(path: Path, limit: float) -> Content:
     """Read a matrix of the Matrix Market, sparse (``coordinate``) or dense (``array``); also compressed."""
     with reading(path, "Matrix Market"):
-        for _ in unpacked(path, limit) if path.suffix.lower() in COMPRESSED else ():
-            pass  # counted before any of it is kept
+        for block in unpacked(path, limit):  # counted before any of it is kept
+            if b"\0" in block:  # at which scipy's parser reads outside of its memory
+                raise UserError(f"{path.name} is not a Matrix Market file: it has bytes of 0; write it again as text")
         n, d, entries, layout, field, symmetry = scipy.io.mminfo(str(path))
         if field == "complex":
             raise UserError(f"{path.name} holds complex numbers; a dataset is a matrix of real numbers")

@@ -116,7 +116,8 @@ def _size(path: Path, limit: float) -> tuple[int, int]:
 
 def _grey(path: Path, height: int, width: int) -> NDArray[Any]:
     with reading(path, "image"), _opened(path) as image:
-        grey = image.convert("F" if image.mode in _DEEP else "L")
+        grey = image if image.mode in _DEEP else image.convert("L")
         if grey.size != (width, height):
+            grey = grey.convert("F" if image.mode in _DEEP else "L")  # which holds 24 bits of a number
             grey = grey.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(grey, np.float64)
