@@ -519,7 +519,8 @@ def csv_without_header(folder, A, y, packing):
 
 @form(kept="float64")
 def csv_of_pandas(folder, A, y, packing):
-    table = pd.DataFrame(A * 1, columns=column_names(A))
+    # As float64, for the shortest text of a float16 or float32 is that of another float64.
+    table = pd.DataFrame(A.astype(np.float64) if A.dtype.kind == "f" else A * 1, columns=column_names(A))
     table.assign(label=y).to_csv(folder / "points.csv", index=False)
     return {"path": folder / "points.csv"}
 

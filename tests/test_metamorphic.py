@@ -97,6 +97,7 @@ def own_cache():
         patch.setenv("KMDR_CACHE", folder)
         patch.setenv("KMDR_DATA", "")
         patch.setattr(datasets, "tell", lambda _: None)
+        patch.setattr(os, "fsync", lambda _: None)  # no power fails here
         yield Path(folder)
 
 
