@@ -1,0 +1,62 @@
+"""Run all properties of tests/test_metamorphic.py to the end, and count the combinations: ``battery.py [EXAMPLES] [--seed SEED]``.
+
+A combination is a property with a form, its packing, container, type and layout, and a reducer with its parameters; of
+points that are moved, a property with the type and a reducer. What is wrong is printed with the combination.
+"""  # noqa: D400
+
+import argparse
+import importlib
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("examples", nargs="?", type=int, default=200, help="the unit of examples of a property (200)")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def _run(battery: Any, seed: int) -> None:
+    """Run every property; a wrong combination is noted and does not end it."""
+    import hypothesis
+    import numpy as np
+
+    for name, test in vars(battery).items():
+        if hasattr(test, "hypothesis"):
+            hypothesis.seed(seed)(test)()
+            print(f"{name}: {len(battery.ACCOUNT.tried)} combinations so far", flush=True)
+    for number, reducer in enumerate(battery.EXCHANGEABLE):
+        battery.test_random_reducers_do_not_depend_on_the_order_of_features(
+            reducer, np.random.default_rng([seed, number])
+        )
+    battery.test_the_entries_that_sparsified_keeps_do_not_depend_on_the_order_of_points(np.random.default_rng(seed))
+
+
+def main() -> int:
+    """Return 0 when no combination is wrong, 1 otherwise."""
+    arguments = _arguments()
+    os.environ |= {"KMDR_EXAMPLES": str(arguments.examples), "KMDR_TEST_SEED": str(arguments.seed)}
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    battery = importlib.import_module("test_metamorphic")
+    account = battery.ACCOUNT
+    account.to_the_end = True
+    with battery.own_cache():
+        _run(battery, arguments.seed)
+    for combination, what in account.wrong.items():
+        print(f"wrong: {' '.join(combination)}: {' '.join(what.split())[:200]}")
+    properties, wrong = (Counter(name for name, *_ in of) for of in (account.tried, account.wrong))
+    for name, count in properties.items():
+        compared = f", clusters compared in {account.compared[name]} trials" if name in account.compared else ""
+        print(f"{name}: {count} combinations, {wrong[name]} wrong{compared}")
+    for name, library in importlib.import_module("forms").ABSENT.items():
+        print(f"form {name} was not tried, for {library} is not installed")
+    print(account)
+    return int(bool(account.wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
