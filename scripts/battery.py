@@ -1,8 +1,9 @@
-"""Run all properties of tests/test_metamorphic.py to the end, and count the combinations: ``battery.py [EXAMPLES] [--seed SEED]``.
+"""Count the combinations that tests/test_metamorphic.py gets wrong: ``battery.py [EXAMPLES] [--seed SEED]``.
 
-A combination is a property with a form, its packing, container, type and layout, and a reducer with its parameters; of
-points that are moved, a property with the type and a reducer. What is wrong is printed with the combination.
-"""  # noqa: D400
+All properties are run to the end, whatever fails. A combination is a property with a form, its packing, container, type
+and layout, and a reducer with its parameters; of points that are moved, a property with the type and a reducer. What is
+wrong is printed with the combination.
+"""
 
 import argparse
 import importlib
@@ -52,8 +53,9 @@ def main() -> int:
     for name, count in properties.items():
         compared = f", clusters compared in {account.compared[name]} trials" if name in account.compared else ""
         print(f"{name}: {count} combinations, {wrong[name]} wrong{compared}")
-    for name, library in importlib.import_module("forms").ABSENT.items():
-        print(f"form {name} was not tried, for {library} is not installed")
+    for of in importlib.import_module("forms").FORMS.values():
+        if not of.usable:
+            print(f"form {of.name} was not tried, for {of.needs} is not installed")
     print(account)
     return int(bool(account.wrong))
 

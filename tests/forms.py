@@ -1,8 +1,8 @@
 """The ways in which the same points can be written down: one function per form, listed in `FORMS`.
 
-A function takes an empty folder, the matrix as numpy or scipy holds it, its labels and how the file is packed. It writes
-the file and returns the options with which the dataset ``file`` reads it. To add a format, write such a function and
-decorate it with what it can hold; the strategies and all properties then include it.
+A function takes an empty folder, the matrix as numpy or scipy holds it, its labels and how the file is packed. It
+writes the file and returns the options with which the dataset ``file`` reads it. To add a format, write such a function
+and decorate it with what it can hold; the strategies and all properties then include it.
 """
 
 import bz2
@@ -27,6 +27,7 @@ SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS, *SIGNED, *UNSIGNED, "bool")
 DENSE = ("C", "Fortran", "strided", "reversed", "big-endian")
+SCIPY = ("csr", "csc", "coo")
 # Each of these may be combined with the others; a matrix of none of them is canonical.
 SPARSE = ("unsorted", "duplicates", "zeros", "int64", "big-endian")
 COMPRESSED = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
@@ -57,6 +58,8 @@ class Form:
         Whether it is no file.
     kinds : tuple of str
         Of `KINDS`, those whose numbers it writes exactly.
+    needs : str
+        The library that it takes, where it is not one of those that are always there.
     by_class : bool
         Whether the points come back in the order of their classes.
     """
@@ -71,7 +74,12 @@ class Form:
     kept: str
     in_memory: bool
     kinds: tuple[str, ...]
+    needs: str
     by_class: bool
+
+    @property
+    def usable(self):
+        return not self.needs or importlib.util.find_spec(self.needs) is not None
 
 
 FORMS: dict[str, Form] = {}
@@ -81,25 +89,19 @@ def form(
     containers="dense", dtypes=DTYPES, packings=("plain",), layouts=None, needs="", kept="", in_memory=False,
     kinds=KINDS, by_class=False,
 ):  # fmt: skip
-    """Add a function to `FORMS`, unless a library that it needs is not installed."""
+    """Add a function to `FORMS`; by default it takes dense arrays of every type and layout."""
     held = (containers,) if isinstance(containers, str) else containers
     sparse = held != ("dense",)
     held_as = layouts if layouts is not None else SPARSE if sparse else DENSE
 
     def add(write):
         name = write.__name__
-        made = Form(name, write, held, dtypes, packings, held_as, sparse, kept, in_memory, kinds, by_class)
-        if not needs or importlib.util.find_spec(needs):
-            FORMS[name] = made
-        else:
-            ABSENT[name] = needs
+        FORMS[name] = Form(
+            name, write, held, dtypes, packings, held_as, sparse, kept, in_memory, kinds, needs, by_class
+        )
         return write
 
     return add
-
-
-ABSENT: dict[str, str] = {}
-"""Forms that cannot be tried here, and the library that each needs."""
 
 
 # --- values
@@ -190,31 +192,29 @@ def ways(name):
 
 def layouts(of, container, dtype):
     """Return the layouts in which a form takes a container and a type: one at a time of dense, any of sparse arrays."""
-    usable = [layout for layout in of.layouts if can_be(container, dtype, layout)]
+    usable = [layout for layout in of.layouts if can_be(of, container, dtype, layout)]
     if container == "dense":
         return [(layout,) for layout in usable]
     return [layout for count in range(len(usable) + 1) for layout in combinations(usable, count)]
 
 
-def drawn(rng):
-    """Return points and one way to write them; every form is as likely as the others."""
-    of = FORMS[sorted(FORMS)[rng.integers(len(FORMS))]]
+def drawn(rng, name=None):
+    """Return points and one way to write them, in one form or in any; every form is as likely as the others."""
+    usable = sorted(of.name for of in FORMS.values() if of.usable)
+    of = FORMS[name or usable[rng.integers(len(usable))]]
     name, packing, container, dtype, layout = ways(of.name)[rng.integers(len(ways(of.name)))]
     n, d, k, seed = rng.integers((14, 5, 2, 0), (41, 15, 5, 2**32)).tolist()
     A, y = points(n, d, k, dtype, str(rng.choice(of.kinds)), rng.choice((1.0, 0.6, 0.3)), seed)
     return Case(A, y, name, packing, container, dtype, layout, seed)
 
 
-def can_be(container, dtype, flag):
-    """Tell whether a layout means anything for a sparse format and a type.
-
-    scipy adds up duplicates of a boolean matrix by "or" or by "+", depending on the format, so they have no one value.
-    """
-    if flag == "big-endian":
+def can_be(of, container, dtype, layout):
+    """Tell whether a layout means anything for a container and a type in a form."""
+    if layout == "big-endian":
         return np.dtype(dtype).itemsize > 1
-    if container in ("bsr", "dia", "lil", "dok"):
-        return False
-    return flag != "duplicates" or dtype != "bool"
+    if layout == "duplicates" and dtype == "bool":
+        return not of.kept  # text of numbers has no "or"
+    return container in ("dense", *SCIPY)
 
 
 # --- layouts
@@ -253,7 +253,10 @@ def sparse_as(case):
     if "duplicates" in case.layout:
         twice = np.flatnonzero(rng.random(len(data)) < 0.3)
         half = data[twice] / 2 if case.dtype in FLOATS else np.floor(data[twice] / 2)
-        data[twice] -= half
+        if case.dtype == "bool":
+            half = data[twice]  # true or true is true
+        else:
+            data[twice] -= half
         rows, columns, data = np.r_[rows, rows[twice]], np.r_[columns, columns[twice]], np.r_[data, half]
     major, minor, size = (columns, rows, 1) if case.container == "csc" else (rows, columns, 0)
     shuffled = rng.permutation(len(data))
@@ -276,19 +279,23 @@ def sparse_as(case):
     return sp.csr_array((data.astype(case.dtype), (rows, columns)), shape=case.A.shape).asformat(case.container)
 
 
-def is_as_laid_out(case, S):
-    """Tell whether a sparse matrix has what its layout promises, so that the battery tries what it says it tries."""
-    if case.container not in ("csr", "csc", "coo"):
-        return True
-    parts = S.coords if case.container == "coo" else (S.indices, S.indptr)
-    return all(part.dtype == (np.int64 if "int64" in case.layout else np.int32) for part in parts) and (
-        ("zeros" in case.layout and bool((case.A == 0).any())) >= bool((S.data == 0).any())
-    )
+def layout_of(S):
+    """Return of a CSR, CSC or COO array what its arrays show of `SPARSE`."""
+    if S.format == "coo":
+        major, minor = S.coords
+    else:
+        major, minor = np.repeat(np.arange(len(S.indptr) - 1), np.diff(S.indptr)), S.indices
+    places = list(zip(major.tolist(), minor.tolist(), strict=True))
+    index = S.coords[0] if S.format == "coo" else S.indices
+    return {
+        "unsorted": places != sorted(places), "duplicates": len(set(places)) < len(places),
+        "zeros": not S.data.all() and len(set(places)) == len(places), "int64": index.dtype == np.int64,
+        "big-endian": S.data.dtype.byteorder == ">",
+    }  # fmt: skip
 
 
 # --- in memory
 
-SCIPY = ("csr", "csc", "coo")
 # scipy has no sparse matrices of float16.
 OF_SCIPY = tuple(dtype for dtype in DTYPES if dtype != "float16")
 
@@ -309,12 +316,12 @@ def frame(folder, A, y, packing):
     return pd.DataFrame(A)
 
 
-@form(containers=SCIPY, dtypes=OF_SCIPY, layouts=SPARSE[:4], in_memory=True)
+@form(containers=SCIPY, in_memory=True)
 def sparse_array(folder, A, y, packing):
     return A
 
 
-@form(containers=("csr", "csc"), dtypes=OF_SCIPY, layouts=SPARSE[:4], in_memory=True)
+@form(containers=("csr", "csc"), in_memory=True)
 def sparse_read_only(folder, A, y, packing):
     for part in (A.data, A.indices, A.indptr):
         part.flags.writeable = False
@@ -362,13 +369,15 @@ def npz_named(folder, A, y, packing):
     return {"path": folder / "points.npz", "matrix": "mine", "label": "kinds"}
 
 
-@form(containers=("csr", "csc", "coo", "bsr", "dia"), dtypes=OF_SCIPY, packings=("plain", "deflate"), layouts=SPARSE[:4])
+@form(
+    containers=("csr", "csc", "coo", "bsr", "dia"), dtypes=OF_SCIPY, packings=("plain", "deflate"), layouts=SPARSE[:4]
+)
 def npz_of_scipy(folder, A, y, packing):
     sp.save_npz(folder / "points.npz", A, compressed=packing == "deflate")
     return with_labels_apart(folder, folder / "points.npz", y)
 
 
-@form(containers="csr", dtypes=OF_SCIPY, packings=("plain", "deflate"))
+@form(containers="csr", packings=("plain", "deflate"))
 def npz_of_parts(folder, A, y, packing):
     save = np.savez if packing == "plain" else np.savez_compressed
     save(folder / "points.npz", data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, y=y)
@@ -390,7 +399,12 @@ def mat_4(folder, A, y, packing):
     return {"path": folder / "points.mat", "label": "labels"}
 
 
-@form(containers=SCIPY, dtypes=("float64", "bool"), packings=("plain", "deflate"), layouts=("unsorted", "duplicates", "zeros"))
+@form(
+    containers=SCIPY,
+    dtypes=("float64", "bool"),
+    packings=("plain", "deflate"),
+    layouts=("unsorted", "duplicates", "zeros"),
+)
 def mat_sparse(folder, A, y, packing):
     scipy.io.savemat(folder / "points.mat", {"X": A, "y": y}, do_compression=packing == "deflate")
     return {"path": folder / "points.mat"}
@@ -590,7 +604,7 @@ def h5ad(folder, A, y, packing):
     return {"path": folder / "points.h5ad", "label": "cell_type"}
 
 
-@form(containers=("csr", "csc"), dtypes=OF_SCIPY, packings=HDF5)
+@form(containers=("csr", "csc"), packings=HDF5)
 def h5ad_sparse(folder, A, y, packing):
     with h5py.File(folder / "points.h5ad", "w") as file:
         store_parts(file.create_group("X"), A, packing)
@@ -598,7 +612,7 @@ def h5ad_sparse(folder, A, y, packing):
     return {"path": folder / "points.h5ad", "label": "cell_type"}
 
 
-@form(containers=("csr", "csc"), dtypes=OF_SCIPY, packings=HDF5)
+@form(containers=("csr", "csc"), packings=HDF5)
 def h5ad_of_old(folder, A, y, packing):
     with h5py.File(folder / "points.h5ad", "w") as file:
         group = file.create_group("X")
@@ -610,7 +624,7 @@ def h5ad_of_old(folder, A, y, packing):
     return {"path": folder / "points.h5ad"}
 
 
-@form(containers=("csr", "csc"), dtypes=OF_SCIPY, packings=HDF5)
+@form(containers=("csr", "csc"), packings=HDF5)
 def hdf5_sparse(folder, A, y, packing):
     with h5py.File(folder / "points.h5", "w") as file:
         store_parts(file.create_group("X"), A, packing)
@@ -645,8 +659,7 @@ def zarr_group(folder, A, y, version, **settings):
 
     group = zarr.open_group(folder / "points.zarr", mode="w", zarr_format=version)
     chunks = (5, 3)
-    for name, values in (("X", A), ("y", y)):
-        values = np.asarray(values)
+    for name, values in (("X", A), ("y", np.asarray(y))):
         array = group.create_array(
             name, shape=values.shape, dtype=values.dtype, chunks=chunks[: values.ndim], **settings
         )

@@ -58,7 +58,8 @@ def canonical(A: Any) -> Any:
     # Made of its parts, A carries no marks of its order, which may be out of date.
     A = scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
     if not (A.has_canonical_format and A.data.all()):
-        A = A.astype(dtype, copy=True)
+        # Duplicates of small integers are added up in float64, as in csr, and those of booleans by "or", as in scipy.
+        A = A.copy() if A.dtype == bool else A.astype(dtype, copy=True)
         A.sum_duplicates()
         A.eliminate_zeros()
     index = np.int32 if max(A.nnz, *A.shape) <= np.iinfo(np.int32).max else np.int64
@@ -105,6 +106,9 @@ def csr(A: Any) -> Any:
             # Compiled code takes the indices for granted, the conversion included: outside the shape they would be
             # writes to any place in memory.
             A.check_format(full_check=True)
+        if A.dtype == np.float16 or (A.format == "coo" and A.dtype.kind in "iu"):
+            # scipy converts no float16, and adds up duplicates of uint8 modulo 256.
+            A = A.astype(np.float64)
         return scipy.sparse.csr_array(A)
     except (ValueError, TypeError) as e:
         raise UserError(f"the parts of a sparse matrix do not fit each other: {e}") from e
