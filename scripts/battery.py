@@ -8,8 +8,10 @@ wrong is printed with the combination.
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("examples", nargs="?", type=int, default=200, help="the unit of examples of a property (200)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=int, default=0, help="stop after so long and count what was tried (no limit)")
     return parser.parse_args()
 
 
@@ -45,8 +48,11 @@ def main() -> int:
     battery = importlib.import_module("test_metamorphic")
     account = battery.ACCOUNT
     account.to_the_end = True
-    with battery.own_cache():
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(arguments.seconds)
+    with battery.own_cache(), suppress(KeyboardInterrupt):
         _run(battery, arguments.seed)
+    signal.alarm(0)
     for combination, what in account.wrong.items():
         print(f"wrong: {' '.join(combination)}: {' '.join(what.split())[:200]}")
     properties, wrong = (Counter(name for name, *_ in of) for of in (account.tried, account.wrong))

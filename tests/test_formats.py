@@ -316,6 +316,30 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path):
         formats.read(tmp_path / "b.csv")
 
 
+@pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz"])
+def test_zero_bytes_in_matrix_market_are_refused_before_they_are_parsed(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    with (gzip.open if suffix.endswith(".gz") else open)(path, "wb") as file:
+        # As scipy.io.mmwrite writes with precision=17; scipy.io.mmread ends the process at it.
+        file.write(b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2.5\0\0\0\n2 2 1.5\0\0\0\n")
+    with pytest.raises(UserError, match=r"a\.mtx\S* is not a Matrix Market file: it has bytes of 0; write it again"):
+        formats.read(path)
+
+
+def test_duplicates_and_float16_are_the_same_in_every_sparse_container(tmp_path):
+    rows, columns = np.array([0, 0, 1]), np.array([1, 1, 0])
+    for dtype, values, total in (("uint8", [200, 100, 7], 300), ("bool", [1, 1, 1], 1), ("float16", [0.5, 2, 7], 2.5)):
+        coo = scipy.sparse.coo_array((np.array(values, np.float64), (rows, columns)), shape=(2, 2))
+        coo.data = coo.data.astype(dtype)
+        parts = coo.data, columns, np.array([0, 2, 3])
+        csr = scipy.sparse.csr_array(parts, shape=(2, 2))
+        csc = scipy.sparse.csc_array((coo.data[[2, 0, 1]], np.array([1, 0, 0]), np.array([0, 1, 3])), shape=(2, 2))
+        for A in (coo, csr, csc):
+            A = valid.canonical(A)  # noqa: PLW2901
+            assert A.dtype == np.float64
+            assert A.toarray().tolist() == [[0, total], [values[2], 0]]
+
+
 def test_names_that_say_nothing(tmp_path):
     np.savez(tmp_path / "a.npz", points=DENSE)
     with pytest.raises(UserError, match=r"no matrix under a known name, only points; call the points X or"):

@@ -41,7 +41,7 @@ from kmdr.run.task import Stamp, Task, canonical, run
 from kmdr.seeding import generator
 from kmdr.threads import pinned
 
-EXAMPLES = int(os.environ.get("KMDR_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("KMDR_EXAMPLES", "20"))
 STAMP = Stamp(1, 1, "v", "e")
 PROTOCOL = Protocol(3, 100)
 VARIANTS = (("svd", {"rank": "r"}), ("svd", {"centred": True}), ("svd", {"solver": "lapack"}))
@@ -336,6 +336,7 @@ def test_sparse_arrays_are_laid_out_as_the_battery_says(container):
         np.testing.assert_array_equal(S.toarray(), A)
 
 
+@pytest.mark.slow
 @tried(10)
 @given(generators)
 def test_every_form_gives_the_same_rows(rng):
@@ -386,6 +387,7 @@ def agree(tolerance, C, starts, before, after):
     return True
 
 
+@pytest.mark.slow
 @tried(2)
 @given(generators)
 def test_scaling_by_a_power_of_two_changes_nothing(rng):
@@ -428,6 +430,7 @@ def moved(rng, move, names, name):
             ACCOUNT.compared[name] += 1
 
 
+@pytest.mark.slow
 @tried(4)
 @given(generators)
 def test_permuting_features_changes_nothing(rng):
@@ -437,6 +440,7 @@ def test_permuting_features_changes_nothing(rng):
     moved(rng, move, DETERMINISTIC, "features permuted")
 
 
+@pytest.mark.slow
 @tried(4)
 @given(generators)
 def test_permuting_points_permutes_the_clusters(rng):
@@ -447,6 +451,7 @@ def test_permuting_points_permutes_the_clusters(rng):
     moved(rng, move, set(reducers.names()) - {"sparsified"}, "points permuted")
 
 
+@pytest.mark.slow
 @tried(4)
 @given(generators)
 def test_adding_a_constant_changes_the_norm_alone(rng):
@@ -461,6 +466,7 @@ def test_adding_a_constant_changes_the_norm_alone(rng):
 # --- the same numbers in other types
 
 
+@pytest.mark.slow
 @tried(4)
 @given(generators)
 def test_types_and_sparsity_agree(rng):
@@ -503,12 +509,14 @@ def check_distribution(rng, name, move, trials=200):
     assert len({F for F, _ in found[0]}) > 1  # it is random
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reducer", EXCHANGEABLE)
 def test_random_reducers_do_not_depend_on_the_order_of_features(reducer, rng):
     with ACCOUNT.of("features permuted, in distribution", "float64", reducer, "{}"):
         check_distribution(rng, reducer, lambda A, y: (A[:, ::-1].copy(), y))
 
 
+@pytest.mark.slow
 def test_the_entries_that_sparsified_keeps_do_not_depend_on_the_order_of_points(rng):
     with ACCOUNT.of("points permuted, in distribution", "float64", "sparsified", "{}"):
         order = rng.permutation(30)
@@ -537,6 +545,7 @@ def text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@pytest.mark.slow
 @tried(0.1)
 @given(generators)
 def test_the_command_line_gives_the_same_rows(rng):

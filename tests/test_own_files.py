@@ -653,6 +653,11 @@ def test_images_flat_coloured_odd_and_damaged(tmp_path):
     for i in range(2):
         Image.fromarray(deep).save(tmp_path / "grey" / f"{i}.png")
     assert load(tmp_path / "grey", k=2).A[0].tolist() == [0, 300, 70, 65535]
+    wide = np.array([[0, 2**24 + 1], [-(2**31), 2**31 - 1]], np.int32)  # float32 holds neither of the odd ones
+    (tmp_path / "wide").mkdir()
+    for i in range(2):
+        Image.fromarray(wide).save(tmp_path / "wide" / f"{i}.tif")
+    assert load(tmp_path / "wide", k=2).A[0].tolist() == wide.ravel().tolist()
     with pytest.raises(UserError, match=r"grey holds 2 images of 10000 x 10000 pixels: 1\.6 GB.*max_gb"):
         load(tmp_path / "grey", k=2, size=[10_000, 10_000])
 
