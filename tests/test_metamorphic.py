@@ -506,7 +506,6 @@ def check_distribution(rng, name, move, trials=200):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # where the exact method switches to the asymptotic one
             assert ks_2samp(before, after, method="exact").pvalue > 1e-8
-    assert len({F for F, _ in found[0]}) > 1  # it is random
 
 
 @pytest.mark.slow
