@@ -137,7 +137,7 @@ def npz(path, S):
 
 
 def matrix_market(path, S):
-    scipy.io.mmwrite(path / "a.mtx", S)
+    scipy.io.mmwrite(path / "a.mtx", S, symmetry="general")  # to find a symmetry it negates, which booleans refuse
     return path / "a.mtx"
 
 

@@ -323,9 +323,11 @@ def test_blocks_are_whole_cache_lines_and_leave_little_over(n, r, k):
 
 def test_every_kind_of_input_runs_the_same_compiled_kernel(rng):
     C, rows = rng.random((40, 3)), draw_starts(rng, 40, 4)
-    for given in (C, C.astype(np.float32), np.asfortranarray(C), read_only(C.copy()), sp.csr_array(C)):
+    lloyd(C, rows, 5)
+    compiled = len(run_starts.signatures)  # other tests of this process may have compiled more
+    for given in (C.astype(np.float32), np.asfortranarray(C), read_only(C.copy()), sp.csr_array(C)):
         lloyd(given, rows, 5)
-    assert len(run_starts.signatures) == 1
+    assert len(run_starts.signatures) == compiled
 
 
 @pytest.mark.parametrize("seed", range(30))

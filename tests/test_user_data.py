@@ -401,7 +401,7 @@ def test_rcv1_is_checked_by_its_hash_before_it_is_read(smaller, monkeypatch, rng
     dumped(smaller, "rcv1_train.multiclass.bz2", X, np.arange(30) % 3 + 1)
     path = smaller / "rcv1_train.multiclass.bz2"
     with monkeypatch.context() as patch:
-        patch.setattr(datasets, "all_loaders", lambda: {"svmlight": None})
+        patch.setattr(datasets, "all_loaders", lambda: {"svmlight": lambda *_, **__: pytest.fail("the file was read")})
         with pytest.raises(UnavailableError, match=r"has the wrong SHA-256"):
             datasets.load("rcv1")
     known = datasets.entry("rcv1").sources[0].sha256

@@ -30,7 +30,7 @@ from kmdr.run.plan import (
 from kmdr.run.progress import Progress
 from kmdr.run.runner import Runner, run_tasks
 from kmdr.run.shard import SHARDS, Part, hash_of_cut, partition, with_parts
-from kmdr.run.store import ASKED, Store, mixed_code
+from kmdr.run.store import ASKED, Store, mixed_code, outdated_code
 from kmdr.run.store import missing as unfinished
 from kmdr.run.task import Task, canonical
 from kmdr.studies import studies as configured
@@ -302,7 +302,8 @@ def _run_in(
     announce(f"{out / 'rows.csv'}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
     if late:
         tell(f"kmdr: the budget was over before {late} tasks began; the same command does them")
-    _tell_each(mixed_code(row for row in rows if (row["study"], row["config_hash"]) in asked))
+    shown = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
+    _tell_each([*mixed_code(shown), *outdated_code(shown)])
     lost = _lost(tasks, left_out, rows, refresh) - late
     if lost > 0:
         tell(

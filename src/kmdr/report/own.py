@@ -194,6 +194,7 @@ def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
-    args = json.loads(settings.get("args", "{}"))
+    args = settings.get("args", {})
+    args = json.loads(args) if isinstance(args, str) else args
     others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
     return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}

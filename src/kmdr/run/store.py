@@ -522,6 +522,35 @@ def mixed_code(rows: Iterable[Mapping[str, str]]) -> list[str]:
     ]
 
 
+def outdated_code(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    """Report the reducers of each study that have no row of the current version of the code on some dataset.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Of a table; where they are of several versions, `mixed_code` reports that.
+
+    Returns
+    -------
+    list of str
+        A sentence for each study, sorted.
+    """
+    current = cache(current_code)
+    codes: dict[tuple[str, ...], set[bool]] = {}
+    for row in rows:
+        key = row["study"], row["reducer"], row["engine"], row["dataset"], row["options"]
+        codes.setdefault(key, set()).add(_is_stale(row, current))
+    names: dict[str, set[str]] = {}
+    for (study, reducer, *_), stale in codes.items():
+        if stale == {True}:
+            names.setdefault(study, set()).add(reducer)
+    return [
+        f"{study}: the rows of {', '.join(sorted(reducers))} were made by an older version of the code; run the same "
+        "command with --refresh to compute them again"
+        for study, reducers in sorted(names.items())
+    ]
+
+
 class Store:
     """A folder of results.
 
