@@ -404,7 +404,7 @@ def mat_4(folder, A, y, packing):
     containers=SCIPY,
     dtypes=("float64", "bool"),
     packings=("plain", "deflate"),
-    layouts=("unsorted", "duplicates", "zeros"),
+    layouts=("unsorted", "zeros"),  # MATLAB has no duplicates, and the format no rule for those of booleans
 )
 def mat_sparse(folder, A, y, packing):
     scipy.io.savemat(folder / "points.mat", {"X": A, "y": y}, do_compression=packing == "deflate")

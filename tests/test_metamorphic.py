@@ -396,7 +396,8 @@ def test_scaling_by_a_power_of_two_changes_nothing(rng):
         rows = [row_of(in_memory(kept(B, held), classes), reducer, params, r, seed) for B in (A, np.ldexp(A, power))]
         for row in rows:
             check_scores(A, classes, row)
-        np.testing.assert_array_equal(*(row["labels"] for row in rows))
+        # Among starts of equal F, rounding decides which is kept, and with it the numbers of the clusters.
+        np.testing.assert_array_equal(*(partition(row["labels"]) for row in rows))
         assert rows[0]["objective"] == pytest.approx(rows[1]["objective"], rel=1e-12)
         assert rows[0]["accuracy"] == rows[1]["accuracy"]
 

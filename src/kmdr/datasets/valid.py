@@ -106,7 +106,7 @@ def csr(A: Any) -> Any:
             # Compiled code takes the indices for granted, the conversion included: outside the shape they would be
             # writes to any place in memory.
             A.check_format(full_check=True)
-        if A.dtype == np.float16 or (A.format == "coo" and A.dtype.kind in "iu"):
+        if A.dtype.str[1:] == "f2" or (A.format == "coo" and A.dtype.kind in "iu"):
             # scipy converts no float16, and adds up duplicates of uint8 modulo 256.
             A = A.astype(np.float64)
         return scipy.sparse.csr_array(A)
