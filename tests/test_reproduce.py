@@ -146,13 +146,14 @@ def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(
 
 @pytest.mark.slow
 def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, whole, tmp_path, monkeypatch):
-    # A repetition has 13 trials; were each to take 10 s, it would take 130 s alone and 65 s beside another. The room is
-    # 690 s: 2 of 4 and 6 of 12 repetitions take 650 s, the next, 7 of 12, would make it 715 s.
+    # A repetition has 13 trials; were each to take 10 s, it would take 65 s in parallel, and 260 s where it is timed,
+    # with the untimed trials before it. The budget leaves 950 s: 2 of 4 timed and 6 of 12 other repetitions take 910 s,
+    # the next, 7 of 12, would make it 975 s.
     monkeypatch.setenv("TINY_TRIAL_SECONDS", "10")
-    finish(tiny("reproduce", "BUDGET=12m30s", f"OUT={tmp_path}"))
+    finish(tiny("reproduce", "BUDGET=16m50s", f"OUT={tmp_path}"))
     monkeypatch.delenv("TINY_TRIAL_SECONDS")
     planned = plan(tmp_path)
-    assert planned["budget_seconds"] == 750
+    assert planned["budget_seconds"] == 1010
     assert not planned["full"]
     assert not planned["thinned_grid"]
     repeats = {name: study["repeats_planned"] for name, study in planned["studies"].items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -87,6 +87,9 @@ def test_in_a_pipeline_with_k_means(cls, rng):
 @given(layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2), dtypes=st.tuples(*[st.sampled_from(["f4", "f8"])] * 2),
        seed=st.integers(0, 2**32 - 1), new=st.booleans())  # fmt: skip
 def test_what_is_transformed_may_have_another_layout_than_what_was_fitted(cls, layouts, dtypes, seed, new):
+    # The entries are whole numbers, so that sums are exact; but distances are then often equal, and in float32 rounding
+    # chooses among neighbours at equal distances.
+    assume(cls is not reducers.LLE or "f4" not in dtypes)
     rng = np.random.default_rng(seed)
     A = np.rint(4 * points(rng, 40, 12)) * (rng.random((40, 12)) < 0.5)
     X = np.rint(4 * points(rng, 9, 12)) if new else A[rng.permutation(40)[:9]]

@@ -132,7 +132,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
 def _on_several_machines(rows: pd.DataFrame, studies: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return each paper and dataset that the paper's studies timed on several machines: such times are not ranked."""
     timed = serial_rows(rows)
-    timed = timed[[("flip" not in studies.get(study, {})) for study in timed["study"]]]
+    timed = timed[[("flip" not in studies.get(study, {})) for study in timed["study"]]] if len(timed) else timed
     papers = [str(studies.get(study, {}).get("paper") or "") for study in timed["study"]]
     machines = timed["machine"].astype(object).fillna("").groupby([np.array(papers, dtype=object), timed["dataset"]])
     counts = machines.nunique()
