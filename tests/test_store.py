@@ -420,7 +420,7 @@ def test_of_many_changes_at_once_none_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO])
-@pytest.mark.parametrize("call", ["os.open", "os.fsync", "fcntl.flock", "pathlib.Path.replace"])
+@pytest.mark.parametrize("call", ["os.open", "os.fsync", "fcntl.flock", "os.replace"])
 def test_what_the_system_refuses_is_one_sentence_and_all_goes_on_when_it_does_not(tmp_path, monkeypatch, number, call):
     store = Store(tmp_path)
     store.add(task(repeat=1), [row(task(repeat=1), 2), row(task(repeat=1), 5)])

@@ -16,9 +16,11 @@ from uuid import uuid4
 
 from kmdr.errors import UserError
 
-# An aside where there are no locks, so that nobody can tell whether its writer lives, is left alone for a day.
+# Where there are no locks, nobody can tell whether the writer of a temporary file lives: it is kept for a day.
 _ABANDONED_SECONDS = 86400.0
-_ASIDE = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
+_TEMPORARY = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
+# How a folder is opened.
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
@@ -60,44 +62,73 @@ def writing(path: Path) -> Iterator[None]:
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the file system knows how."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(folder: int) -> None:
+    """Bring the names in an open folder to the disk, where the file system can."""
     try:
-        os.fsync(number)
+        os.fsync(folder)
     except OSError as error:
         if error.errno not in (errno.EINVAL, *_NO_LOCKS):
             raise
-    finally:
-        os.close(number)
+
+
+def make_folder(name: str, folder: int) -> None:
+    """Make a folder in an open folder, unless there is one, and bring its name to the disk."""
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+        _sync(folder)
 
 
 def _make(folder: Path) -> None:
     if not folder.is_dir():
         _make(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
+        number = os.open(folder.parent, FOLDER)
+        try:
+            make_folder(folder.name, number)
+        finally:
+            os.close(number)
 
 
-def _open_aside(path: Path) -> tuple[Path, BinaryIO]:
-    """Open a new file beside another, and hold a lock on it so that nobody sweeps it."""
+def _open_temporary(name: str, folder: int) -> tuple[str, BinaryIO]:
+    """Open a new temporary file in an open folder, and hold a lock on it so that nobody sweeps it."""
     while True:
-        aside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-        number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        temporary = f".{name}.{uuid4().hex}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = os.open(temporary, flags, 0o666, dir_fd=folder)
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 os.close(number)
-                aside.unlink()
+                os.unlink(temporary, dir_fd=folder)
                 raise
         if os.fstat(number).st_nlink:
-            return aside, os.fdopen(number, "wb")
+            return temporary, os.fdopen(number, "wb")
         os.close(number)  # swept before it was locked
 
 
+def replace_file(name: str, content: bytes, folder: int) -> None:
+    """Write a temporary file in an open folder, flush it to disk and rename it, so that no part of it is ever seen.
+
+    Raises
+    ------
+    OSError
+        The file is then as it was.
+    """
+    temporary, file = _open_temporary(name, folder)
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        _sync(folder)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file aside, flush it to disk and rename it, so that its name never shows a part of it.
+    """Write a file with `replace_file`; folders above it are made.
 
     Raises
     ------
@@ -106,30 +137,25 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     with writing(path):
         _make(path.parent)
-        aside, file = _open_aside(path)
+        folder = os.open(path.parent, FOLDER)
         try:
-            with file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                aside.replace(path)
-            _sync(path.parent)
+            replace_file(path.name, content, folder)
         finally:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
+            os.close(folder)
 
 
 def sweep_abandoned(folder: Path) -> None:
     """Remove what writers that were killed left in a folder and below; what others are writing is left alone."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if _ASIDE.fullmatch(name):
-                _sweep(Path(place, name))
+    with suppress(OSError):  # it may not be there, or be removed meanwhile
+        for _, _, names, number in os.fwalk(folder):  # follows no link
+            for name in filter(_TEMPORARY.fullmatch, names):
+                _sweep(name, number)
 
 
-def _sweep(aside: Path) -> None:
+def _sweep(temporary: str, folder: int) -> None:
     with suppress(OSError):
-        number = os.open(aside, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        number = os.open(temporary, flags, dir_fd=folder)
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             free = True
@@ -138,7 +164,7 @@ def _sweep(aside: Path) -> None:
             free = error.errno in _NO_LOCKS and age > _ABANDONED_SECONDS
         try:
             if free:
-                aside.unlink()
+                os.unlink(temporary, dir_fd=folder)
         finally:
             os.close(number)
 
