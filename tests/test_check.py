@@ -18,9 +18,10 @@ from kmdr.claims import facts
 from kmdr.claims.catalogue import Fact
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, note_of, noted, read_json, write_atomically, write_json
+from kmdr.files import DamagedError, note_of, noted, write_atomically
 from kmdr.guests import PaperFolder
 from kmdr.papers import lf20
+from kmdr.results.folder import read_json, write_json
 from kmdr.run.check import faults, repair, run
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, compress, described, missing, read_rows, read_task, rows_file
@@ -41,10 +42,11 @@ def whole(tmp_path_factory):
         store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.001 * task.repeat, short_hash(manifest)) for r in (2, 5)])
     store.change("asked.json", lambda _: {"s": sorted({task.config_hash for task in TASKS})})
     write_json(
-        folder / "plan.json",
+        folder,
+        "plan.json",
         {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2, "left_out": []}}},
     )
-    write_json(folder / "missing.json", {})
+    write_json(folder, "missing.json", {})
     store.log({"finished": "now", "tasks_done": 4})
     store.merge()
     return folder
@@ -303,12 +305,12 @@ def test_task_files_of_older_versions_are_read_and_judged_by_their_values(folder
     at = lines[0].index("code_hash")
     older = [line[:at] + line[at + 1 :] for line in lines]
     path.write_text("\n".join(map(",".join, older)) + "\n")
-    rows = read_task(path)
+    rows = read_task(folder, path)
     assert [row["code_hash"] for row in rows] == ["", ""]
     assert [row["r"] for row in rows] == ["2", "5"]
     path.write_text(path.read_text().replace("0.12", "17.12", 1))
     with pytest.raises(DamagedError, match=r"objective has '17\.12"):
-        read_task(path)
+        read_task(folder, path)
 
 
 def test_a_task_file_is_still_a_csv_for_pandas(folder):
@@ -361,12 +363,12 @@ def test_the_files_of_configurations_of_older_versions_are_read_and_taken_over(f
 
 def test_a_damaged_note_is_named_and_an_older_one_without_a_seal_is_read(folder):
     path = folder / "plan.json"
-    assert read_json(path)["full"] is True
+    assert read_json(folder, path)["full"] is True
     path.write_text(path.read_text().replace('"repeats_full": 2', '"repeats_full": 6'))
     with pytest.raises(DamagedError, match=r"plan\.json is damaged; 'kmdr check"):
-        read_json(path)
+        read_json(folder, path)
     path.write_text('{"full": false}')
-    assert read_json(path) == {"full": False}
+    assert read_json(folder, path) == {"full": False}
 
 
 def test_a_folder_of_something_else_is_one_sentence(tmp_path):

@@ -21,7 +21,9 @@ from kmdr.figures.canvas import save
 from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, cells, latex, save_table
+from kmdr.files import DamagedError
 from kmdr.report.build import build
+from kmdr.results import table
 from kmdr.studies import studies
 from rows import HASH, make_rows, write_rows
 
@@ -117,14 +119,15 @@ def test_a_link_out_of_the_folder_is_not_read(folder, place, quick):
     path.symlink_to(target)
     if place == "rows.csv.xz":
         (folder / "rows.csv").unlink()
-    with pytest.raises(UserError, match="leads out of"):
+    with pytest.raises(UserError, match=r"cannot be read \(a link\)"):
         build(folder, studies())
 
 
-def test_a_link_within_the_folder_is_read(folder):
+def test_a_link_within_the_folder_is_not_read_either(folder):
     (folder / "rows.csv").rename(folder / "table.csv")
     (folder / "rows.csv").symlink_to("table.csv")
-    assert len(untrusted.rows_of(folder)) == 6
+    with pytest.raises(UserError, match=r"cannot be read \(a link\)"):
+        untrusted.rows_of(folder)
 
 
 @pytest.mark.parametrize("name", ["figures", "tables", "facts", "report"])
@@ -340,12 +343,11 @@ def test_rows_are_read_as_they_were_written(folder, rng):
     assert untrusted.rows_of(folder)["objective"].tolist() == values
 
 
-def test_a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked(folder, monkeypatch):
-    monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 22)
+def test_a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked(folder):
     packed = lzma.compress((folder / "rows.csv").read_bytes() + b"\n" * (1 << 24))
     (folder / "rows.csv").unlink()
     (folder / "rows.csv.xz").write_bytes(packed)
-    with pytest.raises(UserError, match=f"unpacks to more than {max(1 << 20, 100 * len(packed))} bytes"):
+    with pytest.raises(UserError, match=f"more than the limit of {max(1 << 20, 100 * len(packed))}"):
         build(folder, studies())
 
 
@@ -373,7 +375,7 @@ def test_xz_may_not_take_gigabytes_for_itself(folder):
 @pytest.mark.parametrize("content", [b"a," * 10_000_000, b"x" * 5_000_000, b"a,b\n" + b"y" * 2_000_000])
 def test_a_long_line_or_ten_million_columns_are_refused(folder, content):
     (folder / "rows.csv").write_bytes(content)
-    with pytest.raises(UserError, match=f"a line of more than {untrusted.MOST_LINE} bytes"):
+    with pytest.raises(UserError, match=f"a line of more than {table.MOST_LINE} bytes"):
         untrusted.rows_of(folder)
 
 
@@ -383,14 +385,29 @@ def test_many_columns_are_refused_by_their_number(folder):
         untrusted.rows_of(folder)
 
 
-@pytest.mark.parametrize("sizes", [[], [0], [3, 1, 4], [1 << 24, 5], [5, (1 << 24) - 6, 7], [(1 << 24) + 3, 0, 2]])
-def test_the_longest_line_is_found_over_blocks(sizes):
-    content = b"".join(b"x" * size + b"\n" for size in sizes)
-    longest = untrusted._longest_line(content)
-    if max(sizes, default=0) > 1 << 24:  # longer than a block: long enough to be refused
-        assert longest > untrusted.MOST_LINE
-    else:
-        assert longest in {max(sizes, default=0), max(sizes, default=0) + 1}
+@pytest.mark.parametrize("most", [table.MOST_LINE - 1, table.MOST_LINE, table.MOST_LINE + 1])
+@pytest.mark.parametrize("before", [0, 1, (1 << 18) - 1, 1 << 18, 3 << 18])
+def test_the_longest_line_is_found_wherever_it_begins(tmp_path, before, most):
+    content = b"a\n" * (before // 2) + b"x" * most + b"\nb\n"
+    (tmp_path / "rows.csv").write_bytes(content)
+    with table.open_table(tmp_path, "rows.csv") as file:
+        if most > table.MOST_LINE:
+            with pytest.raises(DamagedError, match="a line of more than"):
+                file.read()
+        else:
+            assert file.read() == content
+
+
+def test_a_larger_table_is_read_when_the_user_allows_it(folder, monkeypatch):
+    size = (folder / "rows.csv").stat().st_size
+    monkeypatch.setenv(table.VARIABLE, "1K")
+    with pytest.raises(UserError, match=rf"has {size} bytes, more than the limit of 1024; .*{table.VARIABLE}="):
+        untrusted.rows_of(folder)
+    monkeypatch.setenv(table.VARIABLE, "1G")
+    assert len(untrusted.rows_of(folder)) == 6
+    monkeypatch.setenv(table.VARIABLE, "much")
+    with pytest.raises(UserError, match="'much' is not a size"):
+        untrusted.rows_of(folder)
 
 
 # --- names ---

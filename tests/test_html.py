@@ -312,7 +312,7 @@ def test_text_contrasts_with_what_is_behind_it_in_both_themes(source, dark):
 
 def test_the_embedded_picture_is_the_file_in_its_proportions(folder, report):
     png = folder / "figures" / "bzmd15_fig1.png"
-    picture = embedded(png)
+    picture = embedded(png.parent, png)
     assert base64.b64decode(picture.source.partition(",")[2]) == png.read_bytes()
     with Image.open(png) as original:
         assert picture.width / picture.height == pytest.approx(original.width / original.height, rel=0.01)

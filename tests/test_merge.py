@@ -10,7 +10,7 @@ import pytest
 from kmdr.clustering.kmeans import Protocol
 from kmdr.entry import exit_status
 from kmdr.errors import UserError
-from kmdr.files import read_json, write_json
+from kmdr.results.folder import read_json, write_json
 from kmdr.run import merge as module
 from kmdr.run import store as stores
 from kmdr.run.check import faults
@@ -81,7 +81,7 @@ def test_a_merge_has_the_rows_of_both(tmp_path, first, second, capsys):
     if first == second == "tasks":
         assert faults(c) == []
         assert len(list((c / "environments").iterdir())) == 2
-        assert set(read_json(c / "asked.json")["s"]) == {tasks([0])[0].config_hash}
+        assert set(read_json(c, "asked.json")["s"]) == {tasks([0])[0].config_hash}
         assert [json.loads(line)["tasks_done"] for line in (c / "runs.jsonl").read_text().splitlines()] == [3, 3]
 
 
@@ -182,15 +182,15 @@ def test_an_interrupted_merge_is_finished_by_the_same_command(tmp_path, monkeypa
         left = [writes]
         with monkeypatch.context() as patch:
             for owner in (module, stores):
-                real = owner.write_atomically
+                real = owner.write_file
 
-                def counted(path, content, real=real, left=left):
+                def counted(root, path, content, real=real, left=left):
                     if not left[0]:
                         raise KeyboardInterrupt
                     left[0] -= 1
-                    real(path, content)
+                    real(root, path, content)
 
-                patch.setattr(owner, "write_atomically", counted)
+                patch.setattr(owner, "write_file", counted)
             try:
                 merge([a, b], copy)
                 break
@@ -208,16 +208,16 @@ def test_plans_and_what_is_missing_are_united(tmp_path):
     a, b = results(tmp_path / "a", tasks([0])), results(tmp_path / "b", tasks([1]))
     study = {"repeats_full": 4, "repeats_planned": 2, "left_out": ["x", "y"]}
     plan = {"budget_seconds": 60, "full": False, "thinned_grid": False, "tasks_not_begun": 1, "studies": {"s": study}}
-    write_json(a / "plan.json", plan)
+    write_json(a, "plan.json", plan)
     other = {"s": {**study, "repeats_planned": 4, "left_out": ["y"]}}
-    write_json(b / "plan.json", {**plan, "tasks_not_begun": 0, "budget_seconds": None, "studies": other})
-    write_json(a / "missing.json", {"toy": "not here", "bio": "by hand"})
-    write_json(a / "universes.json", {"p": [{"options": ["x"], "configs": {"1": ["s", "toy", "svd"]}}]})
-    write_json(b / "universes.json", {"p": [{"options": ["x"], "configs": {"2": ["s", "toy", "svd"]}},
+    write_json(b, "plan.json", {**plan, "tasks_not_begun": 0, "budget_seconds": None, "studies": other})
+    write_json(a, "missing.json", {"toy": "not here", "bio": "by hand"})
+    write_json(a, "universes.json", {"p": [{"options": ["x"], "configs": {"1": ["s", "toy", "svd"]}}]})
+    write_json(b, "universes.json", {"p": [{"options": ["x"], "configs": {"2": ["s", "toy", "svd"]}},
                                             {"options": ["y"], "configs": {}}]})  # fmt: skip
     merge([a, b], tmp_path / "c")
-    united = read_json(tmp_path / "c" / "plan.json")
+    united = read_json(tmp_path / "c", "plan.json")
     assert united["studies"]["s"] == {"repeats_full": 4, "repeats_planned": 4, "left_out": ["y"]}
     assert united["budget_seconds"] == 60
-    assert read_json(tmp_path / "c" / "missing.json") == {"bio": "by hand"}
-    assert [sorted(each["configs"]) for each in read_json(tmp_path / "c" / "universes.json")["p"]] == [["1", "2"], []]
+    assert read_json(tmp_path / "c", "missing.json") == {"bio": "by hand"}
+    assert [sorted(each["configs"]) for each in read_json(tmp_path / "c", "universes.json")["p"]] == [["1", "2"], []]

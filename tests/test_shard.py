@@ -11,8 +11,8 @@ import pytest
 from kmdr import cli
 from kmdr.clustering.kmeans import Protocol
 from kmdr.entry import exit_status
-from kmdr.files import read_json
 from kmdr.protocols import experiments
+from kmdr.results.folder import read_json
 from kmdr.run import plan
 from kmdr.run.check import faults
 from kmdr.run.plan import expected_seconds, reference_rows
@@ -221,8 +221,8 @@ def test_the_parts_together_have_the_rows_of_one_run(tmp_path, monkeypatch, caps
     assert kmdr("merge", *folders, "-o", tmp_path / "all") == 0
     assert not capsys.readouterr().err
     pd.testing.assert_frame_equal(table(tmp_path / "all"), table(tmp_path / "whole"))
-    assert read_json(tmp_path / "all" / "asked.json") == read_json(tmp_path / "whole" / "asked.json")
-    (each,) = read_json(tmp_path / "all" / SHARDS).values()
+    assert read_json(tmp_path / "all", "asked.json") == read_json(tmp_path / "whole", "asked.json")
+    (each,) = read_json(tmp_path / "all", SHARDS).values()
     assert each == {"of": 6, "parts": [1, 2, 3, 4, 5, 6]}
     assert faults(tmp_path / "all") == []
     with monkeypatch.context() as patch:

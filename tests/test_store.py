@@ -12,14 +12,16 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
-from kmdr.files import read_json, sweep_abandoned, write_atomically
+from kmdr.files import sweep_abandoned, write_atomically
 from kmdr.paths import CONF
+from kmdr.results.folder import read_json
 from kmdr.run import store as store_module
 from kmdr.run.store import Store, compress, missing, mixed_code, read_rows, rows_file
 from kmdr.run.task import COLUMNS, Task
@@ -149,22 +151,22 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
     store.add(task(), [row(task(), 2)])
     store.merge()
     store.add(task(repeat=1), [row(task(repeat=1), 2)])
-    write = store_module.write_atomically
+    write = store_module.write_file
 
-    def looked_at(path, content):
-        write(path, content)
-        if path.name == "rows.csv":  # the note beside it is still to come, and the next task is done already
+    def looked_at(root, path, content):
+        write(root, path, content)
+        if Path(path).name == "rows.csv":  # the note beside it is still to come, and the next task is done already
             store.add(task(repeat=2), [row(task(repeat=2), 2)])
             assert len(read_rows(rows_file(tmp_path))) == 2
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "write_atomically", looked_at)
+        patch.setattr(store_module, "write_file", looked_at)
         store.merge()
 
     read = store_module._content
 
-    def too_late(path):
-        if path.name == "rows.csv":  # once the note was read
+    def too_late(folder, path):
+        if Path(path).name == "rows.csv":  # once the note was read
             monkeypatch.undo()
             store.merge()
             store.add(task(repeat=3), [row(task(repeat=3), 2)])
@@ -224,7 +226,7 @@ def test_what_came_and_is_no_table_or_damaged_is_refused_and_left_alone(tmp_path
     (tmp_path / "rows.csv.xz").write_bytes(b"half a fi")
     store = Store(tmp_path)
     store.add(task(), [row(task(), 2)])
-    with pytest.raises(UserError, match=r"rows.csv.xz is damaged .*; get it again from where it comes from"):
+    with pytest.raises(UserError, match=r"rows.csv.xz is damaged .*; get it again"):
         store.merge()
     assert (tmp_path / "rows.csv.xz").read_bytes() == b"half a fi"
 
@@ -416,7 +418,7 @@ def test_of_many_changes_at_once_none_is_lost(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(4) as pool:
         pool.starmap(_change, [(tmp_path, i) for i in range(40)], chunksize=1)
-    assert set(read_json(tmp_path / "asked.json")) == {f"s{i}" for i in range(40)}
+    assert set(read_json(tmp_path, "asked.json")) == {f"s{i}" for i in range(40)}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO])
@@ -434,7 +436,7 @@ def test_what_the_system_refuses_is_one_sentence_and_all_goes_on_when_it_does_no
             store.add(task(), [row(task(), 2), row(task(), 5)])
         with pytest.raises(UserError):
             store.log({"tasks_done": 1})
-    assert str(store.path(task())) in str(refused.value)
+    assert store.path(task()).stem in str(refused.value)
     assert os.strerror(number) in str(refused.value)
     assert "the same command does the rest" in str(refused.value)
     assert left(store, task()) == task()

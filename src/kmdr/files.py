@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -172,25 +171,6 @@ def _sweep(temporary: str, folder: int) -> None:
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_plain(path: Path) -> bytes:
-    """Return the content of a regular file; a link is not followed, and a pipe or a device not waited for.
-
-    Raises
-    ------
-    DamagedError
-        When it is something else, or cannot be read.
-    """
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(number, "rb") as file:
-            if stat.S_ISREG(os.fstat(number).st_mode):
-                return file.read()
-            reason = "not a regular file"
-    except OSError as error:
-        reason = "a link" if error.errno == errno.ELOOP else error.strerror or str(error)
-    raise DamagedError(f"{path} cannot be read ({reason}); expected a file that a run wrote")
-
-
 # With which the last line of a file begins that ends with the checksum of all before it.
 SEAL = b"# sha256 "
 
@@ -248,29 +228,6 @@ def unsealed(content: Any) -> dict[str, Any]:
         if not spoilt and seal in (None, seal_of(content)):
             return content
     raise ValueError("not what was sealed")
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object, sealed."""
-    write_atomically(path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return what a JSON object says; nothing where there is no such file.
-
-    Raises
-    ------
-    DamagedError
-        When it is not what `write_json` wrote.
-    """
-    if not path.is_symlink() and not path.exists():
-        return {}
-    try:
-        return unsealed(json.loads(read_plain(path)))
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(
-            f"{path} is damaged; 'kmdr check {path.parent} --repair' removes it, and a run writes it again"
-        ) from error
 
 
 def content_hash(files: Iterable[Path]) -> str:

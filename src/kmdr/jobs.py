@@ -14,8 +14,8 @@ from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
-from kmdr.files import write_json
 from kmdr.reducers import recorded
+from kmdr.results.folder import write_json
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import (
     ALLOWANCE_SECONDS,
@@ -266,7 +266,7 @@ def _run_in(
     asked = {(task.study, task.config_hash) for task in tasks}
     cut, of_plan = _cut(tasks, part)
     tasks = cut[part.number - 1] if part else tasks
-    write_json(out / "missing.json", missing)
+    write_json(out, "missing.json", missing)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
     known = store.merge()
@@ -280,7 +280,7 @@ def _run_in(
         for label in labels:
             tell(f"kmdr: {study}: {label} is left out: it takes too long for this run")
     if limits and stated:
-        write_json(out / "plan.json", _described(plan, jobs, bounds, late=0))
+        write_json(out, "plan.json", _described(plan, jobs, bounds, late=0))
     until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
     work = sum(wall_seconds(task, seconds, workers) for task in plan.tasks)
     left_out = {(t.study, t.config_hash, t.repeat) for t in left} - {
@@ -293,7 +293,7 @@ def _run_in(
             run_tasks(plan.tasks, runner, out, seconds, progress, until, len(cut)) if plan.tasks else (known, 0)
         )
         if limits and stated and late:
-            write_json(out / "plan.json", _described(plan, jobs, bounds, late))
+            write_json(out, "plan.json", _described(plan, jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, asked, names))
         made = [] if part else _made(out, names, limits, progress)
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)

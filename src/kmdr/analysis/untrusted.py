@@ -6,35 +6,33 @@ here, once, so that what draws and writes the report can take it as it is.
 
 import csv
 import hashlib
-import io
 import json
-import lzma
-import os
 import re
 import stat
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.files import noted, seal_of
+from kmdr.results.folder import file_status, has_file, read_file
+from kmdr.results.table import open_table
 from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, rows_file
-from kmdr.run.task import COLUMNS, SETTINGS
-from kmdr.run.values import NUMBERS, VALUES, WHOLE_NUMBERS
+from kmdr.run.task import COLUMNS, SETTINGS, canonical
+from kmdr.run.values import JSON_COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
 
-MOST_BYTES = 1 << 30  # of a table, unpacked: ten million rows
-MOST_RATIO = 100  # unpacked to packed; tables of results have 5 to 20
-MOST_LINE = 1 << 20  # bytes of a line of a table
+_ROWS = 20_000  # rows that are parsed at a time
 _MOST_COLUMNS = 1000
 _MOST_JSON = 1 << 24
+_MOST_FACT = 10_000_000  # rows of a fact
 _MOST_NAME = 200  # bytes of a name, so that it can be a file's
 _MOST_TEXT = 10_000  # characters of a row's other texts
 _MOST_DEPTH = 16  # of JSON
-_UNPACKING = 1 << 27  # bytes that xz may take for itself: its strongest preset takes half
 _WRITTEN = ("facts", "figures", "tables", "report")
 
 # Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
@@ -43,30 +41,6 @@ _NAMES = ("study", "dataset", "reducer")
 _FREE = (*_NAMES, *SETTINGS, "params", "error", "stand_in", "metrics", "guests")  # shown as they are, whatever they say
 _LARGEST = 1e100  # squares and sums of such numbers are finite
 _REMEDY = "get the folder again, or run the study again"
-
-
-def contents(folder: Path, name: str, most: int = MOST_BYTES) -> bytes | None:
-    """Return the bytes of a file of the folder, None where there is none.
-
-    Raises
-    ------
-    UserError
-        When it leads out of the folder, is no regular file, is larger than ``most`` or cannot be read.
-    """
-    path = folder / name
-    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise UserError(f"{path} leads out of {folder}, where nothing is read; put the file itself there")
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # found out without opening it: a FIFO would wait for its writer
-            raise UserError(f"{path} is not a file but a folder, a FIFO, a socket or a device; remove it")
-        if status.st_size <= most:
-            return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {_REMEDY}") from error
-    raise UserError(f"{path} is larger than {most} bytes, the most that is read; {_REMEDY}")
 
 
 def check_places(folder: Path) -> None:
@@ -81,12 +55,10 @@ def check_places(folder: Path) -> None:
     try:
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is not a folder; name the folder of results that holds rows.csv")
-        for name in _WRITTEN:
-            place = folder / name
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                raise UserError(f"{place} is not a folder of {folder} itself, so nothing is written there; remove it")
-        if (folder / MULTIVERSE).is_symlink():
-            raise UserError(f"{folder / MULTIVERSE} is a link, so nothing is read there; put the folder itself there")
+        for name in (*_WRITTEN, MULTIVERSE):
+            status = file_status(folder, name)
+            if status and not stat.S_ISDIR(status.st_mode):
+                raise UserError(f"{folder / name} is not a folder of {folder} itself but a link or a file; remove it")
     except OSError as error:  # permissions
         raise UserError(f"{folder} cannot be read ({error.strerror}); name another folder of results") from error
 
@@ -132,7 +104,7 @@ def json_of(folder: Path, name: str) -> dict[str, Any]:
     UserError
         When it is not JSON, not an object, or nested too deeply.
     """
-    content = contents(folder, name, _MOST_JSON)
+    content = read_file(folder, name, _MOST_JSON)
     if content is None:
         return {}
     try:
@@ -244,83 +216,58 @@ def environments_of(folder: Path, rows: pd.DataFrame) -> dict[str, dict[str, Any
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def table_bytes(folder: Path, name: str) -> bytes | None:
-    """Return the bytes of a table of the folder, unpacked where its name ends in ``.xz``; None where there is none.
-
-    Raises
-    ------
-    UserError
-        When it is damaged, or larger than `MOST_BYTES` or than `MOST_RATIO` times its packed size.
-    """
-    packed = contents(folder, name)
-    if packed is None or not name.endswith(".xz"):
-        return packed
-    most = min(MOST_BYTES, max(1 << 20, MOST_RATIO * len(packed)))
-    path = folder / name
-    unpack = lzma.LZMADecompressor(memlimit=_UNPACKING)
-    try:
-        content = unpack.decompress(packed, max_length=most + 1)
-    except (lzma.LZMAError, EOFError) as error:
-        raise UserError(f"{path} is damaged or not packed by xz ({error}); {_REMEDY}") from error
-    if len(content) > most:
-        raise UserError(
-            f"{path} unpacks to more than {most} bytes, the most that is read of a file of {len(packed)}; {_REMEDY}"
-        )
-    if not unpack.eof or unpack.unused_data:
-        raise UserError(f"{path} is cut off or has something behind its end; {_REMEDY}")
-    return content
+def _read_columns(file: BinaryIO, path: Path) -> list[str]:
+    """Read the first line of a CSV file and return the names in it."""
+    names = next(csv.reader([file.readline().decode("utf-8-sig").removesuffix("\n")]), [])
+    if not names:
+        raise UserError(f"{path} cannot be read as a CSV file (it is empty); {_REMEDY}")
+    if len(names) > _MOST_COLUMNS:
+        raise UserError(f"{path} has {len(names)} columns, unlike any table that kmdr writes; {_REMEDY}")
+    for i, text in enumerate(names):
+        if text in names[:i]:
+            raise UserError(f"{path} has the column {one_line(text)[:50]!r} twice; {_REMEDY}")
+    return names
 
 
-def _longest_line(content: bytes) -> int:
-    longest, start = 0, 0
-    while start < len(content):
-        # A block and a line's worth at a time, so that no array is as large as the file.
-        ends = np.flatnonzero(np.frombuffer(content, np.uint8, min(1 << 24, len(content) - start), start) == 10)
-        if not len(ends):
-            return max(longest, min(1 << 24, len(content) - start))
-        longest = max(longest, int(np.diff(ends, prepend=-1).max()))
-        if start + (1 << 24) >= len(content):
-            return max(longest, len(content) - start - 1 - int(ends[-1]))
-        start += int(ends[-1]) + 1
-    return longest
-
-
-def frame_of(folder: Path, name: str, **how: Any) -> pd.DataFrame | None:
-    """Return a CSV file of the folder as pandas reads it, None where there is none.
+def _blocks(folder: Path, name: str, rows: int, **how: Any) -> Iterator[pd.DataFrame]:
+    """Yield a CSV file of the folder, so many rows at a time, as pandas reads it; nothing where there is none.
 
     Parameters
     ----------
     folder : Path
     name : str
+    rows : int
     **how
         Given to `pandas.read_csv`.
 
     Raises
     ------
     UserError
-        When it is no CSV in UTF-8, a line is too long or a column's name is there twice.
+        When it is not CSV in UTF-8, is too large, a line is too long or a column's name is there twice.
     """
-    content = table_bytes(folder, name)
-    if content is None:
-        return None
     path = folder / name
-    if _longest_line(content) > MOST_LINE:
-        raise UserError(f"{path} has a line of more than {MOST_LINE} bytes, the most that is read; {_REMEDY}")
-    try:
-        names = next(csv.reader([io.BytesIO(content).readline().removesuffix(b"\n").decode("utf-8-sig")]), [])
-        for i, text in enumerate(names[:_MOST_COLUMNS]):
-            if text in names[:i]:
-                raise UserError(f"{path} has the column {one_line(text)[:50]!r} twice; {_REMEDY}")
-        if len(names) > _MOST_COLUMNS:
-            raise UserError(f"{path} has {len(names)} columns, unlike any table that kmdr writes; {_REMEDY}")
-        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):  # of fields that are dropped
-            frame: pd.DataFrame = pd.read_csv(io.BytesIO(content), index_col=False, keep_default_na=False, **how)
-    except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
-        reason = one_line(str(error)).strip()[:200]
-        raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
-    if len(frame) and frame.iloc[:, -1].isna().any() and "dtype" in how:
-        raise UserError(f"{path} has a line with fewer fields than columns; {_REMEDY}")
-    return frame
+    with open_table(folder, name) as file:
+        if file is None:
+            return
+        try:
+            names = _read_columns(file, path)
+            with warnings.catch_warnings(
+                action="error", category=pd.errors.ParserWarning
+            ):  # of fields that are dropped
+                reader: Any = pd.read_csv(
+                    file, header=None, names=names, index_col=False, keep_default_na=False, chunksize=rows, **how
+                )
+                for block in reader:
+                    if block.iloc[:, -1].isna().any() and "dtype" in how:
+                        raise UserError(f"{path} has a line with fewer fields than columns; {_REMEDY}")
+                    yield block
+        except UserError:
+            raise
+        except pd.errors.EmptyDataError:  # nothing behind the first line
+            yield pd.DataFrame(columns=names)
+        except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
+            reason = one_line(str(error)).strip()[:200]
+            raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
 
 
 def _refuse(path: Path, column: str, value: object, expected: str) -> UserError:
@@ -329,10 +276,29 @@ def _refuse(path: Path, column: str, value: object, expected: str) -> UserError:
     return UserError(f"{path} has {column} = {shown!r} in a row; expected {expected}; {_REMEDY}")
 
 
-def _checked_texts(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Series[str]":
-    """Check a column of texts by its different values, which are few, and return it as `one_line`, each text once."""
-    places, values = pd.factorize(texts)
-    for text in values:
+class _Texts:
+    """Texts of a column, each checked and kept once."""
+
+    def __init__(self, path: Path, column: str) -> None:
+        self._path, self._column = path, column
+        self._known: dict[str, str] = {}
+
+    def checked(self, texts: "pd.Series[Any]") -> "pd.Series[str]":
+        """Return texts as `shown_text`.
+
+        Raises
+        ------
+        UserError
+            When one is not what the column holds.
+        """
+        places, values = pd.factorize(texts)
+        shown = np.array([self._shown(text) for text in values], dtype=object)
+        return pd.Series(shown[places], texts.index, dtype="str")
+
+    def _shown(self, text: str) -> str:
+        if text in self._known:
+            return self._known[text]
+        path, column = self._path, self._column
         if column not in _FREE:
             if not VALUES[column].pattern.fullmatch(text):
                 raise _refuse(path, column, text, VALUES[column].words)
@@ -340,8 +306,23 @@ def _checked_texts(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Seri
             raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
         elif len(text) > _MOST_TEXT:
             raise _refuse(path, column, text, f"at most {_MOST_TEXT} characters")
-    lines = np.array([one_line(text) for text in values], dtype=object)
-    return pd.Series(lines[places], texts.index, dtype="str")
+        self._known[text] = shown = _shown_json(path, column, text) if column in JSON_COLUMNS else one_line(text)
+        return shown
+
+
+def _shown_json(path: Path, column: str, text: str) -> str:
+    """Return a JSON object whose texts are as `one_line`, in the form in which kmdr writes it.
+
+    It is decoded first and cleaned afterwards: what JSON escapes is no harmless text once it is decoded.
+    """
+    try:
+        value = json.loads(text or "{}", parse_constant=_finite, parse_float=_finite)
+        cleaned = _cleaned(value)
+    except (ValueError, RecursionError) as error:
+        raise _refuse(path, column, text, VALUES[column].words) from error
+    if not isinstance(value, dict):
+        raise _refuse(path, column, text, VALUES[column].words)
+    return one_line(text) if cleaned == value else canonical(cleaned)
 
 
 def _checked_numbers(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -383,25 +364,28 @@ def rows_of(folder: Path) -> pd.DataFrame:
     """
     check_places(folder)
     path = rows_file(folder)
-    rows = frame_of(folder, path.name, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object)))
-    if rows is not None:  # older versions had fewer columns
-        rows = rows.assign(
-            **{name: "" for name in (*SETTINGS, "code_hash", "metrics", "guests", "machine") if name not in rows}
-        )
-    if rows is None:
+    if not has_file(folder, path):
         raise UserError(
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
             "rows.csv"
         )
-    absent = [name for name in COLUMNS if name not in rows]
-    if absent:
-        raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
-    if rows.empty:
+    known = {name: _Texts(path, name) for name in COLUMNS if name not in NUMBERS}
+    later = (*SETTINGS, "code_hash", "metrics", "guests", "machine")  # older versions had fewer columns
+    blocks, count = [], 0
+    for block in _blocks(folder, path.name, _ROWS, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object))):
+        count += len(block)
+        rows = block.assign(**{name: "" for name in later if name not in block})
+        if absent := [name for name in COLUMNS if name not in rows]:
+            raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
+        rows = _with_settings(rows, folder)
+        columns = {
+            name: known[name].checked(rows[name]) if name in known else _checked_numbers(path, name, rows[name])
+            for name in COLUMNS
+        }
+        blocks.append(rows.assign(**columns))
+    if not count:
         raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
-    rows = _with_settings(rows, folder)
-    return rows.assign(
-        **{name: (_checked_numbers if name in NUMBERS else _checked_texts)(path, name, rows[name]) for name in COLUMNS}
-    )
+    return pd.concat(blocks, ignore_index=True)
 
 
 def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -431,11 +415,12 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
         When it is not what the note beside it says, or no table.
     """
     folder, table = facts.parent, f"{facts.name}/{name}.csv"
-    fact = frame_of(folder, table)
-    if fact is None:
+    blocks = list(_blocks(folder, table, _MOST_FACT))
+    if not blocks:
         return None
-    digest = noted(contents(folder, f"{facts.name}/{name}.from"))[1]
-    if digest and digest != hashlib.sha256(contents(folder, table) or b"").hexdigest():
+    fact = pd.concat(blocks, ignore_index=True)
+    digest = noted(read_file(folder, f"{facts.name}/{name}.from"))[1]
+    if digest and digest != hashlib.sha256(read_file(folder, table) or b"").hexdigest():
         raise UserError(
             f"{folder / table} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again "
             "where its data are prepared"

@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.untrusted import contents, plan_of
+from kmdr.analysis.untrusted import plan_of
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
-from kmdr.files import note_of, write_atomically
+from kmdr.files import note_of
 from kmdr.guests import PaperFolder, origin_of
+from kmdr.results.folder import read_file, write_file
 from kmdr.run.provenance import code_hash
 from kmdr.run.task import current_code, short_hash
 
@@ -66,7 +67,7 @@ def write_facts(
             [_code(paper, rows), [dataset.data_sha256 for dataset in data], values.to_numpy().tolist()]
         )
         file, stamp = folder / "facts" / f"{fact.name}.csv", folder / "facts" / f"{fact.name}.from"
-        content, note = (contents(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
+        content, note = (read_file(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
         if content is not None and note == note_of(made_from, content):
             continue
         tell(fact.name)
@@ -75,5 +76,5 @@ def write_facts(
         except NotRunError:  # e.g. no repetition of the kind to be shown
             continue
         content = table.to_csv(index=False, lineterminator="\n").encode()
-        write_atomically(stamp, note_of(made_from, content))
-        write_atomically(file, content)
+        write_file(folder, stamp, note_of(made_from, content))
+        write_file(folder, file, content)

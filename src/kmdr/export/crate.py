@@ -22,7 +22,9 @@ from kmdr.analysis.untrusted import check_places
 from kmdr.claims.catalogue import claims, items
 from kmdr.datasets import registry
 from kmdr.errors import UserError
-from kmdr.files import read_plain, writing
+from kmdr.files import writing
+from kmdr.results.folder import files_at, has_file, require_file
+from kmdr.results.table import most_bytes
 from kmdr.run.store import LOG, log_lines, multiverse_folder, read_rows, rows_file
 from kmdr.run.task import COLUMNS
 from kmdr.run.values import VALUES
@@ -79,17 +81,14 @@ _BESIDE_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.j
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, description and content of each file of a crate."""
     table, home = rows_file(folder), multiverse_folder(folder)
-    yield table.name, "The rows: a trial each", read_plain(table)
+    yield table.name, "The rows: a trial each", require_file(folder, table, most_bytes())
     parts = [(folder / name, what) for name, what in _PARTS.items()]
     if home != folder:
         parts += [(rows_file(home), "The rows of multiverses: a trial each")]
         parts += [(home / name, _PARTS[name]) for name in _BESIDE_ROWS]
     for path, what in parts:
-        paths = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
-        for file in paths:
-            within = file.relative_to(folder)
-            if file.is_file() and not any(part.startswith(".") for part in within.parts):
-                yield within.as_posix(), what, read_plain(file)
+        for file in files_at(folder, path):
+            yield file.relative_to(folder).as_posix(), what, require_file(folder, file, most_bytes())
 
 
 def _file(name: str, what: str, content: bytes) -> Entity:
@@ -283,7 +282,7 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     """
     check_places(folder)
     table = rows_file(folder)
-    if not table.exists():
+    if not has_file(folder, table):
         raise UserError(f"there is no {table}, so {folder} has nothing to export; name a folder of results")
     if target.exists() or target.is_symlink():
         raise UserError(f"{target} is there already; name another, or remove it")

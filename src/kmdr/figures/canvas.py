@@ -22,7 +22,7 @@ from PIL import Image
 from kmdr.analysis.rows import COLUMNS
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
-from kmdr.files import write_atomically
+from kmdr.results.folder import write_file
 
 _CHARS_PER_INCH = 20  # of the notes, at 7 pt
 _LINE = 0.13  # inches: a line of a note or of the legend
@@ -140,7 +140,7 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
     ----------
     drawing : Drawing
     stem : Path
-        Path without extension; missing folders are made.
+        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
     paths = []
     for kind, content in contents.items():
         path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may hold a dot
-        write_atomically(path, content)
+        write_file(stem.parent.parent, path, content)
         paths.append(path)
     return paths
 

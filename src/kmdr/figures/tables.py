@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
-from kmdr.files import write_atomically
+from kmdr.results.folder import write_file
 from kmdr.text import format_number
 
 
@@ -138,7 +138,7 @@ def save_table(table: Table, stem: Path) -> list[Path]:
     ----------
     table : Table
     stem : Path
-        Path without extension; missing folders are made.
+        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
     """
     contents = {
         "csv": spreadsheet_csv(table.frame), "md": markdown(table).encode(), "tex": latex(table).encode(),
@@ -146,6 +146,6 @@ def save_table(table: Table, stem: Path) -> list[Path]:
     paths = []
     for kind, content in contents.items():
         path = stem.with_name(f"{stem.name}.{kind}")
-        write_atomically(path, content)
+        write_file(stem.parent.parent, path, content)
         paths.append(path)
     return paths

@@ -6,7 +6,7 @@ Only the folder and the reported numbers are read, so the same folder gives the 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from kmdr.analysis.environments import environment_notes, rows_by_environment
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
-from kmdr.analysis.untrusted import check_places, contents, environments_of, plan_of, table_bytes, universes_of
+from kmdr.analysis.untrusted import check_places, environments_of, plan_of, universes_of
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.choices import FILE, Multiverse, multiverses
 from kmdr.claims.facts import write_facts
@@ -31,13 +31,15 @@ from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import figures_of_studies
 from kmdr.figures.tables import save_table
-from kmdr.files import sweep_abandoned, write_atomically
+from kmdr.files import sweep_abandoned
 from kmdr.protocols import experiments
 from kmdr.report.explore import explored
 from kmdr.report.html import changes_at, evidence, write_report
 from kmdr.report.model import Report, Reproduction, State
 from kmdr.report.multiverse import MultiverseSection, multiverse_section
 from kmdr.report.own import own_runs
+from kmdr.results.folder import file_status, list_files, read_file, write_file
+from kmdr.results.table import open_table
 from kmdr.run.provenance import code_version
 from kmdr.run.store import ASKED, UNIVERSES, multiverse_folder, rows_file
 from kmdr.run.workers import Lost, Workers
@@ -323,7 +325,7 @@ def write_verdicts(report: Report) -> list[Path]:
     written = []
     for name, table in (("verdicts", lines), ("components", components), ("margins", margins)):
         path = report.folder / f"{name}.csv"
-        write_atomically(path, spreadsheet_csv(pd.DataFrame(table)))
+        write_file(report.folder, path, spreadsheet_csv(pd.DataFrame(table)))
         written.append(path)
     return written
 
@@ -392,7 +394,7 @@ def build(
     """
     check_places(folder)
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
-    if not again and page.is_file() and contents(folder, "report/.made_from") == _made_from(folder):
+    if not again and file_status(folder, page) and read_file(folder, "report/.made_from") == _made_from(folder):
         return page
     for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
         sweep_abandoned(place)
@@ -405,7 +407,7 @@ def build(
     write_verdicts(report)
     tell("the page")
     write_report(report, code_version())
-    write_atomically(stamp, _made_from(folder))
+    write_file(folder, stamp, _made_from(folder))
     return page
 
 
@@ -416,11 +418,11 @@ def _made_from(folder: Path) -> bytes:
     home = multiverse_folder(folder)
     if home != folder:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
-    inputs += sorted(f"facts/{file.name}" for file in (folder / "facts").glob("*.csv"))
+    inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
     for name in inputs:
-        content = table_bytes(folder, name)  # the same rows, compressed or not, give the same report
-        if content is not None:
-            digest.update(Path(name).name.removesuffix(".xz").encode() + sha256(content).digest())
+        with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report
+            if table is not None:
+                digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
     read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))

@@ -5,6 +5,7 @@ script all its content is there, only sorting, filtering and copying are not. Th
 """
 
 import inspect
+import io
 import json
 import math
 import re
@@ -32,12 +33,12 @@ from kmdr.claims.verdicts import Swing, Verdict
 from kmdr.figures.escape import markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
-from kmdr.files import write_atomically
 from kmdr.report.explore import data_text, library, packed, unstyled
 from kmdr.report.model import Report, Reproduction
 from kmdr.report.multiverse import MultiverseSection, Piece
 from kmdr.report.opening import opening
 from kmdr.report.own import OwnRuns
+from kmdr.results.folder import require_file, write_file
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -216,10 +217,11 @@ def code_marked(text: str) -> Markup:
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def embedded(png: Path) -> Picture:
+def embedded(folder: Path, png: Path) -> Picture:
     """Return a PNG as a ``data:`` address, with its size on the page."""
-    source = "data:image/png;base64," + b64encode(png.read_bytes()).decode("ascii")
-    with Image.open(png) as image:
+    content = require_file(folder, png)
+    source = "data:image/png;base64," + b64encode(content).decode("ascii")
+    with Image.open(io.BytesIO(content)) as image:
         return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
 
 
@@ -366,7 +368,7 @@ def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
     return Exhibit(
         reproduction,
         described(reproduction, paper),
-        embedded(folder / png) if png else None,
+        embedded(folder, folder / png) if png else None,
         table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
         compared(reproduction) if is_figure else None,
@@ -375,7 +377,9 @@ def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
 
 def _shown(piece: Piece, folder: Path) -> Shown:
     png = next((file for file in piece.files if file.suffix == ".png"), None)
-    return Shown(piece, embedded(folder / png) if png else None, table_grid(piece.table) if piece.table else None)
+    return Shown(
+        piece, embedded(folder, folder / png) if png else None, table_grid(piece.table) if piece.table else None
+    )
 
 
 def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
@@ -383,7 +387,7 @@ def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[
     return [
         (
             runs,
-            [embedded(folder / file) for file in runs.pictures],
+            [embedded(folder, folder / file) for file in runs.pictures],
             [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
         )
         for runs in several
@@ -534,6 +538,6 @@ def write_report(report: Report, made_by: str) -> list[Path]:
     for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
         path = report.folder / "report" / name
         text = environment.get_template(template).render(content)
-        write_atomically(path, text.encode())
+        write_file(report.folder, path, text.encode())
         written.append(path)
     return written

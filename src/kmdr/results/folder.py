@@ -6,15 +6,15 @@ the folder itself may be a link, as the user named it. Only regular files are re
 """
 
 import errno
+import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from kmdr.errors import UserError
-from kmdr.files import FOLDER, DamagedError, make_folder, replace_file, writing
+from kmdr.files import FOLDER, DamagedError, make_folder, replace_file, sealed, unsealed, writing
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26
@@ -23,11 +23,12 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_DEPTH = 8
 
 
-def _parts(name: str) -> list[str]:
-    """Split a name below a folder into its components."""
+def _parts(root: Path, path: Path | str) -> list[str]:
+    """Split what a path says below a folder into its components."""
+    name = path if isinstance(path, str) else path.relative_to(root).as_posix()
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"{name!r} does not name a place below a folder")
+        raise DamagedError(f"{name!r} does not name a file below {root}")
     return parts
 
 
@@ -35,8 +36,8 @@ def _reason(error: OSError) -> str:
     return "a link" if error.errno == errno.ELOOP else error.strerror or str(error)
 
 
-def _refused(root: Path, name: str, reason: str) -> DamagedError:
-    return DamagedError(f"{root / name} cannot be read ({reason}); expected a file that kmdr wrote there, so remove it")
+def _refused(root: Path, path: Path | str, reason: str) -> DamagedError:
+    return DamagedError(f"{root / path} cannot be read ({reason}); expected a file that kmdr wrote there, so remove it")
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def _is_absent(error: OSError, root: Path, parts: list[str]) -> bool:
     return False
 
 
-def file_status(root: Path, name: str) -> os.stat_result | None:
+def file_status(root: Path, path: Path | str) -> os.stat_result | None:
     """Return the status of a file below a folder, of a link its own; None where there is nothing of that name.
 
     Raises
@@ -82,30 +83,36 @@ def file_status(root: Path, name: str) -> os.stat_result | None:
     DamagedError
         When a folder on the way is a link or another kind of file.
     """
-    *above, last = parts = _parts(name)
+    *above, last = parts = _parts(root, path)
     try:
         with _descend(root, above) as number:
             return os.stat(last, dir_fd=number, follow_symlinks=False)
     except OSError as error:
         if _is_absent(error, root, parts):
             return None
-        raise _refused(root, name, _reason(error)) from error
+        raise _refused(root, path, _reason(error)) from error
 
 
-def has_file(root: Path, name: str) -> bool:
+def has_file(root: Path, path: Path | str) -> bool:
     """Whether there is anything of that name below a folder, even a link; `read_file` refuses what is no file."""
-    return file_status(root, name) is not None
+    return file_status(root, path) is not None
+
+
+def is_link(root: Path, path: Path | str) -> bool:
+    """Whether a path below a folder is a link."""
+    status = file_status(root, path)
+    return status is not None and stat.S_ISLNK(status.st_mode)
 
 
 @contextmanager
-def open_file(root: Path, name: str, most: int = MOST_BYTES) -> Iterator[BinaryIO | None]:
+def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BinaryIO | None]:
     """Open a regular file below a folder; yields None where there is nothing of that name.
 
     Parameters
     ----------
     root : Path
-    name : str
-        Components joined by ``/``.
+    path : Path or str
+        A path that begins with ``root``, or what follows it.
     most : int
         Bytes that it may have.
 
@@ -115,74 +122,109 @@ def open_file(root: Path, name: str, most: int = MOST_BYTES) -> Iterator[BinaryI
         When it, or a folder on the way, is a link or another kind of file, when it is larger than ``most`` or has
         holes, or cannot be read.
     """
-    *above, last = parts = _parts(name)
+    *above, last = parts = _parts(root, path)
     try:
         with _descend(root, above) as folder:
             number = os.open(last, _FILE, dir_fd=folder)
     except OSError as error:
         if not _is_absent(error, root, parts):
-            raise _refused(root, name, _reason(error)) from error
+            raise _refused(root, path, _reason(error)) from error
         number = -1
     if number < 0:
         yield None
         return
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        raise _refused(root, path, "not a regular file")
     with os.fdopen(number, "rb") as file:
-        status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode):
-            raise _refused(root, name, "not a regular file")
         if status.st_size > most:
-            raise _refused(root, name, f"{status.st_size} bytes, more than the limit of {most}")
+            raise _refused(root, path, f"{status.st_size} bytes, more than the limit of {most}")
         yield file
 
 
-def read_file(root: Path, name: str, most: int = MOST_BYTES) -> bytes | None:
+def read_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes | None:
     """Return the content of a regular file below a folder, None where there is nothing of that name.
 
     Parameters and errors are those of `open_file`.
     """
-    with open_file(root, name, most) as file:
+    with open_file(root, path, most) as file:
         if file is None:
             return None
         try:
             content = file.read(most + 1)  # it may grow while it is read
         except OSError as error:
-            raise _refused(root, name, _reason(error)) from error
+            raise _refused(root, path, _reason(error)) from error
     if len(content) > most:
-        raise _refused(root, name, f"more than the limit of {most} bytes")
+        raise _refused(root, path, f"more than the limit of {most} bytes")
     return content
 
 
-def list_files(root: Path, name: str = "") -> Iterator[str]:
-    """Yield the names of all regular files and links below a folder, or below one in it, sorted; hidden ones left out.
+def require_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file below a folder, which has to be there.
 
-    Links are named but not followed.
+    Parameters and errors are those of `open_file`.
+    """
+    content = read_file(root, path, most)
+    if content is None:
+        raise _refused(root, path, os.strerror(errno.ENOENT))
+    return content
+
+
+def read_json(root: Path, path: Path | str) -> dict[str, Any]:
+    """Return the JSON object that `write_json` wrote; an empty one where there is no such file.
+
+    Raises
+    ------
+    DamagedError
+        When it is not what was written.
+    """
+    content = read_file(root, path)
+    if content is None:
+        return {}
+    try:
+        return unsealed(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(
+            f"{root / path} is damaged; 'kmdr check {root} --repair' removes it, and a run writes it again"
+        ) from error
+
+
+def list_files(root: Path, path: Path | str = "") -> Iterator[Path]:
+    """Yield the paths of all files below a folder, or below one in it, sorted; hidden ones are left out.
+
+    Links are yielded, whatever they lead to, and not followed: `read_file` refuses them.
 
     Raises
     ------
     DamagedError
         When a folder on the way is a link, or there are more than eight levels.
     """
-    parts = _parts(name) if name else []
+    parts = _parts(root, path) if path else []
+    if len(parts) > _MOST_DEPTH:
+        raise _refused(root, path, f"more than {_MOST_DEPTH} levels of folders")
     try:
         with _descend(root, parts) as number, os.scandir(number) as entries:
             listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     except OSError as error:
         if _is_absent(error, root, [*parts, ""]):
             return
-        raise _refused(root, name, _reason(error)) from error
-    if len(parts) == _MOST_DEPTH:
-        raise _refused(root, name, f"more than {_MOST_DEPTH} levels of folders")
-    for entry, is_folder in listed:
-        if entry.startswith("."):
-            continue
-        within = str(PurePosixPath(name, entry))
-        if is_folder:
-            yield from list_files(root, within)
-        else:
-            yield within
+        raise _refused(root, path, _reason(error)) from error
+    for name, is_folder in listed:
+        if not name.startswith("."):
+            within = root.joinpath(*parts, name)
+            yield from list_files(root, within) if is_folder else (within,)
 
 
-def write_file(root: Path, name: str, content: bytes) -> None:
+def files_at(root: Path, path: Path) -> list[Path]:
+    """Return the file at a path below a folder, or all files below it where it is a folder; none where it is absent."""
+    status = file_status(root, path)
+    if status is None:
+        return []
+    return list(list_files(root, path)) if stat.S_ISDIR(status.st_mode) else [path]
+
+
+def write_file(root: Path, path: Path | str, content: bytes) -> None:
     """Write a file below a folder so that its name never shows a part of it; folders on the way are made.
 
     Raises
@@ -190,12 +232,19 @@ def write_file(root: Path, name: str, content: bytes) -> None:
     StorageError
         When a folder on the way is a link, or the system does not let it be written. The file is then as it was.
     """
-    *above, last = _parts(name)
-    with writing(root / name), _descend(root, above, make=True) as folder:
+    *above, last = _parts(root, path)
+    with writing(root / path):
+        root.mkdir(parents=True, exist_ok=True)
+    with writing(root / path), _descend(root, above, make=True) as folder:
         replace_file(last, content, folder)
 
 
-def remove_file(root: Path, name: str) -> None:
+def write_json(root: Path, path: Path | str, content: Mapping[str, Any]) -> None:
+    """Write a JSON object with its checksum, as `read_json` reads it."""
+    write_file(root, path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def remove_file(root: Path, path: Path | str) -> None:
     """Remove a file below a folder, of a link the link itself; nothing where there is none.
 
     Raises
@@ -203,8 +252,8 @@ def remove_file(root: Path, name: str) -> None:
     StorageError
         When a folder on the way is a link, or the system does not let it be removed.
     """
-    *above, last = parts = _parts(name)
-    with writing(root / name):
+    *above, last = parts = _parts(root, path)
+    with writing(root / path):
         try:
             with _descend(root, above) as folder:
                 os.unlink(last, dir_fd=folder)
@@ -213,14 +262,13 @@ def remove_file(root: Path, name: str) -> None:
                 raise
 
 
-def check_folder(root: Path) -> None:
-    """Check that a path names a folder that can be read.
+def open_lock(root: Path) -> int:
+    """Open the file whose bytes are locked by those that use a folder, and return its descriptor; it is made if needed.
 
     Raises
     ------
-    UserError
+    OSError
     """
-    try:
-        os.close(os.open(root, FOLDER))
-    except OSError as error:
-        raise UserError(f"{root} is not a readable folder ({_reason(error)}); name a folder of results") from error
+    with _descend(root, []) as folder:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        return os.open(".lock", flags, 0o666, dir_fd=folder)

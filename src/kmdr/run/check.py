@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kmdr.errors import UserError
-from kmdr.files import DamagedError, noted, read_json, read_plain, writing
+from kmdr.files import DamagedError, noted
+from kmdr.results.folder import has_file, is_link, list_files, read_file, read_json, remove_file, require_file
 from kmdr.run.labels import read_labels
 from kmdr.run.provenance import environment
 from kmdr.run.shard import SHARDS
@@ -25,6 +26,7 @@ from kmdr.run.store import (
     configs_of,
     described,
     is_merged,
+    json_files,
     log_lines,
     mixed_code,
     multiverse_folder,
@@ -53,17 +55,21 @@ def _damage(path: Path, read: Callable[[], object], again: bool = True) -> Itera
         yield Fault(path, str(error), again and isinstance(error, DamagedError))
 
 
+def _links(folder: Path) -> Iterator[Fault]:
+    for path in list_files(folder):
+        if is_link(folder, path):
+            sentence = f"{path} is a link, which kmdr does not follow; put the file or folder itself there"
+            yield Fault(path, sentence, bool(path.suffix))  # the link to a folder may be somebody's other disk
+
+
 def _tasks(folder: Path) -> Iterator[Fault]:
     def read(path: Path) -> None:
         within = str(path.relative_to(folder))
-        if not all(within.startswith(f"{place(row)}-") for row in read_task(path)):
+        if not all(within.startswith(f"{place(row)}-") for row in read_task(folder, path)):
             raise DamagedError(f"{path} is damaged: its rows are not those of the task that it is named by")
 
     for path in task_files(folder):
         yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
-    for path in (folder / "tasks").rglob("*"):
-        if path.is_symlink() and path.suffix != ".csv":
-            yield Fault(path, f"{path} is a link; what lies elsewhere is not read", True)
 
 
 def of_labels(folder: Path) -> Iterator[Fault]:
@@ -71,12 +77,12 @@ def of_labels(folder: Path) -> Iterator[Fault]:
 
     def read(path: Path) -> None:
         task_file = (folder / "tasks" / path.relative_to(folder / "labels")).with_suffix(".csv")
-        sizes = {int(row["r"]): int(row["n"]) for row in read_task(task_file)} if task_file.exists() else None
-        labels = read_labels(path)
-        if sizes is not None and any(sizes.get(r) != len(of_r) for r, of_r in labels.items()):
+        rows = read_task(folder, task_file) if has_file(folder, task_file) else []
+        sizes = {int(row["r"]): int(row["n"]) for row in rows}
+        if any(rows and sizes.get(r) != len(of_r) for r, of_r in read_labels(folder, path)):
             raise DamagedError(f"{path} is damaged: its labels are not those of {task_file}")
 
-    for path in sorted((folder / "labels").glob("*/*/*/*.npz")):
+    for path in (path for path in list_files(folder, "labels") if path.suffix == ".npz"):
         yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
 
 
@@ -85,9 +91,9 @@ def _tables(folder: Path) -> Iterator[Fault]:
     files = list(task_files(folder))
     if files and not is_merged(folder):
         yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
-    if not files and plain.exists():
+    if not files and has_file(folder, plain):
         yield from _damage(plain, lambda: read_rows(plain), again=False)
-    if compressed.exists():
+    if has_file(folder, compressed):
         yield from _damage(compressed, lambda: read_rows(compressed), again=False)
 
 
@@ -100,7 +106,7 @@ def _described(folder: Path) -> Iterator[Fault]:
         if not damaged:  # else it may be what is damaged
             yield from _damage(folder / CONFIGS, lambda key=key: described(folder, "configs", key), True)  # type: ignore[misc]
     here = short_hash(environment())
-    files = {path.stem for path in (folder / "environments").glob("*.json")}
+    files = {path.stem for path in json_files(folder, "environments")}
     for key in sorted(files | {row["env_hash"] for row in rows}):
         path = folder / "environments" / f"{key}.json"
         yield from _damage(path, lambda key=key: described(folder, "environments", key), key == here)  # type: ignore[misc]
@@ -108,7 +114,7 @@ def _described(folder: Path) -> Iterator[Fault]:
 
 def _notes(folder: Path) -> Iterator[Fault]:
     for path in (folder / name for name in (ASKED, UNIVERSES, SHARDS, "plan.json", "missing.json")):
-        yield from _damage(path, lambda path=path: read_json(path))  # type: ignore[misc]
+        yield from _damage(path, lambda path=path: read_json(folder, path))  # type: ignore[misc]
     yield from _damage(folder / LOG, lambda: log_lines(folder), again=False)
 
 
@@ -116,15 +122,14 @@ def of_facts(folder: Path) -> Iterator[Fault]:
     """Yield which facts are not what the notes beside them say."""
 
     def read(path: Path) -> None:
-        note = path.with_suffix(".from")
-        digest = noted(read_plain(note) if note.exists() else None)[1]
-        if digest not in ("", hashlib.sha256(read_plain(path)).hexdigest()):
+        digest = noted(read_file(folder, path.with_suffix(".from")))[1]
+        if digest not in ("", hashlib.sha256(require_file(folder, path)).hexdigest()):
             raise DamagedError(
                 f"{path} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again where "
                 "its data are prepared"
             )
 
-    for path in sorted((folder / "facts").glob("*.csv")):
+    for path in (path for path in list_files(folder, "facts") if path.suffix == ".csv"):
         yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
 
 
@@ -136,9 +141,9 @@ def faults(folder: Path) -> list[Fault]:
     UserError
         When it is no folder of results.
     """
-    if not any((folder / name).exists() for name in ("tasks", "rows.csv", "rows.csv.xz")):
+    if not any(has_file(folder, name) for name in ("tasks", "rows.csv", "rows.csv.xz")):
         raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    return [
+    return list(_links(folder)) or [
         *_tasks(folder),
         *of_labels(folder),
         *_tables(folder),
@@ -151,9 +156,8 @@ def faults(folder: Path) -> list[Fault]:
 def repair(folder: Path, what: Sequence[Fault]) -> None:
     """Remove the files of some faults that are made again, and make again what needs no run."""
     for fault in what:
-        if fault.again and (fault.path.name != CONFIGS or fault.path.is_symlink()):
-            with writing(fault.path):
-                fault.path.unlink(missing_ok=True)
+        if fault.again and (fault.path.name != CONFIGS or is_link(folder, fault.path)):
+            remove_file(folder, fault.path)
     store = Store(folder)
     store.add_configs([])
     manifest = environment()

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kmdr.errors import UserError, unknown
-from kmdr.files import DamagedError, read_json, read_plain, write_atomically
+from kmdr.files import DamagedError
+from kmdr.results.folder import has_file, list_files, read_file, read_json, require_file, write_file
 from kmdr.run.check import of_facts, of_labels
+from kmdr.run.labels import MOST_LABELS
 from kmdr.run.shard import SHARDS, absent, with_parts
 from kmdr.run.store import (
     ASKED,
@@ -78,7 +80,7 @@ def read(folder: Path) -> Source:
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
-    if not rows and not _is_there(folder / SHARDS):  # a part of a plan may be without tasks
+    if not rows and not has_file(folder, SHARDS):  # a part of a plan may be without tasks
         raise UserError(f"{folder} has no rows to merge; name folders that hold task files, rows.csv or rows.csv.xz")
     configs, damaged = configs_of(folder)
     for sentence in damaged.values():
@@ -86,17 +88,13 @@ def read(folder: Path) -> Source:
     for fault in (*of_labels(folder), *of_facts(folder)):
         raise DamagedError(fault.sentence)
     hashes = sorted({row["env_hash"] for row in rows})
-    there = [key for key in hashes if _is_there(folder / "environments" / f"{key}.json")]
+    there = [key for key in hashes if has_file(folder, f"environments/{key}.json")]
     return Source(
         folder, rows, configs,
         {key: described(folder, "environments", key) for key in there},
-        {name: read_json(folder / name) for name in (ASKED, UNIVERSES, SHARDS, _PLAN, _MISSING)},
+        {name: read_json(folder, name) for name in (ASKED, UNIVERSES, SHARDS, _PLAN, _MISSING)},
         log_lines(folder),
     )  # fmt: skip
-
-
-def _is_there(path: Path) -> bool:
-    return path.exists() or path.is_symlink()
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -176,27 +174,28 @@ def _take_labels(folder: Path, store: Store) -> None:
     kept = store.labels_kept()
     for file in task_files(folder):
         labels = labels_file(folder, file)
-        if not _is_there(labels):
+        if not has_file(folder, labels):
             continue
-        rows, content = read_task(file), read_plain(file)
+        rows, content = read_task(folder, file), require_file(folder, file)
         if {(place(row), int(row["r"])) for row in rows} <= kept:
             continue
         target = store.folder / file.relative_to(folder)
-        if _is_there(target) and read_plain(target) != content:
+        if read_file(store.folder, target) not in (None, content):
             repetition = file.name.partition("-")[0]
             target = target.with_name(f"{repetition}-{hashlib.sha256(content).hexdigest()[:12]}.csv")
-        write_atomically(labels_file(store.folder, target), read_plain(labels))
-        write_atomically(target, content)
+        write_file(store.folder, labels_file(store.folder, target), require_file(folder, labels, MOST_LABELS))
+        write_file(store.folder, target, content)
 
 
 def _take_facts(folder: Path, store: Store) -> None:
     """Copy the facts that the store has not; a report makes them again where they are not those of its rows."""
-    for file in sorted((folder / "facts").glob("*.csv")):
-        target = store.folder / "facts" / file.name
-        if not _is_there(target):
+    for file in (file for file in list_files(folder, "facts") if file.suffix == ".csv"):
+        target = store.folder / file.relative_to(folder)
+        if not has_file(store.folder, target):
             for kind in (".from", ".csv"):
-                if _is_there(file.with_suffix(kind)):
-                    write_atomically(target.with_suffix(kind), read_plain(file.with_suffix(kind)))
+                content = read_file(folder, file.with_suffix(kind))
+                if content is not None:
+                    write_file(store.folder, target.with_suffix(kind), content)
 
 
 def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
@@ -339,7 +338,7 @@ def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> bool:
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times, the better ranked kept" if merged.timed_apart else "")
     )
-    missing = absent(read_json(out / SHARDS))
+    missing = absent(read_json(out, SHARDS))
     for sentence in missing:
         tell(f"kmdr: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is missing")
     return not missing

@@ -4,7 +4,6 @@ The seconds of a task are those of the same trials in rows that are known: of th
 reference run. They decide the order of tasks, the time left and what fits a budget, and no number of any row.
 """
 
-import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +17,9 @@ import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.paths import CONF
+from kmdr.results.table import open_table
 from kmdr.run.experiment import Experiment
-from kmdr.run.store import rows_file, table_content
+from kmdr.run.store import rows_file
 from kmdr.run.task import Task
 
 # Beside the trials of a run: starting the workers, figures, tables and the report.
@@ -132,9 +132,9 @@ def _means(rows: Known) -> dict[tuple[Any, ...], float]:
 
 def reference_rows() -> Known:
     """Return the rows of the committed reference run; none where it is not at hand or of another version."""
-    with suppress(OSError, UserError, ValueError):
-        content = io.BytesIO(table_content(rows_file(_REFERENCE)))
-        return pd.read_csv(content, usecols=_COLUMNS, dtype=str, keep_default_na=False)
+    with suppress(OSError, UserError, ValueError), open_table(_REFERENCE, rows_file(_REFERENCE).name) as file:
+        if file is not None:
+            return pd.read_csv(file, usecols=_COLUMNS, dtype=str, keep_default_na=False)
     return []
 
 

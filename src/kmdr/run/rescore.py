@@ -18,6 +18,7 @@ from kmdr.errors import UserError
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
+from kmdr.results.folder import has_file
 from kmdr.run.labels import Labels
 from kmdr.run.store import Store, labels_file, task_files
 from kmdr.run.task import canonical, data_of, methods_from, origin_of_metric
@@ -102,7 +103,7 @@ def fill(folder: Path) -> tuple[int, int]:
     UserError
         When the folder has no labels.
     """
-    files = [file for file in task_files(folder) if labels_file(folder, file).exists()]
+    files = [file for file in task_files(folder) if has_file(folder, labels_file(folder, file))]
     if not files:
         raise UserError(
             f"{folder} has no labels, of which metrics are computed; run with keep_labels=true, which keeps them"
@@ -115,17 +116,17 @@ def fill(folder: Path) -> tuple[int, int]:
     def change(rows: list[dict[str, str]], labels: Labels) -> bool:
         nonlocal filled, failed
         before = filled
-        for row in rows:
-            r = int(row["r"])
-            has = _metrics_of(row).keys() - _outdated(row)
-            if row["status"] != "ok" or r not in labels or wanted <= has:
+        by_r = {int(row["r"]): row for row in rows}
+        for r, of_r in labels:
+            row = by_r.get(r, {"status": ""})
+            if row["status"] != "ok" or wanted <= _metrics_of(row).keys() - _outdated(row):
                 continue
             if row["data_sha256"] not in folders:
                 absent.add(row["dataset"])
                 failed += 1
                 continue
             try:
-                filled += _filled(row, labels[r], _scaled(folders[row["data_sha256"]]))
+                filled += _filled(row, of_r, _scaled(folders[row["data_sha256"]]))
             except Exception as error:  # whatever a user's metric raises
                 failed += 1
                 tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")

@@ -40,18 +40,27 @@ from kmdr.files import (
     DamagedError,
     note_of,
     noted,
-    read_json,
-    read_plain,
     sealed,
     sweep_abandoned,
     unsealed,
     with_checksum,
     without_checksum,
-    write_atomically,
-    write_json,
     writing,
 )
 from kmdr.guests import guests
+from kmdr.results.folder import (
+    file_status,
+    has_file,
+    list_files,
+    open_lock,
+    read_file,
+    read_json,
+    remove_file,
+    require_file,
+    write_file,
+    write_json,
+)
+from kmdr.results.table import most_bytes, open_table
 from kmdr.run.labels import Labels, packed, read_labels
 from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, settings_of, short_hash
 from kmdr.run.values import check_values
@@ -109,14 +118,12 @@ def table_content(path: Path) -> bytes:
     Raises
     ------
     DamagedError
+        When there is none, it is damaged or larger than `kmdr.results.table.most_bytes`.
     """
-    content = read_plain(path)
-    if path.suffix != ".xz":
-        return content
-    try:
-        return lzma.decompress(content)
-    except lzma.LZMAError as error:
-        raise DamagedError(f"{path} is damaged ({error}); get it again from where it comes from") from error
+    with open_table(path.parent, path.name) as file:
+        if file is None:
+            raise DamagedError(f"there is no {path}; name a folder of results")
+        return file.read()
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -136,8 +143,8 @@ def _check(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     check_values({name: [row[name] for row in rows] for name in COLUMNS}, path)
 
 
-def read_task(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a task file.
+def read_task(folder: Path, path: Path) -> list[dict[str, str]]:
+    """Return the rows of a task file of a folder.
 
     Raises
     ------
@@ -147,7 +154,7 @@ def read_task(path: Path) -> list[dict[str, str]]:
     UserError
         When it has a column that this version does not know.
     """
-    content = read_plain(path)
+    content = require_file(folder, path)
     if not content.endswith(b"\n"):  # which all versions wrote; its columns may be cut as well
         raise DamagedError(f"{path} is damaged: its last line is cut short")
     start = content.rfind(b"\n", 0, -1) + 1
@@ -175,10 +182,12 @@ def rows_file(folder: Path) -> Path:
         When ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
     """
     plain, compressed = folder / "rows.csv", folder / _PACKED
-    if compressed.exists() and not (plain.exists() and plain.stat().st_mtime_ns >= compressed.stat().st_mtime_ns):
+    written, packed = file_status(folder, plain), file_status(folder, compressed)
+    if packed and not (written and written.st_mtime_ns >= packed.st_mtime_ns):
         return compressed
     while digest := _merged(folder)[1]:
-        if digest == _digest(_content(plain)) or _content(plain) == _to_csv(_merged_rows(folder, lambda _: None)):
+        content = _content(folder, plain)
+        if digest == _digest(content) or content == _to_csv(_merged_rows(folder, lambda _: None)):
             break
         if digest == _merged(folder)[1]:  # else another run merges at this moment
             raise DamagedError(
@@ -194,23 +203,13 @@ def _digest(content: bytes) -> str:
 
 def _merged(folder: Path) -> tuple[str, str]:
     """Return of which state of the task files ``rows.csv`` was made, and its SHA-256; empty where that is not known."""
-    return noted(_content(folder / "tasks" / ".merged"))
+    return noted(_content(folder, "tasks/.merged"))
 
 
 def task_files(folder: Path) -> Iterator[Path]:
-    """Yield the task files of a folder; links to other folders are not followed."""
-
-    def below(place: str, depth: int) -> Iterator[str]:
-        with os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if depth == 0:
-                    if entry.name.endswith(".csv") and not entry.name.startswith("."):
-                        yield entry.path
-                elif entry.is_dir(follow_symlinks=False):
-                    yield from below(entry.path, depth - 1)
-
-    if (folder / "tasks").is_dir():
-        yield from map(Path, below(str(folder / "tasks"), 3))
+    """Yield the task files of a folder, ``tasks/<study>/<dataset>/<reducer>/<file>.csv``; links are not followed."""
+    depth = len(folder.parts) + 5
+    return (path for path in list_files(folder, "tasks") if len(path.parts) == depth and path.suffix == ".csv")
 
 
 def labels_file(folder: Path, task_file: Path) -> Path:
@@ -259,7 +258,7 @@ def _packed_rows(folder: Path) -> list[dict[str, str]]:
         When they are damaged.
     """
     path = folder / _PACKED
-    return read_rows(path) if path.exists() else []
+    return read_rows(path) if has_file(folder, path) else []
 
 
 def _merged_rows(
@@ -278,7 +277,7 @@ def _merged_rows(
     def of_tasks() -> Iterator[list[dict[str, str]]]:
         for file in task_files(folder) if files is None else files:
             try:
-                yield read_task(file)
+                yield read_task(folder, file)
             except DamagedError as error:
                 tell(error)
 
@@ -296,7 +295,7 @@ def rows_in(folder: Path) -> list[dict[str, str]]:
 def _handed_on(folder: Path) -> list[dict[str, str]]:
     """Return the rows of a folder's tables, which has no task files."""
     plain = folder / "rows.csv"
-    return united(folder, [read_rows(plain) if plain.exists() else [], _packed_rows(folder)])
+    return united(folder, [read_rows(plain) if has_file(folder, plain) else [], _packed_rows(folder)])
 
 
 def all_rows(folder: Path) -> list[dict[str, str]]:
@@ -319,12 +318,12 @@ def is_merged(folder: Path) -> bool:
     damaged: list[DamagedError] = []
     content = _to_csv(_merged_rows(folder, damaged.append))
     known = _merged(folder)[1] == _digest(content)
-    return bool(damaged) or (known and _content(folder / "rows.csv") == content)
+    return bool(damaged) or (known and _content(folder, "rows.csv") == content)
 
 
 def multiverse_folder(folder: Path) -> Path:
     """Return the folder of the rows of a folder's multiverses: `MULTIVERSE` within it, or that itself."""
-    return folder / MULTIVERSE if (folder / MULTIVERSE / UNIVERSES).exists() else folder
+    return folder / MULTIVERSE if has_file(folder, f"{MULTIVERSE}/{UNIVERSES}") else folder
 
 
 def compress(folder: Path) -> Path:
@@ -334,9 +333,9 @@ def compress(folder: Path) -> Path:
     table's SHA-256, which is checked whenever they are read.
     """
     path = folder / _PACKED
-    if path.exists() and not (folder / "rows.csv").exists():  # nothing was to be run on top of it
+    if has_file(folder, path) and not has_file(folder, "rows.csv"):  # nothing was to be run on top of it
         return path
-    _pack(read_plain(folder / "rows.csv"), path)
+    _pack(table_content(folder / "rows.csv"), path)
     return path
 
 
@@ -347,7 +346,7 @@ def _pack(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> 
     except DamagedError:
         same = False
     if not same:
-        write_atomically(path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))
+        write_file(path.parent, path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))
 
 
 def _config_line(key: str, config: Mapping[str, Any]) -> bytes:
@@ -361,14 +360,14 @@ def configs_of(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, str]
     """
     known: dict[str, dict[str, Any]] = {}
     damaged: dict[Path, str] = {}
-    for path in (folder / "configs").glob("*.json"):
+    for path in json_files(folder, "configs"):
         try:
-            known[path.stem] = _hashed(path)
+            known[path.stem] = _hashed(folder, path)
         except DamagedError as error:
             damaged[path] = str(error)
     table = folder / CONFIGS
     try:
-        lines = read_plain(table).splitlines() if table.exists() or table.is_symlink() else []
+        lines = (read_file(folder, table) or b"").splitlines()
     except DamagedError as error:
         damaged[table], lines = str(error), []
     for number, line in enumerate(lines, 1):
@@ -398,7 +397,7 @@ def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
             f"{key[:40]!r} in {kind} of {folder} is not a hash of 12 digits; the row that has it is damaged"
         )
     if kind == "environments":
-        return _hashed(folder / kind / f"{key}.json")
+        return _hashed(folder, folder / kind / f"{key}.json")
     known, damaged = configs_of(folder)
     if key not in known:
         raise DamagedError(
@@ -417,10 +416,8 @@ def log_lines(folder: Path) -> list[str]:
         When one is not what was logged.
     """
     path = folder / LOG
-    if not path.exists():
-        return []
     try:
-        lines = read_plain(path).decode().splitlines()
+        lines = (read_file(folder, path) or b"").decode().splitlines()
         for line in lines:
             unsealed(json.loads(line))
     except (ValueError, RecursionError) as error:
@@ -428,10 +425,15 @@ def log_lines(folder: Path) -> list[str]:
     return lines
 
 
-def _hashed(path: Path) -> dict[str, Any]:
+def json_files(folder: Path, name: str) -> list[Path]:
+    """Return the JSON files that lie in one of the folders of a folder."""
+    return [path for path in list_files(folder, name) if path.parent == folder / name and path.suffix == ".json"]
+
+
+def _hashed(folder: Path, path: Path) -> dict[str, Any]:
     """Return the content of a JSON file that is named by its hash."""
     try:
-        content = json.loads(read_plain(path))
+        content = json.loads(require_file(folder, path))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or short_hash(content) != path.stem:
@@ -569,8 +571,7 @@ class Store:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            self._lock = os.open(folder / ".lock", flags, 0o666)
+            self._lock = open_lock(folder)
         except OSError as error:
             raise UserError(
                 f"out = {str(folder)!r} is not a folder that can be written to ({error.strerror}); name another"
@@ -604,8 +605,8 @@ class Store:
             When it was removed since it was opened.
         """
         with self._locked(_USE, fcntl.LOCK_SH):
-            path = self.folder / ".lock"
-            if not path.exists() or path.stat().st_ino != os.fstat(self._lock).st_ino:
+            lock = file_status(self.folder, ".lock")
+            if lock is None or lock.st_ino != os.fstat(self._lock).st_ino:
                 raise UserError(f"{self.folder} was removed at this moment; run the same command again")
             yield
 
@@ -657,14 +658,12 @@ class Store:
     def finished(self, task: Task) -> bool:
         """Whether a task, exactly as it is asked for, is done by the code of today: what another run may have done."""
         path = self.path(task)
-        if not path.exists():
-            return False
         try:
-            rows = read_task(path)
+            rows = read_task(self.folder, path) if has_file(self.folder, path) else []
         except DamagedError:
             return False
         done = {int(row["r"]) for row in rows if row["status"] == "ok" and not _is_stale(row)}
-        return done == set(task.r_grid) and (not task.keep_labels or done <= self._labels(path).keys())
+        return done == set(task.r_grid) and (not task.keep_labels or done <= self._labelled(path))
 
     def add(self, task: Task, rows: list[Row]) -> None:
         """Write the rows of a task that this process has claimed, and before them their labels where they have any."""
@@ -672,27 +671,25 @@ class Store:
         labels = labels_file(self.folder, path)
         kept = {row["r"]: row.pop("labels") for row in rows if "labels" in row}
         if kept:
-            write_atomically(labels, packed(kept))
+            write_file(self.folder, labels, packed(kept))
         else:  # those of older rows are not those of these
-            with writing(labels):
-                labels.unlink(missing_ok=True)
-        write_atomically(path, with_checksum(_to_csv(rows)))
+            remove_file(self.folder, labels)
+        write_file(self.folder, path, with_checksum(_to_csv(rows)))
 
     def change_task(self, path: Path, change: Callable[[list[dict[str, str]], Labels], bool]) -> None:
-        """Write a task file again where a function, given its rows and their labels by r, says that it changed any."""
+        """Write a task file again if a function of its rows and of the labels of each r returns that it changed any."""
         with self._holding(path, wait=True):
-            rows, labels = read_task(path), self._labels(path)
-            if change(rows, labels):
-                write_atomically(path, with_checksum(_to_csv(rows)))
+            rows = read_task(self.folder, path)
+            if change(rows, read_labels(self.folder, labels_file(self.folder, path))):
+                write_file(self.folder, path, with_checksum(_to_csv(rows)))
 
-    def _labels(self, path: Path) -> Labels:
-        """Return the labels of each r that go with a task file; none where they are damaged."""
-        labels = labels_file(self.folder, path)
+    def _labelled(self, path: Path) -> set[int]:
+        """Return every r that a task file has labels of; none where the labels are damaged."""
         try:
-            return read_labels(labels) if labels.exists() else {}
+            return {r for r, _ in read_labels(self.folder, labels_file(self.folder, path))}
         except DamagedError as error:
             tell(f"kmdr: {error}")
-            return {}
+            return set()
 
     def labelled(self, rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """Return those of some rows whose labels are kept."""
@@ -704,7 +701,7 @@ class Store:
         return {
             (str(file.relative_to(self.folder)).rpartition("-")[0], r)
             for file in task_files(self.folder)
-            for r in self._labels(file)
+            for r in self._labelled(file)
         }
 
     def add_environment(self, manifest: Mapping[str, Any]) -> str:
@@ -712,8 +709,8 @@ class Store:
         key = short_hash(manifest)
         path = self.folder / "environments" / f"{key}.json"
         text = (json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
-        if _content(path) != text:
-            write_atomically(path, text)
+        if _content(self.folder, path) != text:
+            write_file(self.folder, path, text)
         return key
 
     def add_configs(self, configs: Iterable[Mapping[str, Any]]) -> None:
@@ -723,15 +720,14 @@ class Store:
             known: dict[str, Mapping[str, Any]] = {**configs_of(self.folder)[0]}
             known |= {short_hash(config): config for config in configs}
             text = b"".join(_config_line(key, config) + b"\n" for key, config in sorted(known.items()))
-            if _content(path) != text:
-                write_atomically(path, text)
+            if _content(self.folder, path) != text:
+                write_file(self.folder, path, text)
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append a line to ``runs.jsonl``."""
-        path = self.folder / LOG
         with self._locked(_CHANGE, fcntl.LOCK_EX):
-            logged = read_plain(path) if path.exists() else b""
-            write_atomically(path, logged + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
+            logged = read_file(self.folder, LOG) or b""
+            write_file(self.folder, LOG, logged + (json.dumps(sealed(entry), ensure_ascii=False) + "\n").encode())
 
     def change_log(self, change: Callable[[list[str]], list[str]]) -> None:
         """Replace the lines of ``runs.jsonl`` by a function of them, where it gives others."""
@@ -739,12 +735,12 @@ class Store:
             logged = log_lines(self.folder)
             lines = change(logged)
             if lines != logged:
-                write_atomically(self.folder / LOG, "".join(f"{line}\n" for line in lines).encode())
+                write_file(self.folder, LOG, "".join(f"{line}\n" for line in lines).encode())
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""
         with self._locked(_CHANGE, fcntl.LOCK_EX):
-            write_json(self.folder / name, change(read_json(self.folder / name)))
+            write_json(self.folder, name, change(read_json(self.folder, name)))
 
     # -- the table -----------------------------------------------------------------------------------------------
 
@@ -766,7 +762,7 @@ class Store:
                 return self._without_tasks()
             state = self._state(files)  # before reading: a later change will show
             known, digest = _merged(self.folder)
-            content = _content(table)
+            content = _content(self.folder, table)
             if known == state and _digest(content) == digest:
                 return _from_csv(content, table)
             damaged: list[DamagedError] = []
@@ -780,11 +776,10 @@ class Store:
                 tell(f"kmdr: so are {len(damaged) - _TOLD} more; 'kmdr check {self.folder}' names each")
             merged = _to_csv(rows)
             if merged != content:
-                with writing(note):
-                    note.unlink(missing_ok=True)  # it would tell those who read now that the new table is damaged
-                write_atomically(table, merged)
-            if not damaged:  # else it is to be told of each time
-                write_atomically(note, note_of(state, merged))
+                remove_file(self.folder, note)  # it would tell those who read now that the new table is damaged
+                write_file(self.folder, table, merged)
+            if not damaged:  # else it is to be reported each time
+                write_file(self.folder, note, note_of(state, merged))
         return rows
 
     @contextmanager
@@ -798,7 +793,7 @@ class Store:
             content = _to_csv(rows)
             _pack(content, self.folder / _PACKED, preset=1)  # minutes less for 100 000 rows
             if not any(task_files(self.folder)):
-                write_atomically(self.folder / "rows.csv", content)
+                write_file(self.folder, "rows.csv", content)
 
         with self._locked(_MERGE, fcntl.LOCK_EX):
             sweep_abandoned(self.folder)
@@ -806,8 +801,7 @@ class Store:
 
     def _without_tasks(self) -> list[dict[str, str]]:
         """Return the rows of a table without task files, which the first merge of some would replace: it is packed."""
-        table = self.folder / "rows.csv"
-        if not table.exists():
+        if not has_file(self.folder, "rows.csv"):
             return _packed_rows(self.folder)
         try:
             rows = _handed_on(self.folder)
@@ -821,8 +815,10 @@ class Store:
         stamps, code = [], set()
         configs = configs_of(self.folder)[0]
         packed_table = self.folder / _PACKED
-        for file in [*files, *([packed_table] if packed_table.exists() else [])]:
-            status = file.lstat()
+        for file in [*files, packed_table]:
+            status = file_status(self.folder, file)
+            if status is None:  # the table is not compressed, or a file was removed meanwhile
+                continue
             stamps.append((str(file.relative_to(self.folder)), status.st_ino, status.st_size, status.st_mtime_ns))
         for file in files:
             reducer, _, key = file.parts[-2].rpartition("-")
@@ -831,9 +827,10 @@ class Store:
         return short_hash([stamps, COLUMNS, of_code, [root.origin for root in guests()]])
 
 
-def _content(path: Path) -> bytes:
+def _content(folder: Path, path: Path | str) -> bytes:
+    """Return the bytes of a file of a folder; nothing where there is none, or it is not one that kmdr wrote."""
     try:
-        return read_plain(path)
+        return read_file(folder, path, most_bytes()) or b""
     except DamagedError:
         return b""
 

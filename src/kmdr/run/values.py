@@ -120,6 +120,8 @@ VALUES: Mapping[str, Values] = {
         meaning="the machine, by a hash that does not say its name; times of several are not put together",
     ),
 }
+# Columns that hold a JSON object.
+JSON_COLUMNS = ("params", "metrics", "kmeans", "options")
 NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE, _NUMBER))
 WHOLE_NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE))
 
@@ -130,7 +132,7 @@ def _is_valid(column: str, text: str) -> bool:
         return False
     if column in NUMBERS:
         return not text or values.low <= float(text) <= values.high
-    if column in ("params", "metrics", "kmeans", "options"):
+    if column in JSON_COLUMNS:
         try:
             json.loads(text or "{}")
         except (ValueError, RecursionError):

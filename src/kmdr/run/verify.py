@@ -31,6 +31,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
 from kmdr.errors import UserError
 from kmdr.paths import CONF
+from kmdr.results.folder import has_file
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
@@ -207,7 +208,7 @@ def version_note(version: str) -> str:
 
 def _rerun(reference: Path, size: int, seed: int) -> list[Comparison]:
     table = rows_file(reference)
-    if not table.exists():
+    if not has_file(reference, table):
         raise UserError(
             f"there is no {table}; name a folder of results, e.g. 'kmdr verify results/runs'; 'kmdr reference' makes "
             "one to compare with"

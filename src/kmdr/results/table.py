@@ -1,0 +1,121 @@
+"""The table of a results folder as a stream of bytes, decompressed and bounded while it is read."""
+
+import io
+import lzma
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from kmdr.errors import UserError
+from kmdr.files import DamagedError
+from kmdr.results.folder import open_file
+
+# Bytes of a table, decompressed, that are read unless the user allows more: about 600 000 rows.
+MOST_BYTES = 1 << 28
+# Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
+MOST_RATIO = 100
+# Bytes of a line.
+MOST_LINE = 1 << 20
+# Environment variable by which the user allows larger tables, such as ``2G``.
+VARIABLE = "KMDR_MOST_TABLE"
+# Bytes that xz may take for itself: its strongest preset takes half.
+_MEMORY = 1 << 27
+_BLOCK = 1 << 18
+_REMEDY = "get it again or run the study again"
+
+
+def most_bytes() -> int:
+    """Return the bytes that a table may have, decompressed.
+
+    Raises
+    ------
+    UserError
+        When the environment variable `VARIABLE` is not a number of bytes.
+    """
+    text = os.environ.get(VARIABLE, "")
+    match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
+    if text and not match:
+        raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes of a table; reading raises `DamagedError` where it is damaged, too large or has too long a line."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path = file, path
+        size = os.fstat(file.fileno()).st_size
+        self._most, self._read, self._line = most_bytes(), 0, 0
+        self._unpack = lzma.LZMADecompressor(memlimit=_MEMORY) if path.suffix == ".xz" else None
+        self._ratio = max(1 << 20, MOST_RATIO * size) if self._unpack else self._most
+        if self._unpack is None and size > self._most:
+            self._refuse_size(size)
+
+    def readable(self) -> bool:
+        """Whether it can be read: always."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read some bytes."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        content = self._next(min(len(view), _BLOCK))
+        view[: len(content)] = content
+        self._read += len(content)
+        if self._read > min(self._most, self._ratio):
+            self._refuse_size(self._read)
+        self._check_lines(content)
+        return len(content)
+
+    def _next(self, size: int) -> bytes:
+        unpack = self._unpack
+        if unpack is None:
+            return self._file.read(size)
+        try:
+            while not unpack.eof:
+                given = self._file.read(_BLOCK) if unpack.needs_input else b""
+                if unpack.needs_input and not given:
+                    raise DamagedError(
+                        f"{self._path} is damaged: it ends too early; get it again or run the study again"
+                    )
+                content = unpack.decompress(given, max_length=size)
+                if content:
+                    return content
+        except lzma.LZMAError as error:
+            raise DamagedError(f"{self._path} is damaged or not compressed by xz ({error}); {_REMEDY}") from error
+        if unpack.unused_data or self._file.read(1):
+            raise DamagedError(f"{self._path} is damaged: it has something after its end; get it again")
+        return b""
+
+    def _check_lines(self, content: bytes) -> None:
+        first, last = content.find(b"\n"), content.rfind(b"\n")
+        longest = self._line + (len(content) if first < 0 else first)
+        if longest > MOST_LINE:
+            raise DamagedError(f"{self._path} has a line of more than {MOST_LINE} bytes, the limit; {_REMEDY}")
+        self._line = longest if first < 0 else len(content) - last - 1  # a block is shorter than the longest line
+
+    def _refuse_size(self, size: int) -> None:
+        packed = os.fstat(self._file.fileno()).st_size
+        told = f"{size} bytes" if self._unpack is None else f"at least {size} bytes, decompressed from {packed}"
+        ratio = self._ratio < min(self._most, size)
+        raise DamagedError(
+            f"{self._path} has {told}, more than the limit of {min(self._most, self._ratio)}; "
+            + ("get it again" if ratio else f"if you trust it, allow more with e.g. {VARIABLE}=2G")
+        )
+
+
+@contextmanager
+def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
+    """Open a table directly in a folder, or a file below it, decompressed where its name ends in ``.xz``.
+
+    Yields None where there is nothing of that name.
+
+    Raises
+    ------
+    DamagedError
+        At once or while it is read: when it is not a regular file, is damaged, too large or has too long a line.
+    """
+    with open_file(folder, name, 1 << 62) as file:
+        yield None if file is None else io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
