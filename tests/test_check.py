@@ -150,7 +150,7 @@ def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, cap
             if whole == older and whole[:end].endswith(b"\n"):  # which may be all of an older file
                 continue
             with pytest.raises(DamagedError, match="is damaged: "):
-                read_task(path)
+                read_task(folder, path)
     header = content.index(b"\n")
     for end in (0, 1, 2, header // 2, header - 1, header, header + 1, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:end])

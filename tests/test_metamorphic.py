@@ -561,8 +561,8 @@ def test_the_command_line_gives_the_same_rows(rng):
             assert run_jobs([compose(*words)]) == 0
         with (out / "rows.csv").open() as file:
             (row,) = csv.DictReader(file)
-        (kept_labels,) = (read_labels(path) for path in out.glob("labels/**/*.npz"))
-        ((r, labels),) = kept_labels.items()  # r is k where the rank of svd is
+        (path,) = out.glob("labels/**/*.npz")
+        ((r, labels),) = read_labels(out, path)  # r is k where the rank of svd is
         of = in_memory(kept(A, held_of(case)), classes)
         expected = row_of(of, reducer, params, r, seed)
         assert row["data_sha256"] == digest(of.A, classes)
