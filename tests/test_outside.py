@@ -7,10 +7,15 @@ from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.manifold import MDS
 from sklearn.random_projection import SparseRandomProjection
 
-from kmdr import reducers
+from kmdr import outside, reducers
 from kmdr.errors import UserError
 from kmdr.figures.style import reducer_styles
 from kmdr.outside import origin, seed_of
+
+
+@pytest.fixture(autouse=True)
+def named_by_the_user(monkeypatch):
+    monkeypatch.setattr(outside, "is_allowed", lambda path: True)
 
 
 def reduced(path, A, r, seed=0, **args):

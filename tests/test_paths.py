@@ -10,7 +10,8 @@ from pathlib import Path
 import numba
 import pytest
 
-from kmdr import paths
+from kmdr import datasets, paths
+from kmdr.errors import UserError
 
 VARIABLES = ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")
 
@@ -28,26 +29,97 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", numba.config.CACHE_DIR)
 
 
-def test_without_a_home_a_temporary_folder_of_ones_own_is_taken_and_taken_again(tmp_path):
-    paths.place_library_caches()
-    folder = tmp_path / f"kmdr-{os.getuid()}"
-    assert [os.environ[name] for name in VARIABLES] == [str(folder)] * 2
-    assert folder.stat().st_mode & 0o777 == 0o700
+@pytest.mark.parametrize("named", ["by KMDR_CACHE", "by the checkout"])
+def test_without_a_home_libraries_keep_what_they_make_in_the_cache_for_its_owner_alone(named, monkeypatch, tmp_path):
+    cache = tmp_path / "checkout" / "datasets" / "cache"
+    if named == "by KMDR_CACHE":
+        cache = tmp_path / "new" / "cache"
+        monkeypatch.setenv("KMDR_CACHE", str(cache))
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setattr(paths, "IN_CHECKOUT", True)
+    for _ in range(2):
+        paths.place_library_caches()
+        paths.check_library_caches()
+        assert [os.environ[name] for name in VARIABLES] == [str(cache / "numba"), str(cache / "matplotlib")]
+    assert {path.stat().st_mode & 0o777 for path in (cache.parent, *cache.parent.rglob("*"))} == {0o700}
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("kmdr-")]
 
 
-@pytest.mark.parametrize("spoil", ["open to others", "a link"])
-def test_a_folder_that_others_may_have_filled_is_not_taken(spoil, tmp_path):
-    folder, elsewhere = tmp_path / f"kmdr-{os.getuid()}", tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
+@pytest.mark.parametrize("spoil", ["open to others", "a link", "a file"])
+def test_no_code_is_loaded_from_a_folder_that_others_may_have_filled_and_nothing_is_left(spoil, monkeypatch, tmp_path):
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    for folder in (cache, elsewhere):
+        folder.mkdir(mode=0o700)
     if spoil == "a link":
-        folder.symlink_to(elsewhere)
+        (cache / "numba").symlink_to(elsewhere)
+    elif spoil == "a file":
+        (cache / "numba").touch()
     else:
-        folder.mkdir()
-        folder.chmod(0o777)
+        (cache / "numba").mkdir()
+        (cache / "numba").chmod(0o777)
+    monkeypatch.setenv("KMDR_CACHE", str(cache))
+    monkeypatch.setattr(paths, "IN_CHECKOUT", False)
+    before = sorted(tmp_path.rglob("*"))
     paths.place_library_caches()
-    for name in VARIABLES:
-        assert os.path.realpath(os.environ[name]) not in {str(folder), str(elsewhere)}
-        assert Path(os.environ[name]).stat().st_mode & 0o777 == 0o700
+    assert not os.environ["NUMBA_CACHE_DIR"]
+    assert sorted(tmp_path.rglob("*")) in (before, sorted([*before, cache / "matplotlib"]))
+    with pytest.raises(UserError, match="set KMDR_CACHE to the path of a folder of your own"):
+        paths.check_library_caches()
+
+
+def test_without_a_home_or_a_cache_only_what_needs_one_complains_in_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "IN_CHECKOUT", False)
+    monkeypatch.setattr(Path, "expanduser", lambda path: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.delenv("KMDR_CACHE", raising=False)
+    before = sorted(tmp_path.rglob("*"))
+    paths.place_library_caches()
+    assert sorted(tmp_path.rglob("*")) == before
+    for needs_a_cache in (paths.check_library_caches, paths.cache_folder):
+        with pytest.raises(UserError, match="set KMDR_CACHE") as error:
+            needs_a_cache()
+        assert "\n" not in str(error.value)
+
+
+def test_a_cache_that_an_earlier_version_left_open_is_closed_to_others_unless_the_user_named_it(monkeypatch, tmp_path):
+    ours, theirs = tmp_path / "datasets" / "cache", tmp_path / "named"
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(paths, "IN_CHECKOUT", True)
+    for folder in (ours, theirs):
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+    monkeypatch.delenv("KMDR_CACHE", raising=False)
+    assert paths.cache_folder() == ours
+    monkeypatch.setenv("KMDR_CACHE", str(theirs))
+    assert paths.cache_folder() == theirs
+    assert [folder.stat().st_mode & 0o777 for folder in (ours, theirs)] == [0o700, 0o755]
+
+
+def test_a_configuration_of_numba_in_the_current_folder_does_not_choose_where_code_is_loaded_from(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(paths, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(paths, "is_command", lambda: True)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    paths.place_library_caches()
+    assert os.environ["NUMBA_CACHE_DIR"] == ""
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: evil")
+    paths.place_library_caches()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "cache" / "numba")
+
+
+def test_whatever_lies_in_the_cache_is_readable_by_its_owner_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "new" / "cache"))
+    before = os.umask(0o022)
+    try:
+        folder = datasets.prepare("digits")
+        datasets.open_prepared(folder)
+    finally:
+        os.umask(before)
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert {path.name for path in made} >= {"cache", "prepared", "meta.json", "A.npy"}
+    assert {path.name: oct(path.stat().st_mode & 0o077) for path in made if path.stat().st_mode & 0o077} == {}
 
 
 def test_what_can_be_written_to_or_was_set_is_left_alone(monkeypatch, tmp_path):
@@ -55,7 +127,7 @@ def test_what_can_be_written_to_or_was_set_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("MPLCONFIGDIR", "mine")
     paths.place_library_caches()
     assert [os.environ[name] for name in VARIABLES] == ["", "mine"]
-    assert not (tmp_path / f"kmdr-{os.getuid()}").exists()
+    assert not list(tmp_path.glob("kmdr-*"))
 
 
 @pytest.mark.slow
@@ -75,7 +147,8 @@ def test_the_library_is_imported_from_where_nothing_can_be_written(tmp_path):
         pytest.skip("a folder cannot be made read-only here: that needs unshare and the right to mount")
     # Numba has read the variables when it is imported first.
     program = "import numba, kmdr, os; print(kmdr.compare.__name__, os.environ['NUMBA_CACHE_DIR'])"
-    done = there(f'exec "$0" -c "{program}"', sys.executable)
-    assert done.stdout == f"compare {tmp_path / f'kmdr-{os.getuid()}'}\n", done.stderr
+    cache = tmp_path / "cache"
+    done = there(f'KMDR_CACHE={cache} exec "$0" -c "{program}"', sys.executable)
+    assert done.stdout == f"compare {cache / 'numba'}\n", done.stderr
     notice = "Matplotlib is building the font cache; this may take a moment.\n"  # which it gives after five seconds
     assert done.stderr in ("", notice)

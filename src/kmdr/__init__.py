@@ -38,5 +38,6 @@ for _name in ("kmdr.run", "kmdr.report"):  # which cost nothing until something 
 def __getattr__(name: str) -> Any:
     """Import the functions when they are first asked for: everything that they need takes seconds."""
     if name in __all__:
+        importlib.import_module("kmdr.entry").check_process()
         return getattr(importlib.import_module("kmdr.api"), name)
     raise AttributeError(f"module 'kmdr' has no attribute {name!r}")

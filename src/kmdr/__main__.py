@@ -2,7 +2,7 @@
 
 import sys
 
-from kmdr.entry import WELCOME, at_once, exit_status, kept_for_good, say_version
+from kmdr.entry import WELCOME, at_once, check_process, exit_status, kept_for_good, say_version
 
 
 def _command_line() -> int | None:
@@ -12,6 +12,7 @@ def _command_line() -> int | None:
     if not sys.argv[1:]:
         print(WELCOME)
         return 0
+    check_process()
     with at_once(), kept_for_good():
         from kmdr.cli import command_line  # two seconds of imports
 

@@ -18,7 +18,7 @@ from kmdr.datasets import Dataset, from_arrays
 from kmdr.errors import ArgumentError, UserError
 from kmdr.figures.panels import paper_grid
 from kmdr.jobs import run_jobs
-from kmdr.outside import named_by_path
+from kmdr.outside import allow, named_by_path
 from kmdr.paths import RESULTS
 from kmdr.reducers.base import Reducer
 from kmdr.report.build import build
@@ -108,10 +108,12 @@ def compare(
         data = from_arrays(A, labels, k, name)
         args = canonical(dict(engine_args or {}))
         protocol = Protocol(n_init, max_iter, start, engine, args, online, empty_action)
+        allow(engine)
         engines.check(protocol)
         tasks = []
         for reducer in reducers:
             method, params = _named(reducer)
+            allow(method)
             experiment = Experiment(
                 "custom", data.name, {}, method, params, data.k, tuple(sorted({int(r) for r in r_grid})), repeats, 0,
                 seed, protocol, "best",

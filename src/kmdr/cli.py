@@ -230,8 +230,33 @@ def _reference(arguments: Sequence[str]) -> int:
     return status
 
 
+def _options(name: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return arguments without an option that may be repeated, and its values: ``--name VALUE`` or ``--name=VALUE``.
+
+    Raises
+    ------
+    UserError
+        When it has no value.
+    """
+    rest, values, source = [], [], iter(arguments)
+    for text in source:
+        if text != name and not text.startswith(f"{name}="):
+            rest.append(text)
+            continue
+        value = next(source, "") if text == name else text.partition("=")[2]
+        if not value:
+            raise UserError(f"{name} has no value; give one, e.g. {name} reducer=package.module.Class")
+        values.append(value)
+    return rest, values
+
+
 def _verify(arguments: Sequence[str]) -> int:
-    """``kmdr verify [DIR] [ROWS=40] [SEED=…]``: rerun a random sample of a folder's rows and compare digit by digit."""
+    """``kmdr verify [DIR] [ROWS=40] [SEED=…] [--trust reducer=PATH]``: rerun a sample of rows, compare digit by digit.
+
+    Classes that the folder names are not imported, unless ``--trust`` names them: ``--trust reducer=package.Class`` or
+    ``--trust kmeans.engine=package.Class``, as often as needed. They run with the arguments that the folder states.
+    """
+    arguments, trusted = _options("--trust", arguments)
     folders, settings = _words_and_settings("verify", arguments, ("ROWS", "SEED"))
     if len(folders) > 1:
         raise UserError(f"'kmdr verify' takes one folder of results, not {len(folders)}; verify one after the other")
@@ -240,7 +265,7 @@ def _verify(arguments: Sequence[str]) -> int:
         if not re.fullmatch(r"\d{1,18}", text) or (name, int(text)) == ("ROWS", 0):
             raise UserError(f"{name} = {shown(text)} is not a whole number of at least {int(name == 'ROWS')}; give one")
     folder = Path(folders[0] if folders else "results/reference").expanduser()
-    return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]))
+    return verify_sample(folder, int(numbers["ROWS"]), int(numbers["SEED"]), trusted)
 
 
 def _help(arguments: Sequence[str]) -> None:

@@ -1,11 +1,7 @@
 """The first moments of a command, while Python still imports what it needs to end in good order."""
 
 import os
-import signal
 import sys
-from types import FrameType
-
-INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
 
 
 def is_command() -> bool:
@@ -13,6 +9,29 @@ def is_command() -> bool:
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     named = os.path.basename(program) == "kmdr" or (program == "-m" and "kmdr" in sys.orig_argv)  # noqa: PTH119
     return named and "multiprocessing" not in sys.modules
+
+
+def import_safely() -> None:
+    """Import nothing from the current folder, here or in the processes of this command; PYTHONPATH says what else.
+
+    A folder of results may hold any file, and a file of one's own, such as ``random.py``, the name of any module.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if folders := os.environ.get("PYTHONPATH"):  # whatever folder a worker is started in
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, folders.split(os.pathsep)))
+    if sys.argv[0] == "-m" and not sys.flags.safe_path:
+        folder = sys.path.pop(0)
+        if os.path.dirname(os.path.dirname(os.path.realpath(__file__))) == os.path.realpath(folder):  # noqa: PTH120
+            sys.path.append(folder)  # kmdr itself may be there and nowhere else
+
+
+if is_command():
+    import_safely()
+
+import signal  # noqa: E402
+from types import FrameType  # noqa: E402
+
+INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

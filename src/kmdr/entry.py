@@ -4,9 +4,12 @@ Nothing heavy is imported here, so that a command can be interrupted in one line
 """
 
 import contextlib
+import errno
 import gc
 import multiprocessing
 import os
+import re
+import resource
 import signal
 import sys
 import tempfile
@@ -19,11 +22,21 @@ from types import FrameType
 
 from kmdr import __version__
 from kmdr.early import INTERRUPTED
-from kmdr.errors import UserError
-from kmdr.text import one_line, silence, tell
+from kmdr.errors import UserError, shown
+from kmdr.paths import check_library_caches
+from kmdr.text import Output, one_line, silence, tell
 
 # What asks a command to stop. A worker never gets any of them: its driver decides.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Variables that say how many threads a library may use. Workers have their own values, set before a library reads them.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)  # fmt: skip
+# Files that a command opens at the same time, with room for a few workers.
+_LEAST_FILES = 64
+# Errors of a file that takes no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MISTAKE = 2
 _FAILURE = 1
 WELCOME = f"""\
@@ -45,6 +58,26 @@ def say_version(arguments: Sequence[str] = ()) -> None:
     """``kmdr version``: its version, as ``kmdr --version`` says it."""
     del arguments
     print(f"kmdr {__version__}")
+
+
+def check_process() -> None:
+    """Refuse limits and variables of this process with which libraries fail later, each in words of its own.
+
+    Raises
+    ------
+    UserError
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < _LEAST_FILES:
+        raise UserError(f"this process may open {files} files, fewer than {_LEAST_FILES}; raise that: ulimit -n 1024")
+    for name in THREAD_VARIABLES:
+        text = os.environ.get(name, "").strip()
+        if text and not re.fullmatch(r"[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*", text):
+            raise UserError(f"{name} = {shown(text)} is not a number of threads; give one of at least 1, or unset it")
+    switch = os.environ.get("NUMBA_DISABLE_JIT", "").strip()
+    if switch not in ("", "0"):
+        raise UserError(f"NUMBA_DISABLE_JIT = {shown(switch)} turns off the compiler that kmdr needs; unset it")
+    check_library_caches()
 
 
 class Interrupted(KeyboardInterrupt):
@@ -196,17 +229,18 @@ def _log(error: BaseException, out: Path | None) -> str:
     """Write what led to an error to a file, in the folder of results where there is one, and return its name."""
     text = f"kmdr {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{''.join(traceback.format_exception(error))}"
     content = text.encode(errors="backslashreplace")
-    if out is not None:
-        with contextlib.suppress(OSError):
-            (out / "error.log").write_bytes(content)
-            return str(out / "error.log")
-    try:
-        number, name = tempfile.mkstemp(prefix="kmdr-", suffix=".log")
-        os.close(number)
-        Path(name).write_bytes(content)
-    except OSError:
-        return ""
-    return name
+    for folder in (out, None) if out else (None,):  # the latter is the one for temporary files
+        name = ""
+        try:
+            number, name = tempfile.mkstemp(prefix="kmdr-", suffix=".log", dir=folder)  # for its owner alone
+            os.close(number)
+            Path(name).write_bytes(content)
+            # A rename replaces a link that somebody put there, instead of writing through it.
+            return str(Path(name).replace(folder / "error.log")) if folder else name
+        except OSError:
+            if name:
+                Path(name).unlink(missing_ok=True)
+    return ""
 
 
 def _sentence(error: BaseException) -> str:
@@ -215,10 +249,33 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, CrashError):
         (out,) = error.args
         error = error.__cause__ or error
+    kept = "; finished tasks are kept" if out else ""
+    if _is_of(error, errno.EMFILE, errno.ENFILE):
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"kmdr: this process may open {files} files, too few; raise that, e.g. to 4096 by ulimit -n 4096{kept}"
     what = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     log = _log(error, out)
-    kept = "finished tasks are kept; " if out else ""
-    return f"kmdr: stopped by {what}; {kept}" + (f"the traceback is in {log}" if log else "no log could be written")
+    return f"kmdr: stopped by {what}{kept}; " + (f"the traceback is in {log}" if log else "no log could be written")
+
+
+def _is_of(error: BaseException | None, *numbers: int) -> bool:
+    """Return whether an error, or one that led to it, is one of the system's."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _output_error(error: BaseException) -> str:
+    """Return why what was printed is lost; empty where an error has another cause."""
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        try:  # the error does not say which file it is of
+            os.write(sys.stdout.fileno(), b"\n")
+        except (OSError, ValueError):
+            silence(sys.stdout)  # or the interpreter would try again, and tell of it
+            Output.error = error.strerror or str(error)
+    return Output.error
 
 
 def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int:
@@ -239,6 +296,7 @@ def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int
         143 or 129 once the command has put its rows together, a second one at once.
     """
     _open_streams()
+    Output.error = ""
     try:
         with _interruptible(last):
             try:
@@ -252,6 +310,8 @@ def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int
                     _leave(_Signals.first)
                 raise
         sys.stdout.flush()
+        if Output.error:
+            raise OSError(Output.error)
     except UserError as error:
         tell(one_line(f"kmdr: {error}"))
         return _MISTAKE
@@ -262,6 +322,11 @@ def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int
         silence(sys.stdout)
         return 0
     except Exception as error:
-        tell(_sentence(error))
+        lost = _output_error(error.__cause__ if isinstance(error, CrashError) and error.__cause__ else error)
+        tell(
+            f"kmdr: standard output cannot be written ({lost}); what was to be printed is lost, files are kept"
+            if lost
+            else _sentence(error)
+        )
         return _FAILURE
     return code

@@ -70,29 +70,29 @@ def _sync(folder: int) -> None:
             raise
 
 
-def make_folder(name: str, folder: int) -> None:
+def make_folder(name: str, folder: int, mode: int = 0o777) -> None:
     """Make a folder in an open folder, unless there is one, and bring its name to the disk."""
     with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
+        os.mkdir(name, mode, dir_fd=folder)
         _sync(folder)
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, mode: int) -> None:
     if not folder.is_dir():
-        _make(folder.parent)
+        _make(folder.parent, mode)
         number = os.open(folder.parent, FOLDER)
         try:
-            make_folder(folder.name, number)
+            make_folder(folder.name, number, mode)
         finally:
             os.close(number)
 
 
-def _open_temporary(name: str, folder: int) -> tuple[str, BinaryIO]:
+def _open_temporary(name: str, folder: int, mode: int) -> tuple[str, BinaryIO]:
     """Open a new temporary file in an open folder, and hold a lock on it so that nobody sweeps it."""
     while True:
         temporary = f".{name}.{uuid4().hex}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        number = os.open(temporary, flags, 0o666, dir_fd=folder)
+        number = os.open(temporary, flags, mode, dir_fd=folder)
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
         except OSError as error:
@@ -105,7 +105,7 @@ def _open_temporary(name: str, folder: int) -> tuple[str, BinaryIO]:
         os.close(number)  # swept before it was locked
 
 
-def replace_file(name: str, content: bytes, folder: int) -> None:
+def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> None:
     """Write a temporary file in an open folder, flush it to disk and rename it, so that no part of it is ever seen.
 
     Raises
@@ -113,7 +113,7 @@ def replace_file(name: str, content: bytes, folder: int) -> None:
     OSError
         The file is then as it was.
     """
-    temporary, file = _open_temporary(name, folder)
+    temporary, file = _open_temporary(name, folder, mode)
     try:
         with file:
             file.write(content)
@@ -126,8 +126,10 @@ def replace_file(name: str, content: bytes, folder: int) -> None:
             os.unlink(temporary, dir_fd=folder)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file with `replace_file`; folders above it are made.
+
+    A private file, and the folders that are made for it, can be read by their owner alone.
 
     Raises
     ------
@@ -135,10 +137,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         The file is then as it was.
     """
     with writing(path):
-        _make(path.parent)
+        _make(path.parent, 0o700 if private else 0o777)
         folder = os.open(path.parent, FOLDER)
         try:
-            replace_file(path.name, content, folder)
+            replace_file(path.name, content, folder, 0o600 if private else 0o666)
         finally:
             os.close(folder)
 

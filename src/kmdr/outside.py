@@ -12,10 +12,22 @@ import numpy as np
 from kmdr.errors import UserError, shown, unknown
 from kmdr.run.provenance import hash_of, third_party_origin
 
+# Import paths that the user of this process named. A worker takes them over with each task of its driver.
+_allowed: set[str] = set()
 
-@cache
+
+def allow(*names: Any) -> None:
+    """Allow imports by these names, where they are import paths: never by names that a folder of results holds."""
+    _allowed.update(name for name in names if isinstance(name, str) and "." in name)
+
+
+def is_allowed(path: str) -> bool:
+    """Return whether the user of this process named an import path, so that its class may be imported."""
+    return path in _allowed
+
+
 def find_class(path: str, what: str) -> type:
-    """Return the class that an import path names.
+    """Return the class that an import path names, if the user named that path.
 
     Parameters
     ----------
@@ -27,20 +39,37 @@ def find_class(path: str, what: str) -> type:
     Raises
     ------
     UserError
-        When the module cannot be imported, or has no such class.
+        When nobody allowed the path, the module cannot be imported, or has no such class.
     """
+    if not is_allowed(path):
+        raise UserError(
+            f"{what} {shown(path)} is third-party code that this command did not name, so it is not imported; name it "
+            f"in a setting of the command, or call kmdr.outside.allow({shown(path)}) first"
+        )
+    return _imported(path, what)
+
+
+@cache
+def _imported(path: str, what: str) -> type:
     module, _, name = path.rpartition(".")
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except Exception as error:  # whatever the module raises while it is imported
         raise UserError(
             f"{what} {path!r}: the module {module!r} cannot be imported ({type(error).__name__}: {error}); install its "
-            "package, or name the folder of your own module in PYTHONPATH"
+            f"package, or name the folder of your own module in PYTHONPATH{_hint(module)}"
         ) from error
     if not inspect.isclass(cls):
         names = [key for key, value in vars(importlib.import_module(module)).items() if inspect.isclass(value)]
         raise unknown(f"class of the module {module}", name, names)
     return cls
+
+
+def _hint(module: str) -> str:
+    """Return the remedy for a module of the current folder, from which nothing is imported unasked."""
+    package = module.partition(".")[0]
+    here = any(Path(name).exists() for name in (f"{package}.py", f"{package}/__init__.py"))
+    return f"; {package!r} lies in the current folder, which PYTHONPATH=. names" if here else ""
 
 
 def arguments(cls: type) -> list[str]:
@@ -77,6 +106,7 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     """
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"
+    allow(path)
     if "<locals>" in path or find_class(path, "reducer") is not cls:
         raise UserError(f"{path} cannot be imported by its name; define the class at the top level of a module")
     given = {} if transformer is cls else transformer.get_params(deep=False)
@@ -101,6 +131,7 @@ def origin(path: str) -> str:
 
     Examples
     --------
+    >>> allow("sklearn.decomposition.NMF")
     >>> origin("sklearn.decomposition.NMF").split()[0]
     'scikit-learn'
     """

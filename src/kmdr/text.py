@@ -19,6 +19,12 @@ class Volume:
     level = 0
 
 
+class Output:
+    """Why lines of this command for stdout are lost; empty where they are not."""
+
+    error = ""
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a line a row, its cells padded to the widest of their column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -55,7 +61,9 @@ def tell(line: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stderr
     try:
         print(line, file=stream, flush=True)
-    except (OSError, ValueError):  # its reader is gone, its disk full, or it is closed
+    except (OSError, ValueError) as error:  # its reader is gone, its disk full, or it is closed
+        if stream is sys.stdout and isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            Output.error = error.strerror or str(error)
         silence(stream)
 
 

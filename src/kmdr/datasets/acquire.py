@@ -41,7 +41,7 @@ from kmdr.datasets import registry
 from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.registry import Entry, Source
 from kmdr.errors import UserError
-from kmdr.paths import cache_folder
+from kmdr.paths import cache_folder, private_folder
 
 # Longest wait for the first answer of all hosts together.
 _PROBE_SECONDS = 5.0
@@ -290,7 +290,7 @@ def _is_abandoned(folder: Path, number: int) -> bool:
 @contextmanager
 def temporary(parent: Path) -> Iterator[Path]:
     """Make a folder in another that goes with the block, and that nobody sweeps as long."""
-    parent.mkdir(parents=True, exist_ok=True)
+    private_folder(parent)
     sweep(parent)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=parent))
@@ -370,6 +370,7 @@ def _keep_member(name: str, source: Source, archive: Path) -> Path:
     with temporary(raw_folder(name)) as folder:
         aside = folder / source.filename
         aside.write_bytes(data)
+        aside.chmod(0o600)
         aside.replace(target)
     return target
 
@@ -406,6 +407,7 @@ def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, 
                 if went_on and again:
                     continue  # the file may have changed since its first part was got
                 raise UnverifiedError("what came from there does not have the SHA-256 of the registry") from e
+        Path(got).chmod(0o600)
         Path(got).replace(target)
     return target
 

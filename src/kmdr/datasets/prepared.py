@@ -235,6 +235,7 @@ def write(
         # Dated back, so that whatever is written to a file from now on shows, however coarse the clock.
         began = time.time()
         for path in aside.iterdir():
+            path.chmod(0o600)
             os.utime(path, (began - 2 * _CLOCK_SECONDS,) * 2)
         files = {path.name: {"bytes": path.stat().st_size, "blocks": digests(path)} for path in sorted(aside.iterdir())}
         whole = {**meta, "registry": fingerprint, "files": files}
@@ -245,7 +246,7 @@ def write(
         with (aside / "meta.json").open("w", encoding="utf-8") as text:
             json.dump({**whole, "seal": seal}, text, indent=1)
             _flush(text)
-        aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
+        (aside / "meta.json").chmod(0o600)
         _put(aside, folder, fingerprint)
     # What lies there, unless it was written to since, has these digests, so that nobody needs to read it again.
     state, newest = _state(folder, seal, _files(folder, whole))
@@ -301,7 +302,7 @@ def _remember(folder: Path, state: str) -> None:
         states = list(dict.fromkeys([state, *_remembered(folder)]))[:_REMEMBERED]
         with suppress(OSError, UserError):  # where the cache cannot be written, each process verifies for itself
             sweep_abandoned(_memo(folder).parent)
-            write_atomically(_memo(folder), "\n".join(states).encode())
+            write_atomically(_memo(folder), "\n".join(states).encode(), private=True)
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

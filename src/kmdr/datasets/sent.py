@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.datasets import UnverifiedError, content_sha256, prepared, valid
-from kmdr.paths import cache_folder
+from kmdr.paths import cache_folder, private_folder
 
 _BLOCK_BYTES = 2**24
 # What holds for one machine alone: files and what they looked like.
@@ -71,7 +71,7 @@ def _arriving(data_sha256: str) -> Path:
 def receive(data_sha256: str, block: Block) -> None:
     """Put a block where the data are collected; the same block twice, from whomever, changes nothing."""
     path = _arriving(data_sha256) / block.name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     if block.entries.size == np.prod(block.shape):  # an array of no entries cannot be mapped
         np.save(path, block.entries.reshape(block.shape))
         return

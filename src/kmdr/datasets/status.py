@@ -191,4 +191,4 @@ def _remember(names: Iterable[str]) -> None:
     now = before | {name: list(last_errors(name)) for name in names}
     now = {name: errors for name, errors in now.items() if errors}
     if now != before:
-        write_atomically(_errors_file(), json.dumps(now, indent=1).encode())
+        write_atomically(_errors_file(), json.dumps(now, indent=1).encode(), private=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from kmdr import reducers
 from kmdr.clustering.kmeans import Protocol
 from kmdr.clustering.lloyd import run_starts
+from kmdr.outside import allow
 from kmdr.run.task import Task, tiny_matrices, warm_up
 from kmdr.run.workers import Workers
 from kmdr.seeding import generator
@@ -46,6 +47,7 @@ def compile_part(reducer: str, params: str, sparse: bool) -> None:
             for name in ("none", "leverage"):  # what is mapped is read-only and what is reduced is not
                 warm_up(name, "{}", Protocol(1, 2), sparse, False, "float64", True)
             return
+        allow(reducer)
         made = reducers.make(reducer, json.loads(params))
         for A in tiny_matrices(sparse, "float64"):
             rng = generator(0, "warm-up")

@@ -6,6 +6,7 @@ given up. A worker that cannot import kmdr is left out. Nothing is left on the c
 ends: tasks without a client are dropped.
 """
 
+import ipaddress
 import logging
 import time
 from collections import Counter
@@ -23,7 +24,9 @@ from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.task import Task, short_hash
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, check_installation, serve
-from kmdr.run.workers import TRIES, Lost, gone
+from kmdr.run.workers import TRIES, Lost, gone, safe_imports
+from kmdr.text import one_line
+from kmdr.text import tell as warn
 
 # How long a scheduler may take to answer, and a worker to take in a block of data.
 _PATIENCE_SECONDS = 10
@@ -232,10 +235,14 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
                 _refuse_no_file(scheduler_file)
                 client = distributed.Client(address, scheduler_file=scheduler_file, timeout=_PATIENCE_SECONDS)
             else:
+                stack.enter_context(safe_imports())  # also for workers that are started again
                 cluster = stack.enter_context(
                     distributed.LocalCluster(
                         n_workers=workers,
                         threads_per_worker=1,
+                        host="127.0.0.1",
+                        protocol="tls://",
+                        security=_temporary_credentials(),
                         dashboard_address=None,
                         memory_limit=0,
                         silence_logs=logging.CRITICAL,
@@ -243,6 +250,7 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
                 )
                 client = distributed.Client(cluster)
             stack.enter_context(client)
+            _warn_of_open(client.scheduler.address)
         except UserError:
             raise
         except (OSError, ValueError, RuntimeError) as error:
@@ -251,6 +259,40 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
                 "scheduler', or name another by runner.address or runner.scheduler_file"
             ) from error
         yield Cluster(client, where, workers if address or scheduler_file else None)
+
+
+def _temporary_credentials() -> Any:
+    """Return credentials that no other process has: whoever may talk to a scheduler runs code as its owner.
+
+    Raises
+    ------
+    UserError
+        When the package that makes them is not installed.
+    """
+    try:
+        return distributed.Security.temporary()
+    except ImportError as error:
+        raise UserError(
+            "runner=dask on this machine needs the package cryptography, which keeps other users out; pip install "
+            "'kmdr[dask]' has it"
+        ) from error
+
+
+def _warn_of_open(address: str) -> None:
+    """Warn about a scheduler on another machine that is reached without TLS."""
+    scheme, _, place = address.rpartition("://")
+    if scheme in ("tls", "wss", "inproc"):
+        return
+    host = place.partition("/")[0].rpartition(":")[0].strip("[]") or place
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local:
+        warn(
+            f"kmdr: the scheduler at {one_line(address)} is reached without TLS: whoever reaches it can run code as "
+            "its owner; use an address tls://HOST:PORT, or a firewall that admits your machines alone"
+        )
 
 
 def _loggers(package: str) -> list[str]:

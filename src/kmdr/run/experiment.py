@@ -13,6 +13,7 @@ from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.datasets import Dataset, checked_verify, registry
 from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
 from kmdr.metrics import check_matching, matchings
+from kmdr.outside import allow
 from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
 
@@ -133,6 +134,7 @@ class Experiment:
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducers.named(reducer)
+        allow(name, section(config, "kmeans").get("engine"))  # the user's configuration, the source of all tasks
         protocol = _protocol(config)
         try:
             reducers.make(name, params).check_protocol(protocol)

@@ -7,17 +7,18 @@ import math
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import ray
 
+import kmdr
 from kmdr.datasets import sent
 from kmdr.errors import UserError
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, serve
-from kmdr.run.workers import TRIES, Lost, gone
+from kmdr.run.workers import TRIES, Lost, gone, safe_imports
 
 # Tasks on their way for each core: one that it is at and one that follows.
 _DEEP = 2
@@ -153,10 +154,12 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
             "runner.address"
         ) from error
     try:
-        ray.init(
-            address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
-            include_dashboard=None if address else False, logging_level="error",
-        )  # fmt: skip
+        # Workers would look for modules in this process's current folder first.
+        with safe_imports(), chdir(Path(kmdr.__file__).parents[1]):
+            ray.init(
+                address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
+                include_dashboard=None if address else False, logging_level="error",
+            )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"Ray at {where} cannot be joined ({' '.join(str(error).split())[:200]}); it has to be of the version "

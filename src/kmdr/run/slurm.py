@@ -33,7 +33,7 @@ from kmdr.files import writing
 from kmdr.run.appended import Appended, append
 from kmdr.run.task import Task
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, named, serve
-from kmdr.run.workers import TRIES, Lost, Workers
+from kmdr.run.workers import SAFE_PATH, TRIES, Lost, Workers
 
 # How often files are looked into, the driver's sign of life is given, and Slurm is asked for the jobs it knows.
 _TURN_SECONDS = 0.2
@@ -231,7 +231,8 @@ class Cluster:
         self._name = f"kmdr-{uuid4().hex[:12]}"
         self._folder, self._size, self._threads = folder.expanduser().resolve(), size, threads
         self._run = self._folder / self._name
-        own = {"job_name": self._name, "array_parallelism": size}
+        setup = [*(parameters.get("setup") or ()), f"export {SAFE_PATH}=1"]
+        own = {"job_name": self._name, "array_parallelism": size, "setup": setup}
         self._parameters = {"cpus_per_task": threads, "signal_delay_s": 30, **parameters, **own}
         self._numbers, self._calls = count(), count()
         self._elements: list[_State] = []

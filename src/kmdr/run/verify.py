@@ -15,21 +15,27 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
   clusters at equal distance and between starts of equal inertia, and from there Lloyd may go another way.
 * *different*: everything else, and a trial that fails.
 * *skipped*: its dataset cannot be had here with the content that the row names. Never counts as passed.
+* *not verified*: its reducer or its engine is third-party code, which a folder of results cannot make kmdr import:
+  neither built in, nor a plugin that is installed here, nor named by ``--trust``. Never counts as passed.
 """
 
 import random
+import re
+import shlex
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kmdr import datasets
+from kmdr import datasets, reducers
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
-from kmdr.errors import UserError
+from kmdr.errors import UserError, shown
+from kmdr.outside import allow
 from kmdr.paths import CONF
 from kmdr.results.folder import has_file
 from kmdr.run.progress import Progress
@@ -37,15 +43,17 @@ from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
 from kmdr.run.store import described, read_rows, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, data_of, run
-from kmdr.text import aligned, tell
+from kmdr.text import aligned, one_line, tell
 from kmdr.threads import pinned
 
-OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped")
+OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
 COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
 _PACKAGES = ("numpy", "scipy", "numba")
 _NEAR = 1e-6
 _NEAR_AGREEMENT = 1e-9
 _OTHER_PATH = 0.01
+# Settings that take an import path.
+_TRUSTED = ("reducer", "kmeans.engine")
 
 
 class Comparison(NamedTuple):
@@ -147,6 +155,31 @@ def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
     return folders
 
 
+def third_party(config: Mapping[str, Any]) -> list[str]:
+    """Return the settings of a configuration that name code neither built in nor of a plugin that is installed here."""
+    engine = config["kmeans"].get("engine", Protocol.engine)
+    named = (("reducer", config["reducer"], reducers.names()), ("kmeans.engine", engine, engines.names()))
+    return [f"{setting}={name}" for setting, name, known in named if name not in known]
+
+
+def check_trust(setting: str) -> str:
+    """Return what ``--trust`` was given, and allow its import path.
+
+    Raises
+    ------
+    UserError
+        When it names no setting that takes third-party code, or no import path.
+    """
+    name, _, path = setting.partition("=")
+    if name not in _TRUSTED or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path):
+        raise UserError(
+            f"--trust {shown(setting)} names no third-party code; write e.g. --trust reducer=package.module.Class or "
+            "--trust kmeans.engine=package.module.Class"
+        )
+    allow(path)
+    return setting
+
+
 def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
     """Return the task of one row: its dataset, reducer, k, r, repetition, seed, protocol and matching."""
     settings = {**config, "params": canonical(config["params"]), "protocol": Protocol(**config["kmeans"])}
@@ -158,7 +191,11 @@ def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> 
 
 
 def verify(
-    row: Mapping[str, str], reference: Path, folders: Mapping[str, Path], environment: Mapping[str, Any]
+    row: Mapping[str, str],
+    reference: Path,
+    folders: Mapping[str, Path],
+    environment: Mapping[str, Any],
+    trusted: Collection[str] = (),
 ) -> Comparison:
     """Rerun the trial of one row.
 
@@ -171,18 +208,24 @@ def verify(
         Prepared datasets by content hash.
     environment : mapping
         Manifest of this environment.
+    trusted : collection of str
+        Third-party code that may be imported, e.g. ``"reducer=package.module.Class"``.
 
     Returns
     -------
     Comparison
     """
+    config = _described(reference, "configs", row["config_hash"])
+    if foreign := [setting for setting in third_party(config) if setting not in trusted]:
+        remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
+        return Comparison(row, "not verified", f"third-party code: {', '.join(foreign)}; {remedy} runs it")
     if row["data_sha256"] not in folders:
         name, options = data_of(row["dataset"], row.get("options", ""))
         path = options.get("path")
         helps = f"its rows were of {path}, seen from where they were run" if path else f"'kmdr data where {name}' helps"
         lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
         return Comparison(row, "skipped", lacking)
-    task = rebuild(row, _described(reference, "configs", row["config_hash"]), folders[row["data_sha256"]])
+    task = rebuild(row, config, folders[row["data_sha256"]])
     stamp = Stamp(1, int(row["threads"]), "", "")
     with pinned(stamp.threads):
         (again,) = run(task, open_prepared(Path(task.folder)), stamp, timed=False)
@@ -198,6 +241,8 @@ def version_note(version: str) -> str:
     if version.endswith(".dirty"):
         return "made by code with uncommitted changes"
     commit = version.rpartition("+g")[2]
+    if not re.fullmatch("[0-9a-f]{7,40}", commit):  # it comes from the folder: git would take it for an option
+        return "made by a version that names no commit"
     git = ["git", "-C", str(CONF.parent), "merge-base", "--is-ancestor", commit, "HEAD"]
     try:
         known = subprocess.run(git, capture_output=True, check=False).returncode == 0
@@ -206,7 +251,7 @@ def version_note(version: str) -> str:
     return "" if known else "made by a commit that is not part of this checkout's history"
 
 
-def _rerun(reference: Path, size: int, seed: int) -> list[Comparison]:
+def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> list[Comparison]:
     table = rows_file(reference)
     if not has_file(reference, table):
         raise UserError(
@@ -219,12 +264,12 @@ def _rerun(reference: Path, size: int, seed: int) -> list[Comparison]:
     comparisons = []
     with closing(Progress(len(rows), float(len(rows)))) as progress:
         for row in rows:
-            comparisons.append(verify(row, reference, folders, here))
+            comparisons.append(verify(row, reference, folders, here, trusted))
             progress.advance([], 1.0)
     return comparisons
 
 
-def verify_sample(reference: Path, size: int, seed: int) -> int:
+def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
     """Rerun a random sample of a folder's rows, and print what became of them.
 
     Parameters
@@ -234,6 +279,8 @@ def verify_sample(reference: Path, size: int, seed: int) -> int:
     size : int
         Rows to draw.
     seed : int
+    trusted : collection of str
+        As `verify` takes it.
 
     Returns
     -------
@@ -245,7 +292,7 @@ def verify_sample(reference: Path, size: int, seed: int) -> int:
     UserError
         When the folder has no rows.
     """
-    comparisons = _rerun(reference, size, seed)
+    comparisons = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
     studies = sorted({comparison.row["study"] for comparison in comparisons})
     counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
     lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
@@ -254,11 +301,15 @@ def verify_sample(reference: Path, size: int, seed: int) -> int:
     for row, outcome, detail in comparisons:
         if detail:
             where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
-            print(f"{outcome}: {where}, repetition {row['repeat']}: {detail}")
+            print(one_line(f"{outcome}: {where}, repetition {row['repeat']}: {detail}"))
     for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
         print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
     print(f"{len(comparisons)} rows drawn with seed {seed}")
-    compared = len(comparisons) - totals["skipped"]
+    foreign = totals["not verified"]
+    compared = len(comparisons) - totals["skipped"] - foreign
+    if foreign:
+        tell(f"kmdr: {foreign} of {len(comparisons)} rows were not verified: third-party code")
     if not compared:
-        tell("kmdr: no row could be compared; 'kmdr data status' says which data are missing")
+        missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
+        tell(f"kmdr: no row could be compared{missing}")
     return int(totals["different"] > 0 or not compared)

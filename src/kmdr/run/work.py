@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from kmdr import datasets, reducers
 from kmdr.datasets import Dataset, open_prepared, registry, sent
 from kmdr.errors import UserError
+from kmdr.outside import allow
 from kmdr.run.provenance import code_version, environment, machine
 from kmdr.run.task import Row, Stamp, Task, data_of, failed, run, short_hash
 from kmdr.run.workers import Lost
@@ -93,7 +94,8 @@ def _pin_once(threads: int) -> None:
 
 
 def execute(task: Task, stamp: Stamp) -> Answer:
-    """Run one task on data that lie in its folder."""
+    """Run one task of a driver, which is trusted, on data that lie in its folder."""
+    allow(task.reducer, task.protocol.engine)
     _pin_once(stamp.threads)
     try:
         data = _data(task.folder, task.data_sha256, task.verify)
@@ -139,6 +141,7 @@ def serve(
     places : sequence of str
         Prepared folders of the driver that may be seen from here and may hold the data, used where the cache has not.
     """
+    allow(task.reducer, task.protocol.engine)
     with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
         if task.current_code != code:
             return Refused(

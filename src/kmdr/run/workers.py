@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import Pipe, resource_tracker
@@ -20,17 +20,15 @@ from typing import Any
 
 from joblib.externals.loky.backend import get_context
 
-from kmdr.entry import STOPS, kill, undisturbed
+from kmdr.entry import STOPS, THREAD_VARIABLES, kill, undisturbed
 from kmdr.errors import UserError
 
 _WATCH_SECONDS = 0.5
 # How often a call is begun whose worker dies.
 TRIES = 3
-# Set in a worker before any library can read them.
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)  # fmt: skip
+
+# Set to 1, Python does not look for modules in the current folder.
+SAFE_PATH = "PYTHONSAFEPATH"
 
 # The arguments of a call.
 Call = tuple[Any, ...]
@@ -64,6 +62,23 @@ class _Worker:
     begun: bool = False
     ready: bool = False
     job: _Job | None = None
+
+
+@contextmanager
+def safe_imports() -> Iterator[None]:
+    """Let processes that are started in a block import nothing from the current folder.
+
+    Interpreters that are started with ``-m`` or ``-c`` look there first. Workers get the driver's own path later.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _end_with(parent: int) -> None:
@@ -143,13 +158,13 @@ class Workers:
 
     def _start(self) -> None:
         ours, theirs = Pipe()
-        environment = dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
+        environment = dict.fromkeys(THREAD_VARIABLES, str(self._threads))
         # loky's processes are new interpreters that do not run the driver's main module again
         process = get_context("loky").Process(
             target=_serve, args=(self._function, theirs, os.getpid()), env=environment, daemon=True
         )
-        resource_tracker.ensure_running()  # started with the process, it would change the mask
-        with undisturbed():
+        with undisturbed(), safe_imports():
+            resource_tracker.ensure_running()  # started with the process, it would change the mask
             # A worker keeps this mask: what stops a command reaches all its processes, but the driver decides.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             try:
