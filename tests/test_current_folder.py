@@ -1,0 +1,117 @@
+"""Nothing is imported from the current folder, neither by a command nor by its workers."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kmdr
+
+# Modules that the interpreter, a library or a worker imports by these names.
+NAMES = (
+    "joblib", "numpy", "random", "signal", "types", "multiprocessing", "distributed", "dask", "scipy", "pandas",
+    "numba", "conftest", "sitecustomize", "usercustomize", "pickle", "struct", "logging", "re", "hydra",
+)  # fmt: skip
+TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "repeats=2",
+        "reducer=none,random_sign")  # fmt: skip
+OWN = """
+from kmdr.reducers.selection import np
+
+class Own:
+    def __init__(self, n_components):
+        self.n_components = n_components
+
+    def fit_transform(self, A):
+        return np.asarray(A)[:, : self.n_components]
+"""
+needs_dask = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("distributed", "cryptography"))),
+    reason="Dask or cryptography is not installed",
+)
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Return a folder full of modules that leave a note when they are imported."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'note')!r}, 'a').write({name!r} + '\\n')\n")
+    (folder / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'loaded'}\n")
+    script = tmp_path / "bin" / "kmdr"  # as the installed one
+    script.parent.mkdir()
+    script.write_text("import sys\nfrom kmdr.__main__ import main\nsys.exit(main())\n")
+    return folder
+
+
+def run(here, *arguments, **environment):
+    python_path = environment.pop("PYTHONPATH", "")
+    package = str(Path(kmdr.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=here, check=False, capture_output=True, text=True, timeout=500,
+        env=os.environ | {
+            "KMDR_CACHE": str(here.parent / "cache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, [package, python_path])), **environment,
+        },
+    )  # fmt: skip
+
+
+def executed(here):
+    note = here.parent / "note"
+    return note.read_text().split() if note.exists() else []
+
+
+@pytest.mark.parametrize("runner", ["sequential", "loky", pytest.param("dask", marks=needs_dask)])
+@pytest.mark.parametrize("start", ["script", "module"])
+def test_no_file_of_the_current_folder_is_executed_by_a_run_or_a_report(start, runner, here):
+    command = [here.parent / "bin" / "kmdr"] if start == "script" else ["-m", "kmdr"]
+    jobs = () if runner == "sequential" else ("runner.n_jobs=2",)
+    done = run(here, *command, "-m", *TINY, f"runner={runner}", *jobs, "out=.")
+    assert (done.returncode, executed(here)) == (0, []), done.stderr
+    if runner == "sequential":
+        for of_folder in (["report", "."], ["table", "."], ["check", "."], ["verify", ".", "ROWS=1"]):
+            done = run(here, *command, *of_folder)
+            assert (done.returncode, executed(here)) == (0, []), done.stderr
+    assert not (here.parent / "loaded").exists()
+
+
+def test_ones_own_module_is_found_in_pythonpath_which_the_error_names(here):
+    (here / "own_method.py").write_text(OWN)
+    settings = ("-m", "kmdr", *TINY[:-1], "reducer=outside", "reducer.path=own_method.Own", "out=o", "runner.n_jobs=2")
+    done = run(here, *settings)
+    assert done.returncode == 2
+    assert "'own_method' lies in the current folder, which PYTHONPATH=. names" in done.stderr
+    for path in here.glob("*.py"):
+        if path.stem in NAMES:
+            path.unlink()
+    done = run(here, *settings, PYTHONPATH=".")
+    assert done.returncode == 0, done.stderr
+
+
+def test_workers_of_a_program_execute_no_file_of_the_current_folder_and_find_the_programs_own_modules(here):
+    program = here.parent / "program"
+    program.mkdir()
+    (program / "own_method.py").write_text(OWN)
+    (program / "script.py").write_text(
+        "import os\n"
+        "from kmdr.compose import compose\nfrom kmdr.jobs import run_jobs\n"
+        "if __name__ == '__main__':\n"
+        f"    settings = {TINY[:-1]!r}\n"
+        "    job = compose(*settings, 'reducer=outside', 'reducer.path=own_method.Own', 'out=o', 'runner.n_jobs=2')\n"
+        "    status = run_jobs([job])\n"
+        "    print('STATUS', status, os.environ.get('PYTHONSAFEPATH'))\n"
+    )
+    done = run(here, program / "script.py")
+    assert (executed(here), "STATUS 0 None" in done.stdout) == ([], True), done.stderr
+
+
+def test_a_checkout_runs_without_being_installed_elsewhere(here):
+    source = Path(kmdr.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "kmdr", "version"], cwd=source, check=False, capture_output=True, text=True
+    )
+    assert done.stdout == f"kmdr {kmdr.__version__}\n", done.stderr

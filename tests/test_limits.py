@@ -1,0 +1,114 @@
+"""Limits and variables of a process that no command can work with end in one sentence."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from kmdr.entry import CrashError, check_process, exit_status
+from kmdr.errors import UserError
+from kmdr.text import announce
+
+
+def command(*arguments, before=None, stdout=subprocess.PIPE, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "kmdr", *arguments], check=False, text=True, stdout=stdout, stderr=subprocess.PIPE,
+        env={**os.environ, **environment}, preexec_fn=before,
+    )  # fmt: skip
+
+
+def is_one_sentence(text):
+    return (
+        text.startswith("kmdr: ") and text.count("\n") == 1 and "Traceback" not in text and "the traceback" not in text
+    )
+
+
+BAD = {
+    "NUMBA_NUM_THREADS": ["abc", "0", "-1", "2.5"], "OPENBLAS_NUM_THREADS": ["0", "x"], "OMP_NUM_THREADS": ["0", "2,0"],
+    "MKL_NUM_THREADS": ["0"], "NUMBA_DISABLE_JIT": ["1"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+def test_a_variable_that_libraries_cannot_take_is_refused_in_a_sentence(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=f"^{name} = '{value}' .* unset it$"):
+        check_process()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OMP_NUM_THREADS", "4,2"), ("NUMBA_NUM_THREADS", ""), ("NUMBA_DISABLE_JIT", "0")]
+)
+def test_a_variable_that_they_can_take_is_not(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    check_process()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value"), [("NUMBA_NUM_THREADS", "abc"), ("NUMBA_DISABLE_JIT", "1")])
+def test_a_command_with_such_a_variable_ends_in_one_sentence(name, value):
+    done = command("list", "engines", **{name: value})
+    assert (done.returncode, is_one_sentence(done.stderr)) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [5, 10, 30])
+def test_a_command_that_may_open_few_files_ends_in_one_sentence(files):
+    done = command("list", "engines", before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+    assert (done.returncode, is_one_sentence(done.stderr)) == (2, True), done.stderr
+    assert f"may open {files} files" in done.stderr
+
+
+def test_a_run_that_opens_too_many_files_ends_in_one_sentence_without_a_log(capsys, tmp_path):
+    def fail():
+        try:
+            raise OSError(errno.EMFILE, "Too many open files")
+        except OSError as error:
+            raise CrashError(tmp_path) from error
+
+    assert exit_status(fail) == 1
+    said = capsys.readouterr().err
+    assert is_one_sentence(said)
+    assert "too few; raise that, e.g. to 4096 by ulimit -n 4096; finished tasks are kept" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", [["version"], ["help"], ["list", "reducers"], []])
+def test_a_full_standard_output_ends_in_one_sentence_and_a_failure(arguments):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = command(*arguments, stdout=full)
+    assert (done.returncode, is_one_sentence(done.stderr)) == (1, True), done.stderr
+    assert "standard output cannot be written (No space left on device)" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110
+def test_a_line_of_a_run_that_is_lost_is_a_failure_too(monkeypatch, capsys):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", full)
+        assert exit_status(lambda: announce("rows.csv: 3 rows")) == 1
+    assert "standard output cannot be written" in capsys.readouterr().err
+
+
+def test_an_error_log_is_for_its_owner_alone_and_not_written_through_a_link(tmp_path, capsys):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    out.mkdir()
+    victim.write_text("mine")
+    (out / "error.log").symlink_to(victim)
+
+    def fail():
+        try:
+            raise KeyError("x")
+        except KeyError as error:
+            raise CrashError(out) from error
+
+    assert exit_status(fail) == 1
+    assert victim.read_text() == "mine"
+    assert [path.name for path in out.iterdir()] == ["error.log"]
+    assert (out / "error.log").lstat().st_mode & 0o777 == 0o600
+    assert "KeyError" in (out / "error.log").read_text()
+    assert str(out / "error.log") in capsys.readouterr().err

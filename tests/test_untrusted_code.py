@@ -1,0 +1,213 @@
+"""No command imports what a folder of results names; ``kmdr verify`` does only what its command line names."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from kmdr import outside, reducers
+from kmdr.cli import COMMANDS
+from kmdr.clustering import engines
+from kmdr.clustering.kmeans import Protocol
+from kmdr.compose import compose
+from kmdr.errors import UserError
+from kmdr.jobs import run_jobs
+from kmdr.run.store import Store, described, read_rows
+from kmdr.run.task import COLUMNS, canonical, short_hash
+from kmdr.run.verify import check_trust, third_party, verify_sample
+
+EVIL = "evil_package.evil.Mod"
+TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "repeats=2")
+# Both a reducer and an engine, and a module that leaves a note whenever it is imported.
+CODE = """
+import os
+import numpy as np
+with open(os.environ["EVIL_NOTE"], "a") as file:
+    file.write("imported\\n")
+
+class Mod:
+    def __init__(self, n_components=None, n_clusters=None, random_state=None):
+        self.n_components, self.n_clusters = n_components, n_clusters
+
+    def fit_transform(self, A):
+        return np.asarray(A)[:, : self.n_components]
+
+    def fit_predict(self, C):
+        return np.arange(len(C)) % self.n_clusters
+"""
+TEXTS = ("study", "dataset", "reducer", "engine", "start", "matching", "stand_in", "guests")
+# Commands on a folder, and a run into it; in one process, whose workers are processes of their own.
+PROGRAM = """
+import sys
+from kmdr.cli import main
+
+seen = []
+sys.addaudithook(lambda event, given: seen.append(given[0]) if event == "import" and "evil" in str(given[0]) else None)
+folder = sys.argv[1]
+for arguments in (
+    ["table", folder], ["table", folder, "FORMAT=csv"], ["compare", folder, folder], ["figures", folder],
+    ["report", folder], ["check", folder], ["merge", folder, "-o", f"{folder}-merged"],
+    ["export", folder, "-o", f"{folder}.zip"], ["metrics", folder], ["verify", folder, "ROWS=100"],
+    [*sys.argv[2:], "reducer=none", f"out={folder}"], [*sys.argv[2:], "reducer=none", "refresh=true", f"out={folder}"],
+    ["check", folder, "--repair"], ["reference", f"OUT={folder}", "STUDY=none"],
+):
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit:
+        pass
+print("AUDITED", seen)
+"""
+
+
+def forget():
+    """Be as a process in which nobody named the class, which was never imported."""
+    outside._allowed.discard(EVIL)
+    outside._imported.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("evil_package")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    """Put the package where it can be imported; return the file in which it says that it was."""
+    package = tmp_path / "site" / "evil_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "evil.py").write_text(CODE)
+    note = tmp_path / "note"
+    monkeypatch.setenv("EVIL_NOTE", str(note))
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(package.parent)
+    forget()
+    yield note
+    forget()
+
+
+@pytest.fixture
+def folder(evil, tmp_path):
+    out = tmp_path / "results"
+    methods = [compose(*TINY, f"reducer={name}", "runner=sequential", f"out={out}") for name in ("none", "random_sign")]
+    assert run_jobs(methods) == 0
+    return out
+
+
+def forge(folder, columns, settings, without=()):
+    """Let the rows of random_sign, and the configurations that they name, say something else."""
+    rows, store = read_rows(folder / "rows.csv"), Store(folder)
+    for row in rows:
+        if row["reducer"] != "random_sign":
+            continue
+        config = dict(described(folder, "configs", row["config_hash"]))
+        for name, value in settings.items():
+            if name in ("reducer", "dataset", "matching"):
+                config[name] = value
+            else:
+                config["kmeans"] = {**config["kmeans"], name: value}
+        store.add_configs([config])
+        row |= {**columns, "config_hash": short_hash(config)}
+    shutil.rmtree(folder / "tasks")
+    rows = [row for row in rows if row["reducer"] not in without]
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+FORGERIES = {
+    "a reducer": ({"reducer": EVIL}, {"reducer": EVIL}),
+    "an engine": ({"engine": EVIL}, {"engine": EVIL, "args": "{}"}),
+    "only the configuration": ({}, {"reducer": EVIL, "engine": EVIL}),
+    "every text": (
+        dict.fromkeys(TEXTS, EVIL)
+        | {name: canonical({"_target_": EVIL, "name": EVIL}) for name in ("params", "options", "kmeans", "metrics")},
+        {"reducer": EVIL, "engine": EVIL, "dataset": EVIL, "matching": EVIL},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_no_command_imports_what_a_folder_names(forgery, folder, evil, tmp_path):
+    forge(folder, *FORGERIES[forgery])
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), *TINY, "runner.n_jobs=2"],
+        check=False, capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "AUDITED []" in done.stdout, (done.stdout[-2000:], done.stderr[-2000:])
+    assert not evil.exists()
+
+
+def test_a_class_that_only_a_folder_names_is_not_imported_by_anything_that_makes_or_describes_it(evil):
+    for use in (
+        lambda: reducers.make(EVIL),
+        lambda: reducers.origin_of_reducer(EVIL),
+        lambda: engines.origin_of_engine(EVIL),
+        lambda: engines.check(Protocol(1, 1, engine=EVIL)),
+        lambda: engines.cluster(None, 2, None, None, Protocol(1, 1, engine=EVIL)),
+    ):
+        with pytest.raises(UserError, match="is third-party code that this command did not name"):
+            use()
+    assert not evil.exists()
+    outside.allow(EVIL)
+    assert reducers.make(EVIL).name == EVIL
+    assert evil.exists()
+
+
+@pytest.mark.parametrize("role", ["reducer", "kmeans.engine"])
+def test_verify_reruns_third_party_code_only_if_the_command_names_it(role, folder, evil, tmp_path, capsys):
+    setting = f"{role}={EVIL}"
+    own = ("reducer=outside", f"reducer.path={EVIL}") if role == "reducer" else ("reducer=svd", f"kmeans.engine={EVIL}")
+    assert run_jobs([compose(*TINY, *own, "runner=sequential", f"out={folder}")]) == 0
+    evil.unlink()
+    forget()
+    capsys.readouterr()
+
+    assert COMMANDS["verify"]([str(folder), "ROWS=100"]) == 0
+    said = capsys.readouterr()
+    assert not evil.exists()
+    assert said.out.count(f"not verified: custom: {'svd' if role != 'reducer' else EVIL}") == 2
+    assert said.out.count(f"third-party code: {setting}; --trust {setting} runs it") == 2
+    assert "2 of 6 rows were not verified: third-party code" in said.err
+    assert "all     4      0                 0             0          0        2" in said.out
+
+    other = "kmeans.engine" if role == "reducer" else "reducer"
+    assert COMMANDS["verify"]([str(folder), "ROWS=100", f"--trust={other}={EVIL}"]) == 0
+    assert "2 of 6 rows were not verified" in capsys.readouterr().err
+    assert not evil.exists()
+
+    assert COMMANDS["verify"]([str(folder), "ROWS=100", "--trust", setting, "--trust", f"{other}={EVIL}"]) == 0
+    assert "all     6      0" in capsys.readouterr().out
+    assert evil.exists()
+
+
+def test_rows_that_are_all_third_party_code_are_no_success(folder, evil, capsys):
+    forge(folder, {"reducer": EVIL}, {"reducer": EVIL}, without=["none"])
+    assert verify_sample(folder, 10, 0) == 1
+    assert "no row could be compared" in capsys.readouterr().err
+    assert not evil.exists()
+
+
+def test_a_plugin_that_is_not_here_is_third_party_code():
+    config = {"reducer": "of_a_plugin", "kmeans": {"n_init": 1, "engine": "kmdr"}}
+    assert third_party(config) == ["reducer=of_a_plugin"]
+    assert third_party({"reducer": "leverage", "kmeans": json.loads('{"n_init": 1}')}) == []
+
+
+@pytest.mark.parametrize(
+    "setting", ["", EVIL, "reducer=", "reducer=svd", "dataset=a.b", "reducer=a.b;c", "reducer=.a.b"]
+)
+def test_trust_names_a_setting_and_an_import_path(setting):
+    with pytest.raises(UserError, match="names no third-party code; write"):
+        check_trust(setting)
+
+
+@pytest.mark.parametrize("arguments", [["--trust"], ["--trust="]])
+def test_trust_without_a_value_is_refused(arguments):
+    with pytest.raises(UserError, match="--trust has no value"):
+        COMMANDS["verify"](arguments)
