@@ -224,6 +224,9 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
     where = address or scheduler_file or "this machine"
     settings = {
         "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
+        # Of a cluster of this machine: its pages would show everybody its tasks and the folders of their data.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
     }
     # What they would tell is said in one sentence.
