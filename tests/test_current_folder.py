@@ -43,7 +43,6 @@ def here(tmp_path):
     folder.mkdir()
     for name in NAMES:
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'note')!r}, 'a').write({name!r} + '\\n')\n")
-    (folder / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'loaded'}\n")
     script = tmp_path / "bin" / "kmdr"  # as the installed one
     script.parent.mkdir()
     script.write_text("import sys\nfrom kmdr.__main__ import main\nsys.exit(main())\n")
@@ -84,7 +83,6 @@ def test_no_file_of_the_current_folder_is_executed_by_a_run(start, runner, here)
     for of_folder in (["table", "."], ["verify", ".", "ROWS=1"]) if runner == "sequential" else ():
         done = run(here, *command, *of_folder)
         assert (done.returncode, executed(here)) == (0, []), done.stderr
-    assert not (here.parent / "loaded").exists()
 
 
 def test_no_file_of_the_current_folder_is_executed_by_a_report(here):
@@ -96,7 +94,6 @@ def test_no_file_of_the_current_folder_is_executed_by_a_report(here):
         assert run_jobs(methods) == 0
     done = run(here, here.parent / "bin" / "kmdr", "report", ".")
     assert (done.returncode, executed(here)) == (0, []), done.stderr
-    assert not (here.parent / "loaded").exists()
 
 
 def test_ones_own_module_is_found_in_pythonpath_which_the_error_names(here):
