@@ -169,7 +169,7 @@ def test_a_cache_that_cannot_be_written_is_verified_by_each_process(monkeypatch,
     datasets.load("dense")
     prepared.forget(tmp_path / "cache" / "prepared" / "dense")
 
-    def full(*args):
+    def full(*args, **kwargs):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(prepared, "write_atomically", full)
