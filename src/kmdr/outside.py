@@ -5,6 +5,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,5 +142,5 @@ def origin(path: str) -> str:
         return known
     try:  # defined in a notebook, whose code is in no file
         return f"{known} {hash_of([inspect.getsource(find_class(path, 'class'))])}"
-    except (OSError, TypeError):
+    except (OSError, TypeError, UserError):
         return known
