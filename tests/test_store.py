@@ -170,7 +170,7 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
             monkeypatch.undo()
             store.merge()
             store.add(task(repeat=3), [row(task(repeat=3), 2)])
-        return read(path)
+        return read(folder, path)
 
     monkeypatch.setattr(store_module, "_content", too_late)
     assert len(read_rows(rows_file(tmp_path))) == 3
