@@ -148,11 +148,11 @@ def test_rows_of_own_data_are_compared_where_the_file_is(tmp_path, monkeypatch, 
     assert run_jobs([own]) == 0
     rows = read_rows(out / "rows.csv")
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "second"))
-    folders = folders_by_content(rows)
+    folders = folders_by_content(rows, out)
     assert {verify(r, out, folders, environment()).outcome for r in rows} == {"exact"}
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "third"))
     file.unlink()
-    assert folders_by_content(rows) == {}
+    assert folders_by_content(rows, out) == {}
     told = verify(rows[0], out, {}, environment())
     assert (told.outcome, str(file) in told.detail) == ("skipped", True)
 

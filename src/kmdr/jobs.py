@@ -14,6 +14,7 @@ from kmdr import datasets
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.entry import CrashError
 from kmdr.errors import UserError, section, shown, yes_or_no
+from kmdr.private_paths import paths_in, without_folders
 from kmdr.reducers import recorded
 from kmdr.results.folder import write_json
 from kmdr.run.experiment import Experiment
@@ -123,13 +124,18 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
     prepared = Prepared()
     tasks = [task for job in jobs for each in job.experiments for task in prepared.tasks(limits.thin(each))]
     folders = prepared.folders
-    # Stored and shown: paths inside the project are told from there, so that they say nothing of the machine.
     here = f"{Path.cwd()}{os.sep}"
     missing = {
         name: str(error).replace(here, "") for (name, _), error in folders.items() if isinstance(error, UserError)
     }
     wrong = sum(getattr(error, "failed_check", isinstance(error, UnverifiedError)) for error in folders.values())
     return tasks, missing, wrong
+
+
+def _public(missing: Mapping[str, str], jobs: Sequence[Job]) -> dict[str, str]:
+    """Return why datasets are not available without the folders of files, as it is stored."""
+    files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
+    return {name: without_folders(reason, files) for name, reason in missing.items()}
 
 
 def _note(text: str) -> None:
@@ -266,7 +272,8 @@ def _run_in(
     asked = {(task.study, task.config_hash) for task in tasks}
     cut, of_plan = _cut(tasks, part)
     tasks = cut[part.number - 1] if part else tasks
-    write_json(out, "missing.json", missing)
+    write_json(out, "missing.json", _public(missing, jobs))
+    store.keep_paths(tasks)
 
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
     known = store.merge()

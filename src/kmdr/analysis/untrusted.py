@@ -20,9 +20,10 @@ import pandas as pd
 
 from kmdr.errors import UserError
 from kmdr.files import noted, seal_of
+from kmdr.private_paths import without_folders
 from kmdr.results.folder import file_status, has_file, read_file
 from kmdr.results.table import open_table
-from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, rows_file
+from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, public_text, rows_file
 from kmdr.run.task import COLUMNS, SETTINGS, canonical
 from kmdr.run.values import JSON_COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
 
@@ -138,7 +139,7 @@ def missing_of(folder: Path) -> dict[str, str]:
     reasons = json_of(folder, "missing.json")
     if not all(isinstance(reason, str) for reason in reasons.values()):
         raise _other_shape(folder, "missing.json", "a sentence for each dataset")
-    return reasons
+    return {name: without_folders(reason) for name, reason in reasons.items()}
 
 
 def asked_of(folder: Path, name: str) -> dict[str, list[str]]:
@@ -306,7 +307,8 @@ class _Texts:
             raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
         elif len(text) > _MOST_TEXT:
             raise _refuse(path, column, text, f"at most {_MOST_TEXT} characters")
-        self._known[text] = shown = _shown_json(path, column, text) if column in JSON_COLUMNS else one_line(text)
+        shown = _shown_json(path, column, text) if column in JSON_COLUMNS else one_line(text)
+        self._known[text] = shown = public_text(column, shown)
         return shown
 
 

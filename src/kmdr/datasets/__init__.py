@@ -64,6 +64,7 @@ __all__ = [
     "generated_by",
     "is_outdated",
     "load",
+    "locate_files",
     "look_at",
     "names",
     "open_prepared",
@@ -615,6 +616,13 @@ def _options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
         if settings.get("labels", "") not in ("", valid.WITHOUT):
             settings["labels"] = _located(e, settings["labels"])
     return settings
+
+
+def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a dataset that name the user's files, with whole paths; none where it has no such files."""
+    e = entry(name)
+    settings = _options(e, options) if e.by_path else {}
+    return {option: settings[option] for option in ("path", "labels") if settings.get(option, "") not in ("", [])}
 
 
 def _paths(settings: Mapping[str, Any]) -> list[str]:

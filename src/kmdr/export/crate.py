@@ -22,10 +22,11 @@ from kmdr.analysis.untrusted import check_places
 from kmdr.claims.catalogue import claims, items
 from kmdr.datasets import registry
 from kmdr.errors import UserError
-from kmdr.files import writing
-from kmdr.results.folder import files_at, has_file, require_file
+from kmdr.files import sealed, writing
+from kmdr.private_paths import without_folders
+from kmdr.results.folder import files_at, has_file, read_json, require_file
 from kmdr.results.table import most_bytes
-from kmdr.run.store import LOG, log_lines, multiverse_folder, read_rows, rows_file
+from kmdr.run.store import LOG, log_lines, multiverse_folder, public_content, read_rows, rows_file, stated_paths
 from kmdr.run.task import COLUMNS
 from kmdr.run.values import VALUES
 from kmdr.studies import studies
@@ -51,6 +52,8 @@ _PARTS: Mapping[str, str] = {
     "margins.csv": "Verdicts at other margins than ours",
     "report": "The report",
 }
+# Formats that are searched for folders as they are.
+_TEXT = (".csv", ".html", ".json", ".jsonl", ".md", ".tex")
 _FORMATS: Mapping[str, tuple[str, str]] = {  # media type, PRONOM
     ".csv": ("text/csv", "x-fmt/18"),
     ".html": ("text/html", "fmt/471"),
@@ -81,14 +84,35 @@ _BESIDE_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.j
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, description and content of each file of a crate."""
     table, home = rows_file(folder), multiverse_folder(folder)
-    yield table.name, "The rows: a trial each", require_file(folder, table, most_bytes())
+    yield table.name, "The rows: a trial each", public_content(folder, table)
     parts = [(folder / name, what) for name, what in _PARTS.items()]
     if home != folder:
         parts += [(rows_file(home), "The rows of multiverses: a trial each")]
         parts += [(home / name, _PARTS[name]) for name in _BESIDE_ROWS]
+    private = {path.encode() for each in {folder, home} for path in stated_paths(rows_file(each))}
     for path, what in parts:
         for file in files_at(folder, path):
-            yield file.relative_to(folder).as_posix(), what, require_file(folder, file, most_bytes())
+            if file == rows_file(home):
+                content = public_content(home, file)
+            elif file.name == "missing.json":
+                content = _missing_content(folder, file)
+            else:
+                content = require_file(folder, file, most_bytes())
+            if file.suffix in _TEXT and any(path in content for path in private):
+                raise UserError(
+                    f"{file} states the folder of your data, as older versions of kmdr wrote it; run 'kmdr report "
+                    f"{folder}', which writes only the names of files, then export again"
+                )
+            yield file.relative_to(folder).as_posix(), what, content
+
+
+def _missing_content(folder: Path, file: Path) -> bytes:
+    """Return the content of ``missing.json`` without the folders that older versions wrote."""
+    reasons = read_json(folder, file)
+    public = {name: without_folders(str(reason)) for name, reason in reasons.items()}
+    if public == reasons:
+        return require_file(folder, file)
+    return (json.dumps(sealed(public), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _file(name: str, what: str, content: bytes) -> Entity:

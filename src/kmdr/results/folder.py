@@ -224,8 +224,10 @@ def files_at(root: Path, path: Path) -> list[Path]:
     return list(list_files(root, path)) if stat.S_ISDIR(status.st_mode) else [path]
 
 
-def write_file(root: Path, path: Path | str, content: bytes) -> None:
+def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) -> None:
     """Write a file below a folder so that its name never shows a part of it; folders on the way are made.
+
+    The mode is that of a new file, less what the process's umask takes.
 
     Raises
     ------
@@ -236,12 +238,12 @@ def write_file(root: Path, path: Path | str, content: bytes) -> None:
     with writing(root / path):
         root.mkdir(parents=True, exist_ok=True)
     with writing(root / path), _descend(root, above, make=True) as folder:
-        replace_file(last, content, folder)
+        replace_file(last, content, folder, mode)
 
 
-def write_json(root: Path, path: Path | str, content: Mapping[str, Any]) -> None:
-    """Write a JSON object with its checksum, as `read_json` reads it."""
-    write_file(root, path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode())
+def write_json(root: Path, path: Path | str, content: Mapping[str, Any], mode: int = 0o666) -> None:
+    """Write a JSON object with its checksum, as `read_json` reads it; the mode is that of `write_file`."""
+    write_file(root, path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode(), mode)
 
 
 def remove_file(root: Path, path: Path | str) -> None:

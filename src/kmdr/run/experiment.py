@@ -10,10 +10,11 @@ import numpy as np
 from kmdr import reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.datasets import Dataset, checked_verify, registry
+from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
 from kmdr.metrics import check_matching, matchings
 from kmdr.outside import allow
+from kmdr.private_paths import file_names
 from kmdr.run.task import Task, canonical
 from kmdr.seeding import generator
 
@@ -189,6 +190,8 @@ class Experiment:
             check_memory(f"{points} points in {r} dimensions", points * r)
         params = canonical(reducers.recorded(self.reducer, self.params))
         options = canonical(self.told_options(data.name))
+        files = locate_files(self.dataset, self.options) if self.dataset in registry.names() else {}
+        paths = canonical(files) if files else ""
         return [
             Task(
                 study=self.study,
@@ -211,12 +214,16 @@ class Experiment:
                 nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
                 stand_in=data.stand_in,
                 options=options,
+                paths=paths,
             )
             for repeat in range(self.repeats)
         ]
 
     def told_options(self, title: str) -> dict[str, Any]:
-        """Return what rows say of the dataset's options: those set, and its name where rows have another as title."""
+        """Return the dataset's options as rows state them, and its name if rows have another title for it.
+
+        Only options that differ from the defaults are stated; of files only their names.
+        """
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
         told = {name: value for name, value in self.options.items() if value != usual.get(name)}
-        return told | ({} if title == self.dataset else {"name": self.dataset})
+        return file_names(told) | ({} if title == self.dataset else {"name": self.dataset})

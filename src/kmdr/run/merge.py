@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kmdr.errors import UserError, unknown
 from kmdr.files import DamagedError
+from kmdr.private_paths import without_folders
 from kmdr.results.folder import has_file, list_files, read_file, read_json, require_file, write_file
 from kmdr.run.check import of_facts, of_labels
 from kmdr.run.labels import MOST_LABELS
@@ -34,6 +35,7 @@ from kmdr.run.store import (
     log_lines,
     multiverse_folder,
     place,
+    public_content,
     read_task,
     task_files,
     trial_of,
@@ -176,7 +178,7 @@ def _take_labels(folder: Path, store: Store) -> None:
         labels = labels_file(folder, file)
         if not has_file(folder, labels):
             continue
-        rows, content = read_task(folder, file), require_file(folder, file)
+        rows, content = read_task(folder, file), public_content(folder, file)
         if {(place(row), int(row["r"])) for row in rows} <= kept:
             continue
         target = store.folder / file.relative_to(folder)
@@ -238,7 +240,7 @@ def _plan(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _missing(there: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """Return which datasets neither folder could have, and why."""
-    return {name: why for name, why in {**new, **known}.items() if name not in there}
+    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in there}
 
 
 Unions = Mapping[str, Callable[[Any, Any], dict[str, Any]]]

@@ -9,6 +9,7 @@
     OUT/rows.csv                      all of it as one tidy table; committed results keep it as rows.csv.xz
     OUT/tasks/.merged                 which state of the task files the table was made of, and the table's SHA-256
     OUT/runs.jsonl                    a line a run: when, how long, how much of it outside the trials
+    OUT/.local.json                   where the user's files are on each machine; never exported or merged
     OUT/.lock                         a byte each: clock, merging, changing, in use, next; the others: one a task
 
 Locks are byte ranges of one file, so they end with the process that holds them, however it ends. Only the process of a
@@ -28,8 +29,8 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from kmdr.files import (
     writing,
 )
 from kmdr.guests import guests
+from kmdr.private_paths import file_names, paths_in, without_folders
 from kmdr.results.folder import (
     file_status,
     has_file,
@@ -62,6 +64,7 @@ from kmdr.results.folder import (
 )
 from kmdr.results.table import most_bytes, open_table
 from kmdr.run.labels import Labels, packed, read_labels
+from kmdr.run.provenance import machine
 from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, settings_of, short_hash
 from kmdr.run.values import check_values
 from kmdr.text import tell
@@ -76,11 +79,15 @@ UNIVERSES = "universes.json"
 # Within a folder of results, that of the rows of multiverses: their best F is not that of the papers' own protocols.
 MULTIVERSE = "multiverse"
 LOG = "runs.jsonl"
+# The whole paths of the user's files, which rows have only the names of.
+LOCAL = ".local.json"
 # The columns that `mixed_code` reads.
 OF_CODE = ("study", "reducer", "engine", "dataset", "options", "code_hash", "guests")
 # Damaged files that are told of one by one.
 _TOLD = 10
 _PACKED = "rows.csv.xz"
+# The columns that may state paths.
+_TEXTS = ("options", "error", "stand_in")
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
 
 
@@ -109,7 +116,24 @@ def _from_csv(content: bytes, path: Path) -> list[dict[str, str]]:
         raise UserError(
             f"{path} has not the columns of this version of kmdr ({strange}); move it away or use another out folder"
         )
+    for row in rows:
+        row.update({name: public_text(name, row[name]) for name in _TEXTS if row.get(name)})
     return rows if tuple(header) == COLUMNS else [{name: row.get(name, "") for name in COLUMNS} for row in rows]
+
+
+@lru_cache(maxsize=4096)  # thousands of rows have the same few
+def public_text(column: str, text: str) -> str:
+    """Return what a column of a row says without the folders of files, which older versions wrote."""
+    if column not in _TEXTS or "/" not in text:
+        return text
+    if column != "options":
+        return without_folders(text)
+    try:
+        options = json.loads(text)
+        names = file_names(options)
+    except (ValueError, AttributeError, RecursionError):  # no options, as who checks the row will find
+        return text
+    return text if names == options else canonical(names)
 
 
 def table_content(path: Path) -> bytes:
@@ -165,6 +189,38 @@ def read_task(folder: Path, path: Path) -> list[dict[str, str]]:
     rows = _from_csv(content, path)
     _check(rows, path)
     return rows
+
+
+def stated_paths(table: Path) -> set[str]:
+    """Return the paths of the user's files that a table states, as older versions wrote them."""
+    content = table_content(table)
+    paths: set[str] = set()
+    for text in {row.get("options") or "{}" for row in csv.DictReader(io.StringIO(content.decode(), newline=""))}:
+        with suppress(ValueError, RecursionError, AttributeError):
+            paths.update(paths_in(json.loads(text)))
+    return paths
+
+
+def public_content(folder: Path, path: Path) -> bytes:
+    """Return the content of a table or task file, changed only where an older version wrote whole paths into it.
+
+    Raises
+    ------
+    UserError
+        As `read_rows` and `read_task` do.
+    """
+    if path.parent == folder:
+        raw, content = require_file(folder, path, most_bytes()), table_content(path)
+    else:
+        raw = require_file(folder, path)
+        content = without_checksum(raw, path) if SEAL in raw else raw
+    rows = csv.DictReader(io.StringIO(content.decode(), newline=""))
+    if all(public_text(name, row[name]) == row[name] for row in rows for name in _TEXTS if row.get(name)):
+        return raw
+    if path.parent != folder:
+        return with_checksum(_to_csv(read_task(folder, path)))
+    public = _to_csv(read_rows(path))
+    return lzma.compress(public, check=lzma.CHECK_SHA256) if path.name == _PACKED else public
 
 
 # -- the table of a folder -------------------------------------------------------------------------------------------
@@ -317,8 +373,11 @@ def is_merged(folder: Path) -> bool:
     """Whether ``rows.csv`` is the table of the task files that are in order, and the note beside them says so."""
     damaged: list[DamagedError] = []
     content = _to_csv(_merged_rows(folder, damaged.append))
-    known = _merged(folder)[1] == _digest(content)
-    return bool(damaged) or (known and _content(folder, "rows.csv") == content)
+    table = _content(folder, "rows.csv")
+    known = _merged(folder)[1] == _digest(table)
+    if known and table != content:  # older versions wrote whole paths
+        table = _to_csv(_from_csv(table, folder / "rows.csv"))
+    return bool(damaged) or (known and table == content)
 
 
 def multiverse_folder(folder: Path) -> Path:
@@ -405,6 +464,24 @@ def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
             or f"{folder / CONFIGS} has no configuration {key}, which rows name; the run that made them writes it again"
         )
     return known[key]
+
+
+def _local(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return the files of the user's by machine and content hash; nothing unless this user alone wrote them."""
+    try:
+        status = file_status(folder, LOCAL)
+        if status is None or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            return {}
+        known = read_json(folder, LOCAL)
+        paths = [each for here in known.values() for several in here.values() for each in several]
+        return known if all(isinstance(each, dict) for each in paths) else {}
+    except (DamagedError, AttributeError, TypeError):  # another run writes it again
+        return {}
+
+
+def local_paths(folder: Path, data_sha256: str) -> list[dict[str, Any]]:
+    """Return the options that name the files of some data on this machine, those of the latest run first."""
+    return _local(folder).get(machine(), {}).get(data_sha256, [])
 
 
 def log_lines(folder: Path) -> list[str]:
@@ -670,6 +747,9 @@ class Store:
         path = self.path(task)
         labels = labels_file(self.folder, path)
         kept = {row["r"]: row.pop("labels") for row in rows if "labels" in row}
+        files = paths_in(json.loads(task.paths or "{}"))
+        for row in rows:
+            row.update({name: without_folders(row[name], files) for name in ("error", "stand_in") if row.get(name)})
         if kept:
             write_file(self.folder, labels, packed(kept))
         else:  # those of older rows are not those of these
@@ -736,6 +816,19 @@ class Store:
             lines = change(logged)
             if lines != logged:
                 write_file(self.folder, LOG, "".join(f"{line}\n" for line in lines).encode())
+
+    def keep_paths(self, tasks: Iterable[Task]) -> None:
+        """Note where the user's files of some tasks are on this machine, in a file for its owner alone."""
+        paths = {task.data_sha256: json.loads(task.paths) for task in tasks if task.paths}
+        if not paths:
+            return
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            known = _local(self.folder)
+            here = {**known.get(machine(), {})}
+            for digest, each in paths.items():
+                here[digest] = [each, *(other for other in here.get(digest, []) if other != each)]
+            if here != known.get(machine()):
+                write_json(self.folder, LOCAL, {**known, machine(): here}, 0o600)
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file of the folder by a function of what it says, so that none of several changes is lost."""
@@ -824,7 +917,7 @@ class Store:
             reducer, _, key = file.parts[-2].rpartition("-")
             code.add((reducer, configs.get(key, {}).get("kmeans", {}).get("engine", ""), file.parts[-3]))
         of_code = [[*each, current_code(*each, "")] for each in sorted(code)]
-        return short_hash([stamps, COLUMNS, of_code, [root.origin for root in guests()]])
+        return short_hash([stamps, COLUMNS, _TEXTS, of_code, [root.origin for root in guests()]])
 
 
 def _content(folder: Path, path: Path | str) -> bytes:

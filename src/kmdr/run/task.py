@@ -122,7 +122,10 @@ class Task:
         For what the matrix stands in; empty where it is what its name says.
     options : str
         Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
-        the identity: the content hash is. Empty where they are not known.
+        the identity: the content hash is. Empty where they are not known. Of files it has only the names.
+    paths : str
+        Canonical JSON of those options that name the user's files, with whole paths, by which other machines may find
+        them; never part of a row. Empty where there are none.
     """
 
     study: str
@@ -145,6 +148,7 @@ class Task:
     nnz: int = 0
     stand_in: str = ""
     options: str = ""
+    paths: str = ""
 
     @property
     def config(self) -> Mapping[str, Any]:

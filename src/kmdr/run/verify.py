@@ -41,7 +41,7 @@ from kmdr.results.folder import has_file
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
-from kmdr.run.store import described, read_rows, rows_file
+from kmdr.run.store import described, local_paths, read_rows, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, data_of, run
 from kmdr.text import aligned, one_line, tell
 from kmdr.threads import pinned
@@ -131,14 +131,17 @@ def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[st
     return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
 
 
-def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
-    """Return the prepared folder of each content hash among the data of some rows; what cannot be had is left out.
+def folders_by_content(rows: Iterable[Mapping[str, str]], reference: Path | None = None) -> dict[str, Path]:
+    """Return the prepared folder of each content hash among the data of some rows, of those that are available.
 
-    Data that are not prepared yet are, as the rows name them, and so are those whose loader or source changed.
+    Data that are not prepared yet, or whose loader or source changed, are prepared from the files that the folder of
+    results notes for this machine, else from files of the names in the rows.
 
     Parameters
     ----------
     rows : iterable of mapping
+    reference : Path, optional
+        Folder of results that they come from.
 
     Returns
     -------
@@ -148,10 +151,15 @@ def folders_by_content(rows: Iterable[Mapping[str, str]]) -> dict[str, Path]:
     outdated = {digest for digest, folder in folders.items() if is_outdated(folder)}
     wanted = {(row["dataset"], row.get("options", ""), row["data_sha256"]) for row in rows}
     for dataset, options, digest in sorted(each for each in wanted if each[-1] not in folders.keys() - outdated):
-        with suppress(UserError):
-            folder = datasets.prepare(*data_of(dataset, options))
-            folders.pop(digest, None)
-            folders[open_prepared(folder).data_sha256] = folder
+        name, stated = data_of(dataset, options)
+        for paths in (*(local_paths(reference, digest) if reference else ()), {}):
+            with suppress(UserError):
+                folder = datasets.prepare(name, stated | paths)
+                folders.pop(digest, None)
+                found = open_prepared(folder).data_sha256
+                folders[found] = folder
+                if found == digest:
+                    break
     return folders
 
 
@@ -221,8 +229,8 @@ def verify(
         return Comparison(row, "not verified", f"third-party code: {', '.join(foreign)}; {remedy} runs it")
     if row["data_sha256"] not in folders:
         name, options = data_of(row["dataset"], row.get("options", ""))
-        path = options.get("path")
-        helps = f"its rows were of {path}, seen from where they were run" if path else f"'kmdr data where {name}' helps"
+        path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
+        helps = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' helps"
         lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
         return Comparison(row, "skipped", lacking)
     task = rebuild(row, config, folders[row["data_sha256"]])
@@ -259,7 +267,7 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> l
             "one to compare with"
         )
     rows = sample(read_rows(table), size, seed)
-    folders = folders_by_content(rows)
+    folders = folders_by_content(rows, reference)
     here = this_environment()
     comparisons = []
     with closing(Progress(len(rows), float(len(rows)))) as progress:

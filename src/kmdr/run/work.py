@@ -4,6 +4,7 @@ Workers of this machine are handed the folder of the prepared data as well. Thos
 their content: in their own cache, made of what is at hand there, or sent by the driver.
 """
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -178,10 +179,13 @@ def _folder(task: Task, places: Sequence[str]) -> Path | None:
 
 def _prepared(task: Task) -> Path | None:
     name, options = data_of(task.dataset, task.options)
-    if name in registry.names():
+    if name not in registry.names():
+        return None
+    # The user's files may be where the driver has them, or where this machine looks for files of their names.
+    for paths in filter(None, (task.paths, "{}")):
         with suppress(UserError):  # then the driver has them
             if registry.entry(name).by_path or datasets.availability(name).state in _AT_HAND:
-                folder = datasets.prepare(name, options, task.verify)
+                folder = datasets.prepare(name, options | json.loads(paths), task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder
     return None
