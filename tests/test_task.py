@@ -52,9 +52,9 @@ def test_all_reducers_and_all_r_start_from_the_same_points(monkeypatch):
     seen = []
     import kmdr.reducers.base as module
 
-    real = module.cluster
+    real = module.cluster_allowed
     monkeypatch.setattr(
-        module, "cluster", lambda C, k, starts, *rest: seen.append(starts.tolist()) or real(C, k, starts, *rest)
+        module, "cluster_allowed", lambda C, k, starts, *rest: seen.append(starts.tolist()) or real(C, k, starts, *rest)
     )
     for reducer in ("none", "random_sign", "svd"):
         run(task(reducer, repeat=4), data(), STAMP)
@@ -184,13 +184,13 @@ def test_a_product_of_all_that_fails_is_taken_one_by_one(monkeypatch):
 def test_a_trial_that_cannot_be_scored_fails_alone(concurrency, monkeypatch):
     import kmdr.reducers.base as module
 
-    real = module.cluster
+    real = module.cluster_allowed
 
     def broken(C, *rest):
         clustering = real(C, *rest)
         return replace(clustering, labels=clustering.labels - (C.shape[1] == 5))
 
-    monkeypatch.setattr(module, "cluster", broken)
+    monkeypatch.setattr(module, "cluster_allowed", broken)
     rows = run(task(), data(), replace(STAMP, concurrency=concurrency))
     assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
     assert "whole numbers from 0" in rows[1]["error"]
@@ -254,8 +254,8 @@ def cold(monkeypatch):
     import kmdr.reducers.base as module
 
     monkeypatch.setattr("kmdr.run.task._warm", set(), raising=False)
-    real, seen = module.cluster, []
-    monkeypatch.setattr(module, "cluster", lambda C, *rest: seen.append(C.shape) or real(C, *rest))
+    real, seen = module.cluster_allowed, []
+    monkeypatch.setattr(module, "cluster_allowed", lambda C, *rest: seen.append(C.shape) or real(C, *rest))
     run(task("none", repeat=9), data(), replace(STAMP, concurrency=2))  # what is compiled once a process
     return seen
 

@@ -1,5 +1,6 @@
 """No command imports what a folder of results names; ``kmdr verify`` does only what its command line names."""
 
+import ast
 import csv
 import json
 import os
@@ -7,9 +8,12 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import kmdr
 from kmdr import outside, reducers
 from kmdr.cli import COMMANDS
 from kmdr.clustering import engines
@@ -146,9 +150,9 @@ def test_no_command_imports_what_a_folder_names(forgery, folder, evil, tmp_path)
 
 def test_a_class_that_only_a_folder_names_is_not_imported_by_anything_that_makes_or_describes_it(evil):
     for use in (
-        lambda: reducers.make(EVIL),
-        lambda: engines.check(Protocol(1, 1, engine=EVIL)),
-        lambda: engines.cluster(None, 2, None, None, Protocol(1, 1, engine=EVIL)),
+        lambda: reducers.make_allowed(EVIL),
+        lambda: engines.check_allowed(Protocol(1, 1, engine=EVIL)),
+        lambda: engines.cluster_allowed(None, 2, None, None, Protocol(1, 1, engine=EVIL)),
     ):
         with pytest.raises(UserError, match="is third-party code that this command did not name"):
             use()
@@ -157,8 +161,54 @@ def test_a_class_that_only_a_folder_names_is_not_imported_by_anything_that_makes
             describe(EVIL)
     assert not evil.exists()
     outside.allow(EVIL)
-    assert reducers.make(EVIL).name == EVIL
+    assert reducers.make_allowed(EVIL).name == EVIL
     assert evil.exists()
+
+
+@pytest.mark.parametrize("use", ["reducer", "engine check", "engine"])
+def test_a_path_in_a_call_of_the_library_is_named_by_its_user(use, evil):
+    """In a process where nothing else named the class: no ``kmdr.outside.allow`` is needed."""
+    protocol, starts = Protocol(1, 1, engine=EVIL), np.array([[0, 1]])
+    if use == "reducer":
+        assert reducers.make(EVIL).reduce(np.eye(4), 2, np.random.default_rng(0), None).shape == (4, 2)
+    elif use == "engine check":
+        engines.check(protocol)
+    else:
+        clusters = engines.cluster(np.eye(4), 2, starts, np.random.default_rng(0), protocol)
+        assert clusters.labels.tolist() == [0, 1, 0, 1]
+    assert evil.exists()
+
+
+def test_kmdr_itself_never_takes_a_name_for_its_users():
+    """What allows a path is called only where the path is the user's: commands, the public API, workers of a driver."""
+    allowing = {"make", "check", "cluster", "allow"}
+    callers = set()
+    for file in Path(kmdr.__file__).parent.rglob("*.py"):
+        module = file.relative_to(Path(kmdr.__file__).parent).as_posix()
+        if module.startswith(("skeletons/", "_share/")):
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        names = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            and node.module in ("kmdr.outside", "kmdr.reducers", "kmdr.clustering.engines")
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            of = node.func
+            if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name):
+                if of.value.id in ("reducers", "engines", "outside") and of.attr in allowing:
+                    callers.add((module, of.attr))
+            elif isinstance(of, ast.Name) and of.id in names & allowing:
+                callers.add((module, of.id))
+    assert callers == {
+        ("api.py", "check"), ("api.py", "allow"), ("reducers/__init__.py", "allow"),
+        ("clustering/engines.py", "allow"), ("run/experiment.py", "allow"), ("run/verify.py", "allow"),
+        ("run/work.py", "allow"), ("run/compiled.py", "allow"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ["reducer", "kmeans.engine"])

@@ -108,7 +108,6 @@ def compare(
         data = from_arrays(A, labels, k, name)
         args = canonical(dict(engine_args or {}))
         protocol = Protocol(n_init, max_iter, start, engine, args, online, empty_action)
-        allow(engine)
         engines.check(protocol)
         tasks = []
         for reducer in reducers:

@@ -1,4 +1,9 @@
-"""Classes of other packages, found by their import path: ``package.module.Class``."""
+"""Classes of other packages, found by their import path: ``package.module.Class``.
+
+A path that came with a folder of results is never imported. `kmdr.reducers.make`, `kmdr.clustering.engines.check` and
+``cluster``, and `kmdr.compare` are for a caller who names the path, and allow it; ``make_allowed``, ``check_allowed``
+and ``cluster_allowed``, which kmdr itself uses, take any name and import only what was allowed before.
+"""
 
 import importlib
 import inspect

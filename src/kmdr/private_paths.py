@@ -74,10 +74,10 @@ def without_folders(text: str, files: Iterable[str] = ()) -> str:
             if parent.strip("./"):
                 known.setdefault(parent, "the folder of the data" if parent.startswith(("/", "~")) else "")
     for folder in sorted(known, key=len, reverse=True):
-        label, pattern = known[folder], rf"(?<![\w./~-]){re.escape(folder)}"
-        text = re.sub(f"{pattern}/", f"{label}/" if label in _CACHE else f"{_KNOWN}/", text)
+        label, before = known[folder], rf"(?<![\w./~{_KNOWN}-]){re.escape(folder)}"
+        text = re.sub(f"{before}/", f"{label}/" if label in _CACHE else f"{_KNOWN}/", text)
         if label:
-            text = re.sub(rf"{pattern}(?![\w/-])", label, text)
+            text = re.sub(rf"{before}(?![\w/-])", label, text)
     text = _QUOTED.sub(lambda found: f"{found['quote']}{_name(found['path']) or '/'}{found['quote']}", text)
     return _PLAIN.sub(lambda found: _name(found[0]) or "/", text).replace(_KNOWN, "")
 

@@ -176,7 +176,7 @@ def _sizes(row: Mapping[Any, Any], experiment: Experiment) -> list[int]:
     """Return the r of a configuration that was asked for."""
     if experiment.reducer != row["reducer"]:
         return list(experiment.r_grid)
-    fixed = reducers.make(experiment.reducer, experiment.params).fixed_r(int(row["d"]), int(row["k"]))
+    fixed = reducers.make_allowed(experiment.reducer, experiment.params).fixed_r(int(row["d"]), int(row["k"]))
     return list(experiment.r_grid) if fixed is None else [fixed]
 
 

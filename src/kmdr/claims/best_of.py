@@ -62,7 +62,7 @@ def drawn_again(data: Dataset, run: "pd.Series[Any]") -> tuple[Dense, Matrix]:
     run : Series
         A row.
     """
-    reducer = reducers.make(str(run["reducer"]), json.loads(str(run["params"])))
+    reducer = reducers.make_allowed(str(run["reducer"]), json.loads(str(run["params"])))
     seed, r, repeat = int(run["seed"]), int(run["r"]), int(run["repeat"])
     address = (str(run["dataset"]), str(run["reducer"]))
     state = reducer.prepare(data.A, data.k, generator(seed, *address, repeat, "prepare"))

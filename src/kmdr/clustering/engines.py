@@ -18,7 +18,7 @@ from kmdr.errors import UserError, unknown
 from kmdr.guests import Registry, origin_of
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, scaled_back
-from kmdr.outside import arguments, check_arguments, find_class, origin, seed_of
+from kmdr.outside import allow, arguments, check_arguments, find_class, origin, seed_of
 
 Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clustering]
 _registry: Registry[Engine] = Registry("engines")
@@ -142,9 +142,24 @@ def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoco
 def check(protocol: Protocol) -> None:
     """Refuse an engine that does not exist or that cannot be asked for k clusters, before any work is done.
 
+    For code whose author or user chose the engine, which is imported if it is a path. A protocol that was read from a
+    folder of results must not be given here but to `check_allowed`.
+
     Raises
     ------
     UserError
+    """
+    allow(protocol.engine)
+    check_allowed(protocol)
+
+
+def check_allowed(protocol: Protocol) -> None:
+    """Check a protocol as `check` does, wherever it comes from.
+
+    Raises
+    ------
+    UserError
+        Also where the engine is an import path that the user of this process did not name.
     """
     if protocol.engine != "kmdr" and not protocol.plain:
         raise UserError(
@@ -172,7 +187,9 @@ def check(protocol: Protocol) -> None:
 
 
 def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-    """Run the protocol's engine.
+    """Run the protocol's engine, which is imported if it is a path: for code whose author or user chose the engine.
+
+    A protocol that was read from a folder of results must not be given here but to `cluster_allowed`.
 
     Parameters
     ----------
@@ -187,5 +204,17 @@ def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol
     Returns
     -------
     Clustering
+    """
+    allow(protocol.engine)
+    return cluster_allowed(C, k, starts, rng, protocol)
+
+
+def cluster_allowed(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+    """Run the protocol's engine as `cluster` does, wherever the protocol comes from.
+
+    Raises
+    ------
+    UserError
+        Where the engine is an import path that the user of this process did not name.
     """
     return _registry.known().get(protocol.engine, _outside)(C, k, starts, rng, protocol)

@@ -15,7 +15,7 @@ from typing import Any
 
 from kmdr.errors import UserError, plain_name, shown, unknown
 from kmdr.guests import origin_of
-from kmdr.outside import origin
+from kmdr.outside import allow, origin
 from kmdr.reducers.base import REGISTRY, Reducer
 from kmdr.reducers.fast_transform import FJLT, SRHT
 from kmdr.reducers.laplacian_score import LaplacianScore
@@ -112,7 +112,9 @@ def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
-    """Return the reducer of that name.
+    """Return the reducer of that name; for code whose author or user chose the name, which is imported if it is a path.
+
+    A name that was read from a folder of results must not be given here but to `make_allowed`.
 
     Parameters
     ----------
@@ -125,6 +127,16 @@ def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
     ------
     UserError
         When there is no such reducer, it has no such parameter, or a value is outside its range.
+    """
+    allow(name)
+    return make_allowed(name, params)
+
+
+def make_allowed(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
+    """Return the reducer of that name, wherever the name comes from, e.g. a row or a configuration.
+
+    Parameters and errors are those of `make`; in addition, an import path is refused unless the user of this process
+    named it (`kmdr.outside.is_allowed`).
     """
     if "." in name:
         outside = Outside(name, params)
@@ -169,6 +181,7 @@ __all__ = [
     "TopLeverageScores",
     "Variance",
     "make",
+    "make_allowed",
     "module_of",
     "named",
     "names",

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kmdr.clustering.engines import cluster
+from kmdr.clustering.engines import cluster_allowed
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.errors import ArgumentError, UserError, memory, whole_number
 from kmdr.guests import Registry
@@ -204,7 +204,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def cluster(self, C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
         """Cluster what this reducer returned; the protocol's engine, unless C has no plain coordinates."""
-        return cluster(C, k, starts, rng, protocol)
+        return cluster_allowed(C, k, starts, rng, protocol)
 
     # --- scikit-learn
 

@@ -51,7 +51,7 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     if not isinstance(args, Mapping):
         raise UserError(f"kmeans.args = {shown(args)} are no named arguments; write e.g. kmeans.args.batch_size=1000")
     protocol = Protocol(**settings, args=canonical(args))
-    engines.check(protocol)
+    engines.check_allowed(protocol)
     return protocol
 
 
@@ -138,7 +138,7 @@ class Experiment:
         allow(name, section(config, "kmeans").get("engine"))  # the user's configuration, the source of all tasks
         protocol = _protocol(config)
         try:
-            reducers.make(name, params).check_protocol(protocol)
+            reducers.make_allowed(name, params).check_protocol(protocol)
         except (TypeError, ValueError) as error:
             raise UserError(f"reducer {name} cannot be made of {shown(params)} ({error}); give other values") from error
         return cls(
@@ -179,7 +179,7 @@ class Experiment:
         k = data.k if self.k is None else self.k
         starter(self.protocol, n, k, data.labels, generator(self.seed))
         check_matching(self.matching, data.labels)
-        reducer = reducers.make(self.reducer, self.params)
+        reducer = reducers.make_allowed(self.reducer, self.params)
         reducer.check_protocol(self.protocol)
         fixed = reducer.fixed_r(d, k)
         r_grid = self.r_grid if fixed is None else (fixed,)
