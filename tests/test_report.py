@@ -765,7 +765,7 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folders", "told"), [(("mine", "yours"), "own (path="), (("mine", "mine"), "own (data=")])
+@pytest.mark.parametrize(("folders", "told"), [(("mine", "yours"), "own (data="), (("mine", "mine"), "own (data=")])
 def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path, folders, told):
     """Whether files of one name lie in two folders, or one was written anew."""
     rng = np.random.default_rng(0)
