@@ -112,7 +112,7 @@ def test_rows_of_another_version_are_refused(tmp_path):
     path = store.path(task())
     path.parent.mkdir(parents=True)
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(UserError, match="columns of this version"):
+    with pytest.raises(UserError, match="other columns than this version"):
         store.merge()
 
 
@@ -163,16 +163,15 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
         patch.setattr(store_module, "write_file", looked_at)
         store.merge()
 
-    read = store_module._content
+    digest = store_module._digest_of_table
 
-    def too_late(folder, path):
-        if Path(path).name == "rows.csv":  # once the note was read
-            monkeypatch.undo()
-            store.merge()
-            store.add(task(repeat=3), [row(task(repeat=3), 2)])
-        return read(folder, path)
+    def too_late(path):  # once the note was read
+        monkeypatch.undo()
+        store.merge()
+        store.add(task(repeat=3), [row(task(repeat=3), 2)])
+        return digest(path)
 
-    monkeypatch.setattr(store_module, "_content", too_late)
+    monkeypatch.setattr(store_module, "_digest_of_table", too_late)
     assert len(read_rows(rows_file(tmp_path))) == 3
 
 
@@ -216,7 +215,7 @@ def test_of_a_trial_that_came_and_was_done_again_the_better_row_is_kept(tmp_path
 
 def test_what_came_and_is_no_table_or_damaged_is_refused_and_left_alone(tmp_path):
     (tmp_path / "rows.csv").write_text("from elsewhere")
-    with pytest.raises(UserError, match=r"not the columns .* move it away or use another out folder"):
+    with pytest.raises(UserError, match=r"other columns .* move it away or use another out folder"):
         Store(tmp_path).merge()
     assert (tmp_path / "rows.csv").read_text() == "from elsewhere"
     (tmp_path / "rows.csv").write_text('study,dataset\n"')

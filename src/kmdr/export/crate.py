@@ -25,6 +25,7 @@ from kmdr.errors import UserError
 from kmdr.files import sealed, writing
 from kmdr.private_paths import without_folders
 from kmdr.results.folder import files_at, has_file, read_json, require_file
+from kmdr.results.rows import TextRow
 from kmdr.results.table import most_bytes
 from kmdr.run.store import LOG, log_lines, multiverse_folder, public_content, read_rows, rows_file, stated_paths
 from kmdr.run.task import COLUMNS
@@ -241,8 +242,8 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     """
     rows = read_rows(rows_file(folder))
     names = [each["name"] for each in files]
-    by_study: dict[str, list[dict[str, str]]] = {}
-    by_data: dict[tuple[str, str], list[dict[str, str]]] = {}
+    by_study: dict[str, list[TextRow]] = {}
+    by_data: dict[tuple[str, str], list[TextRow]] = {}
     for row in rows:
         by_study.setdefault(row["study"], []).append(row)
         by_data.setdefault((row["dataset"], row["data_sha256"]), []).append(row)

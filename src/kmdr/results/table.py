@@ -13,8 +13,8 @@ from kmdr.errors import UserError
 from kmdr.files import DamagedError
 from kmdr.results.folder import open_file
 
-# Bytes of a table, decompressed, that are read unless the user allows more: about 600 000 rows.
-MOST_BYTES = 1 << 28
+# Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
+MOST_BYTES = 1 << 26
 # Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
 MOST_RATIO = 100
 # Bytes of a line.
@@ -40,6 +40,18 @@ def most_bytes() -> int:
     if text and not match:
         raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
+
+
+class TooLargeError(UserError):
+    """A table, or the task files that it is made of, have more bytes than the user allows."""
+
+
+def too_large(path: Path, size: str, most: int) -> TooLargeError:
+    """Return the error for a table that has more bytes, decompressed, than the user allows."""
+    return TooLargeError(
+        f"{path} has {size} bytes, more than the limit of {most}; if you trust it, allow more with e.g. "
+        f"{VARIABLE}=1G; memory takes several times as much"
+    )
 
 
 class _Bounded(io.RawIOBase):
@@ -97,13 +109,13 @@ class _Bounded(io.RawIOBase):
         self._line = longest if first < 0 else len(content) - last - 1  # a block is shorter than the longest line
 
     def _refuse_size(self, size: int) -> None:
+        if self._unpack is None:
+            raise too_large(self._path, str(size), self._most)
         packed = os.fstat(self._file.fileno()).st_size
-        told = f"{size} bytes" if self._unpack is None else f"at least {size} bytes, decompressed from {packed}"
-        ratio = self._ratio < min(self._most, size)
-        raise DamagedError(
-            f"{self._path} has {told}, more than the limit of {min(self._most, self._ratio)}; "
-            + ("get it again" if ratio else f"if you trust it, allow more with e.g. {VARIABLE}=2G")
-        )
+        told = f"at least {size} bytes, decompressed from {packed},"
+        if self._ratio >= min(self._most, size):
+            raise too_large(self._path, f"{packed} bytes, decompressed at least {size}", self._most)
+        raise DamagedError(f"{self._path} has {told} more than the limit of {self._ratio}; get it again")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from kmdr.errors import UserError, unknown
 from kmdr.files import DamagedError
 from kmdr.private_paths import without_folders
 from kmdr.results.folder import has_file, list_files, read_file, read_json, require_file, write_file
+from kmdr.results.rows import TextRow
 from kmdr.run.check import of_facts, of_labels
 from kmdr.run.labels import MOST_LABELS
 from kmdr.run.shard import SHARDS, absent, with_parts
@@ -46,7 +47,7 @@ from kmdr.run.verify import compare, platform_of
 from kmdr.text import announce, tell
 
 _PLAN, _MISSING = "plan.json", "missing.json"
-Rows = list[dict[str, str]]
+Rows = list[TextRow]
 
 
 class Source(NamedTuple):
@@ -133,7 +134,7 @@ def tally(sources: Sequence[Source], target: Path) -> Tally:
         When a trial has other numbers in one folder than in another.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
-    known: dict[tuple[Any, ...], tuple[dict[str, str], Path]] = {}
+    known: dict[tuple[Any, ...], tuple[TextRow, Path]] = {}
     shared, timed_apart = set(), set()
     for source in sources:
         for row in source.rows:

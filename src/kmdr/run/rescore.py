@@ -19,6 +19,7 @@ from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
 from kmdr.results.folder import has_file
+from kmdr.results.rows import TextRow
 from kmdr.run.labels import Labels
 from kmdr.run.store import Store, labels_file, task_files
 from kmdr.run.task import canonical, data_of, methods_from, origin_of_metric
@@ -43,7 +44,7 @@ def _scaled(folder: Path) -> _Scaled:
     return _Scaled(A, total, data.labels)
 
 
-def _filled(row: dict[str, str], labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
+def _filled(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
     """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
     before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
     scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
@@ -113,13 +114,13 @@ def fill(folder: Path) -> tuple[int, int]:
     wanted = metrics().keys() - set(BUILT_IN)
     absent: set[str] = set()
 
-    def change(rows: list[dict[str, str]], labels: Labels) -> bool:
+    def change(rows: list[TextRow], labels: Labels) -> bool:
         nonlocal filled, failed
         before = filled
         by_r = {int(row["r"]): row for row in rows}
         for r, of_r in labels:
-            row = by_r.get(r, {"status": ""})
-            if row["status"] != "ok" or wanted <= _metrics_of(row).keys() - _outdated(row):
+            row = by_r.get(r)
+            if row is None or row["status"] != "ok" or wanted <= _metrics_of(row).keys() - _outdated(row):
                 continue
             if row["data_sha256"] not in folders:
                 absent.add(row["dataset"])

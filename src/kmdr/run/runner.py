@@ -22,6 +22,7 @@ import joblib
 
 from kmdr.entry import undisturbed
 from kmdr.errors import UserError, shown, unknown, whole_number
+from kmdr.results.rows import TextRow
 from kmdr.run.compiled import compile_kernels, is_compiled, parts
 from kmdr.run.plan import Seconds, in_order, wall_seconds
 from kmdr.run.progress import Progress
@@ -277,7 +278,7 @@ def run_tasks(
     progress: Progress,
     until: float = math.inf,
     shards: int = 1,
-) -> tuple[list[dict[str, str]], int]:
+) -> tuple[list[TextRow], int]:
     """Run tasks, merge the table and return it.
 
     Interrupting it loses at most the tasks in flight. Calls at the same time on the same folder share the work.

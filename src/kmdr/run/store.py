@@ -20,7 +20,6 @@ The last line of a task file, ``# sha256 …``, is the checksum of all before it
 in one step. Files of older versions end without one: the values in them are checked one by one instead.
 """
 
-import csv
 import fcntl
 import hashlib
 import io
@@ -31,9 +30,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kmdr.errors import UserError
 from kmdr.files import (
@@ -62,7 +61,8 @@ from kmdr.results.folder import (
     write_file,
     write_json,
 )
-from kmdr.results.table import most_bytes, open_table
+from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
+from kmdr.results.table import most_bytes, open_table, too_large
 from kmdr.run.labels import Labels, packed, read_labels
 from kmdr.run.provenance import machine
 from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, settings_of, short_hash
@@ -88,37 +88,14 @@ _TOLD = 10
 _PACKED = "rows.csv.xz"
 # The columns that may state paths.
 _TEXTS = ("options", "error", "stand_in")
+# Bytes of a task file, which has a row for each r of a grid.
+MOST_TASK = 1 << 23
+# Rows whose values are checked together.
+_CHECKED = 1000
 _SEALED_SINCE = "code_hash"  # the column that came with the checksum
 
 
 # -- rows as text ----------------------------------------------------------------------------------------------------
-
-
-def _to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)  # floats are written by repr, which reads back to the same bits
-    return text.getvalue().encode()
-
-
-def _from_csv(content: bytes, path: Path) -> list[dict[str, str]]:
-    try:
-        lines = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
-        header = next(lines, [])
-        rows = [dict(zip(header, line, strict=True)) for line in lines]
-    except (ValueError, csv.Error) as error:
-        raise DamagedError(f"{path} is damaged: it is not a table of rows ({error})") from error
-    if not header:
-        raise DamagedError(f"{path} is damaged: it is empty")
-    if len(set(header)) < len(header) or not set(header) <= set(COLUMNS):
-        strange = ", ".join(sorted({name for name in header if name not in COLUMNS or header.count(name) > 1}))
-        raise UserError(
-            f"{path} has not the columns of this version of kmdr ({strange}); move it away or use another out folder"
-        )
-    for row in rows:
-        row.update({name: public_text(name, row[name]) for name in _TEXTS if row.get(name)})
-    return rows if tuple(header) == COLUMNS else [{name: row.get(name, "") for name in COLUMNS} for row in rows]
 
 
 @lru_cache(maxsize=4096)  # thousands of rows have the same few
@@ -150,7 +127,7 @@ def table_content(path: Path) -> bytes:
         return file.read()
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path) -> list[TextRow]:
     """Return the rows of a table, compressed by xz or not, as text; columns that came later are empty in older ones.
 
     Raises
@@ -158,16 +135,30 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     UserError
         When it has a column that this version does not know, or a value that is not what its column holds.
     """
-    rows = _from_csv(table_content(path), path)
-    _check(rows, path)
-    return rows
+    return list(_table_rows(path))
 
 
-def _check(rows: Sequence[Mapping[str, str]], path: Path) -> None:
-    check_values({name: [row[name] for row in rows] for name in COLUMNS}, path)
+def _table_rows(path: Path) -> Iterator[TextRow]:
+    with open_table(path.parent, path.name) as file:
+        if file is None:
+            raise DamagedError(f"there is no {path}; name a folder of results")
+        yield from _checked(file, path)
 
 
-def read_task(folder: Path, path: Path) -> list[dict[str, str]]:
+def _checked(file: BinaryIO, path: Path) -> Iterator[TextRow]:
+    """Yield the rows of an open table whose values are what its columns hold."""
+    rows = parse_rows(file, path)
+    while block := list(islice(rows, _CHECKED)):
+        columns = zip(*(row.texts() for row in block), strict=True)
+        check_values(dict(zip(COLUMNS, columns, strict=True)), path)
+        for row in block:
+            for name in _TEXTS:
+                if "/" in row[name]:
+                    row[name] = public_text(name, row[name])
+            yield row
+
+
+def read_task(folder: Path, path: Path) -> list[TextRow]:
     """Return the rows of a task file of a folder.
 
     Raises
@@ -178,24 +169,26 @@ def read_task(folder: Path, path: Path) -> list[dict[str, str]]:
     UserError
         When it has a column that this version does not know.
     """
-    content = require_file(folder, path)
+    return _task_rows(require_file(folder, path, MOST_TASK), path)
+
+
+def _task_rows(content: bytes, path: Path) -> list[TextRow]:
     if not content.endswith(b"\n"):  # which all versions wrote; its columns may be cut as well
         raise DamagedError(f"{path} is damaged: its last line is cut short")
     start = content.rfind(b"\n", 0, -1) + 1
     if content.startswith(SEAL, start):
-        return _from_csv(without_checksum(content, path), path)
-    if _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
+        content = without_checksum(content, path)
+    elif _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
         raise DamagedError(f"{path} is damaged: its checksum is missing")
-    rows = _from_csv(content, path)
-    _check(rows, path)
-    return rows
+    return list(_checked(io.BytesIO(content), path))
 
 
 def stated_paths(table: Path) -> set[str]:
     """Return the paths of the user's files that a table states, as older versions wrote them."""
-    content = table_content(table)
     paths: set[str] = set()
-    for text in {row.get("options") or "{}" for row in csv.DictReader(io.StringIO(content.decode(), newline=""))}:
+    with open_table(table.parent, table.name) as file:
+        texts = {row["options"] or "{}" for row in parse_rows(file, table)} if file else set()
+    for text in texts:
         with suppress(ValueError, RecursionError, AttributeError):
             paths.update(paths_in(json.loads(text)))
     return paths
@@ -214,12 +207,12 @@ def public_content(folder: Path, path: Path) -> bytes:
     else:
         raw = require_file(folder, path)
         content = without_checksum(raw, path) if SEAL in raw else raw
-    rows = csv.DictReader(io.StringIO(content.decode(), newline=""))
-    if all(public_text(name, row[name]) == row[name] for row in rows for name in _TEXTS if row.get(name)):
+    rows = parse_rows(io.BytesIO(content), path)
+    if all(public_text(name, row[name]) == row[name] for row in rows for name in _TEXTS):
         return raw
     if path.parent != folder:
-        return with_checksum(_to_csv(read_task(folder, path)))
-    public = _to_csv(read_rows(path))
+        return with_checksum(csv_content(read_task(folder, path), path))
+    public = csv_content(read_rows(path), path)
     return lzma.compress(public, check=lzma.CHECK_SHA256) if path.name == _PACKED else public
 
 
@@ -242,8 +235,8 @@ def rows_file(folder: Path) -> Path:
     if packed and not (written and written.st_mtime_ns >= packed.st_mtime_ns):
         return compressed
     while digest := _merged(folder)[1]:
-        content = _content(folder, plain)
-        if digest == _digest(content) or content == _to_csv(_merged_rows(folder, lambda _: None)):
+        found = _digest_of_table(plain)
+        if found == digest or found == _digest(csv_blocks(_merged_rows(folder, lambda _: None))):
             break
         if digest == _merged(folder)[1]:  # else another run merges at this moment
             raise DamagedError(
@@ -253,8 +246,26 @@ def rows_file(folder: Path) -> Path:
     return plain
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _digest(blocks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _digest_of_table(path: Path) -> str:
+    """Return the SHA-256 of a table; nothing where there is none, or it is not one that kmdr wrote.
+
+    Raises
+    ------
+    UserError
+        When it is too large.
+    """
+    try:
+        with open_table(path.parent, path.name) as file:
+            return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
+    except DamagedError:
+        return ""
 
 
 def _merged(folder: Path) -> tuple[str, str]:
@@ -291,9 +302,9 @@ def trial_of(row: Mapping[str, str]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dict[str, str]]:
+def united(folder: Path, tables: Iterable[Iterable[TextRow]]) -> list[TextRow]:
     """Return one table of several of a folder: of the rows of one trial the best, the first of equals."""
-    best: dict[tuple[Any, ...], dict[str, str]] = {}
+    best: dict[tuple[Any, ...], TextRow] = {}
     current = cache(current_code)
     for row in chain.from_iterable(tables):
         key = trial_of(row)
@@ -305,21 +316,21 @@ def united(folder: Path, tables: Iterable[Iterable[dict[str, str]]]) -> list[dic
     return table
 
 
-def _packed_rows(folder: Path) -> list[dict[str, str]]:
-    """Return the rows that a folder came with, or was compressed to.
+def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
+    """Yield the rows of a table of a folder, if there is one.
 
     Raises
     ------
     UserError
         When they are damaged.
     """
-    path = folder / _PACKED
-    return read_rows(path) if has_file(folder, path) else []
+    if has_file(folder, name):
+        yield from _table_rows(folder / name)
 
 
 def _merged_rows(
     folder: Path, tell: Callable[[DamagedError], None], files: Iterable[Path] | None = None
-) -> list[dict[str, str]]:
+) -> list[TextRow]:
     """Return the table of a folder's task files and of what its ``rows.csv.xz`` has beside them.
 
     Damaged task files are told of and left out.
@@ -329,18 +340,26 @@ def _merged_rows(
     UserError
         When ``rows.csv.xz`` is damaged.
     """
+    size, most = 0, most_bytes()
 
-    def of_tasks() -> Iterator[list[dict[str, str]]]:
+    def of_tasks() -> Iterator[list[TextRow]]:
+        nonlocal size
         for file in task_files(folder) if files is None else files:
             try:
-                yield read_task(folder, file)
+                content = require_file(folder, file, MOST_TASK)
+                rows = _task_rows(content, file)
             except DamagedError as error:
                 tell(error)
+                continue
+            size += len(content)
+            if size > most:
+                raise too_large(folder / "tasks", f"at least {size}", most)
+            yield rows
 
-    return united(folder, chain(of_tasks(), [_packed_rows(folder)]))
+    return united(folder, chain(of_tasks(), [_rows_at(folder, _PACKED)]))
 
 
-def rows_in(folder: Path) -> list[dict[str, str]]:
+def rows_in(folder: Path) -> list[TextRow]:
     """Return what rows a folder has that are in order: of its task files, else of its table. Nothing is written."""
     try:
         return _merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
@@ -348,13 +367,12 @@ def rows_in(folder: Path) -> list[dict[str, str]]:
         return []
 
 
-def _handed_on(folder: Path) -> list[dict[str, str]]:
+def _handed_on(folder: Path) -> list[TextRow]:
     """Return the rows of a folder's tables, which has no task files."""
-    plain = folder / "rows.csv"
-    return united(folder, [read_rows(plain) if has_file(folder, plain) else [], _packed_rows(folder)])
+    return united(folder, [_rows_at(folder, "rows.csv"), _rows_at(folder, _PACKED)])
 
 
-def all_rows(folder: Path) -> list[dict[str, str]]:
+def all_rows(folder: Path) -> list[TextRow]:
     """Return the rows of a folder, of its task files or of the table that it came with. Nothing is written.
 
     Raises
@@ -372,12 +390,13 @@ def all_rows(folder: Path) -> list[dict[str, str]]:
 def is_merged(folder: Path) -> bool:
     """Whether ``rows.csv`` is the table of the task files that are in order, and the note beside them says so."""
     damaged: list[DamagedError] = []
-    content = _to_csv(_merged_rows(folder, damaged.append))
-    table = _content(folder, "rows.csv")
-    known = _merged(folder)[1] == _digest(table)
-    if known and table != content:  # older versions wrote whole paths
-        table = _to_csv(_from_csv(table, folder / "rows.csv"))
-    return bool(damaged) or (known and table == content)
+    digest = _digest(csv_blocks(_merged_rows(folder, damaged.append)))
+    written = _digest_of_table(folder / "rows.csv")
+    known = _merged(folder)[1] == written
+    if known and written != digest:  # older versions wrote whole paths, which are shortened when they are read
+        with suppress(UserError):
+            written = _digest(csv_blocks(_rows_at(folder, "rows.csv")))
+    return bool(damaged) or (known and written == digest)
 
 
 def multiverse_folder(folder: Path) -> Path:
@@ -400,11 +419,7 @@ def compress(folder: Path) -> Path:
 
 def _pack(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
     """Write a compressed table, unless it holds the same already."""
-    try:
-        same = table_content(path) == content
-    except DamagedError:
-        same = False
-    if not same:
+    if _digest_of_table(path) != _digest([content]):
         write_file(path.parent, path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))
 
 
@@ -754,14 +769,14 @@ class Store:
             write_file(self.folder, labels, packed(kept))
         else:  # those of older rows are not those of these
             remove_file(self.folder, labels)
-        write_file(self.folder, path, with_checksum(_to_csv(rows)))
+        write_file(self.folder, path, with_checksum(csv_content(rows, path)))
 
-    def change_task(self, path: Path, change: Callable[[list[dict[str, str]], Labels], bool]) -> None:
+    def change_task(self, path: Path, change: Callable[[list[TextRow], Labels], bool]) -> None:
         """Write a task file again if a function of its rows and of the labels of each r returns that it changed any."""
         with self._holding(path, wait=True):
             rows = read_task(self.folder, path)
             if change(rows, read_labels(self.folder, labels_file(self.folder, path))):
-                write_file(self.folder, path, with_checksum(_to_csv(rows)))
+                write_file(self.folder, path, with_checksum(csv_content(rows, path)))
 
     def _labelled(self, path: Path) -> set[int]:
         """Return every r that a task file has labels of; none where the labels are damaged."""
@@ -837,7 +852,7 @@ class Store:
 
     # -- the table -----------------------------------------------------------------------------------------------
 
-    def merge(self) -> list[dict[str, str]]:
+    def merge(self) -> list[TextRow]:
         """Bring ``rows.csv``, the tidy table of every task's rows, up to date and return it.
 
         Of several rows of one trial the finished, then that of today's code, then the serial one is kept.
@@ -855,9 +870,9 @@ class Store:
                 return self._without_tasks()
             state = self._state(files)  # before reading: a later change will show
             known, digest = _merged(self.folder)
-            content = _content(self.folder, table)
-            if known == state and _digest(content) == digest:
-                return _from_csv(content, table)
+            found = _digest_of_table(table)
+            if known == state and found == digest:
+                return read_rows(table)
             damaged: list[DamagedError] = []
             rows = _merged_rows(self.folder, damaged.append, files)
             for error in damaged[:_TOLD]:
@@ -867,8 +882,8 @@ class Store:
                 )
             if len(damaged) > _TOLD:
                 tell(f"kmdr: so are {len(damaged) - _TOLD} more; 'kmdr check {self.folder}' names each")
-            merged = _to_csv(rows)
-            if merged != content:
+            merged = csv_content(rows, table)
+            if _digest([merged]) != found:
                 remove_file(self.folder, note)  # it would tell those who read now that the new table is damaged
                 write_file(self.folder, table, merged)
             if not damaged:  # else it is to be reported each time
@@ -883,7 +898,7 @@ class Store:
         """
 
         def put(rows: Sequence[Mapping[str, str]]) -> None:
-            content = _to_csv(rows)
+            content = csv_content(rows, self.folder / "rows.csv")
             _pack(content, self.folder / _PACKED, preset=1)  # minutes less for 100 000 rows
             if not any(task_files(self.folder)):
                 write_file(self.folder, "rows.csv", content)
@@ -892,15 +907,15 @@ class Store:
             sweep_abandoned(self.folder)
             yield put
 
-    def _without_tasks(self) -> list[dict[str, str]]:
+    def _without_tasks(self) -> list[TextRow]:
         """Return the rows of a table without task files, which the first merge of some would replace: it is packed."""
         if not has_file(self.folder, "rows.csv"):
-            return _packed_rows(self.folder)
+            return list(_rows_at(self.folder, _PACKED))
         try:
             rows = _handed_on(self.folder)
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
-        _pack(_to_csv(rows), self.folder / _PACKED)
+        _pack(csv_content(rows, self.folder / "rows.csv"), self.folder / _PACKED)
         return rows
 
     def _state(self, files: Iterable[Path]) -> str:
@@ -951,15 +966,16 @@ def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, 
     return {key: settings_of(configs[key]) for key in older & configs.keys()}
 
 
-def _add_settings(rows: list[dict[str, str]], folder: Path) -> None:
+def _add_settings(rows: list[TextRow], folder: Path) -> None:
     """Fill the columns of settings where rows were written before there were such columns."""
     settings = older_settings(folder, {(row["config_hash"], row["engine"]) for row in rows})
     for row in rows:
         if not row["engine"] and row["config_hash"] in settings:
-            row.update({name: str(value) for name, value in settings[row["config_hash"]].items()})
+            for name, value in settings[row["config_hash"]].items():
+                row[name] = str(value)
 
 
-def _add_ratios(rows: list[dict[str, str]]) -> None:
+def _add_ratios(rows: list[TextRow]) -> None:
     """Fill ``objective_ratio`` = F/F_best; empty where F_best is 0."""
     smallest: dict[tuple[str, str], float] = {}
     for row in rows:
@@ -968,4 +984,6 @@ def _add_ratios(rows: list[dict[str, str]]) -> None:
             smallest[key] = min(smallest.get(key, float("inf")), float(row["objective"]))
     for row in rows:
         least = smallest.get((row["data_sha256"], row["k"]), 0.0)
-        row["objective_ratio"] = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
+        ratio = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
+        if row["objective_ratio"] != ratio:
+            row["objective_ratio"] = ratio
