@@ -25,7 +25,7 @@ from kmdr.report.build import build
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import Limits, parse_duration
 from kmdr.run.provenance import code_version, environment
-from kmdr.run.store import rows_file
+from kmdr.run.store import has_rows
 from kmdr.run.task import Stamp, canonical, short_hash
 from kmdr.run.task import run as run_task
 from kmdr.studies import studies
@@ -197,7 +197,7 @@ def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None
 
 def report(folder: str | Path) -> Path:
     """Make the report of a folder of results, from what it holds alone, and return its page."""
-    if not rows_file(Path(folder)).is_file():
+    if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
     return build(Path(folder), studies(), again=True)
 

@@ -24,7 +24,7 @@ from kmdr.run import check, merge, rescore
 from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.run.progress import Progress
 from kmdr.run.shard import parse_part
-from kmdr.run.store import MULTIVERSE, compress, multiverse_folder, rows_file
+from kmdr.run.store import MULTIVERSE, compress, has_rows, multiverse_folder
 from kmdr.run.verify import verify_sample
 from kmdr.studies import on_request, studies, study_names
 from kmdr.text import Volume, aligned, announce
@@ -161,7 +161,7 @@ def _multiverse(arguments: Sequence[str]) -> int:
     budget = settings.get("BUDGET")
     out = Path(settings.get("OUT", f"{RESULTS}/{MULTIVERSE}")).expanduser()
     status = _run_multiverses(names, out, None if budget is None else parse_duration(budget))
-    if multiverse_folder(out.parent) == out and rows_file(out.parent).exists():
+    if multiverse_folder(out.parent) == out and has_rows(out.parent):
         announce(f"'kmdr report {shlex.quote(str(out.parent))}' shows it beside what the papers' own protocols give")
     return status
 

@@ -25,6 +25,7 @@ from kmdr.errors import UserError, shown, unknown
 from kmdr.jobs import Job, run_jobs
 from kmdr.paths import CONF
 from kmdr.protocols import Config, composed_studies, pairs, plain
+from kmdr.results.folder import write_file
 from kmdr.studies import config_files, on_request
 
 # Each takes Hydra a tenth of a second to compose.
@@ -249,6 +250,21 @@ def _nameless(config: DictConfig) -> bool:
     return bool(config.reducer.name == "outside" and not config.reducer.path)
 
 
+@contextmanager
+def _saved_safely() -> Iterator[None]:
+    """Let Hydra write ``OUT/multirun.yaml`` as every other file of a results folder is written: through no link."""
+
+    def save(config: Any, f: str | Path, resolve: bool = False) -> None:
+        path = Path(f)
+        write_file(path.parent, path.name, OmegaConf.to_yaml(config, resolve=resolve).encode())
+
+    hydras, OmegaConf.save = OmegaConf.save, staticmethod(save)  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        OmegaConf.save = staticmethod(hydras)  # type: ignore[method-assign]
+
+
 def from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
@@ -281,7 +297,7 @@ def from_command_line() -> list[Job]:
         sys.argv[1:] = _checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
-    with _explained(sys.argv[1:]):
+    with _explained(sys.argv[1:]), _saved_safely():
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()
         if mistakes:
             raise mistakes[0]

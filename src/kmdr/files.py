@@ -18,6 +18,8 @@ from kmdr.errors import UserError
 # Where there are no locks, nobody can tell whether the writer of a temporary file lives: it is kept for a day.
 _ABANDONED_SECONDS = 86400.0
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
+# Levels of folders below one that is swept; kmdr makes fewer.
+_MOST_DEPTH = 8
 # How a folder is opened.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -148,9 +150,28 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 def sweep_abandoned(folder: Path) -> None:
     """Remove what writers that were killed left in a folder and below; what others are writing is left alone."""
     with suppress(OSError):  # it may not be there, or be removed meanwhile
-        for _, _, names, number in os.fwalk(folder):  # follows no link
-            for name in filter(_TEMPORARY.fullmatch, names):
-                _sweep(name, number)
+        number = os.open(folder, FOLDER)
+        try:
+            _sweep_below(number, _MOST_DEPTH)
+        finally:
+            os.close(number)
+
+
+def _sweep_below(folder: int, depth: int) -> None:
+    """Sweep an open folder and so many levels below it; `os.fwalk` would open what links lead to."""
+    with os.scandir(folder) as entries:
+        listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in listed:
+        if not is_folder:
+            if _TEMPORARY.fullmatch(name):
+                _sweep(name, folder)
+        elif depth > 0:
+            with suppress(OSError):
+                number = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+                try:
+                    _sweep_below(number, depth - 1)
+                finally:
+                    os.close(number)
 
 
 def _sweep(temporary: str, folder: int) -> None:

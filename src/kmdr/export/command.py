@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kmdr.errors import UserError, shown, unknown
 from kmdr.export.croissant import write_croissant
+from kmdr.results.folder import has_file
 from kmdr.text import announce, tell
 
 _USAGE = "'kmdr export DIR --crate OUT' or OUT.zip, or 'kmdr export --croissant DATASET OUT.json'"
@@ -34,5 +35,5 @@ def run(arguments: Sequence[str]) -> None:
     announce(str(write_crate(folder, target, licence)))
     if not licence:
         tell("kmdr: the crate says that no licence is stated; LICENSE=https://spdx.org/licenses/… states one")
-    if not (folder / "report").is_dir():
+    if not has_file(folder, "report/index.html"):
         tell(f"kmdr: {folder} has no report yet; after 'kmdr report {folder}' a crate has figures and verdicts too")

@@ -276,7 +276,7 @@ def figures_for_folder(
         If there are no rows.
     """
     rows = rows_of(folder)
-    sweep_abandoned(folder / "figures")
+    sweep_abandoned(folder)
     asked = {str(study): (datasets or {}).get(str(study), ()) for study in sorted(rows["study"].unique())}
     return figures_of_studies(rows, folder, asked, labels, quantities, reasons, per_figure)
 

@@ -112,8 +112,8 @@ def _results(folder: Path, changed: int) -> Results:
 
 
 def _read_once(folder: Path) -> Results:
-    table = rows_file(folder)
-    return _results(folder, table.stat().st_mtime_ns if table.exists() else 0)
+    status = file_status(folder, rows_file(folder))
+    return _results(folder, status.st_mtime_ns if status else 0)
 
 
 def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSection:
@@ -396,8 +396,7 @@ def build(
     page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
     if not again and file_status(folder, page) and read_file(folder, "report/.made_from") == _made_from(folder):
         return page
-    for place in (folder, *(folder / name for name in ("facts", "figures", "tables", "report"))):
-        sweep_abandoned(place)
+    sweep_abandoned(folder)
     results = Results.of_folder(folder)
     there = set(results.all_rows["study"].unique())
     # A folder of nothing but multiverses needs no facts beside those of the studies that they settle.

@@ -37,6 +37,7 @@ from kmdr.run.store import (
     task_files,
 )
 from kmdr.run.task import short_hash
+from kmdr.text import one_line
 
 
 class Fault(NamedTuple):
@@ -177,11 +178,11 @@ def run(arguments: Sequence[str]) -> int:
     for folder in dict.fromkeys((Path(folders[0]), multiverse_folder(Path(folders[0])))):
         wrong = faults(folder)
         for fault in wrong:
-            print(fault.sentence)
+            print(one_line(fault.sentence))  # a file's name may be anything
         if not wrong:
             print(f"{folder}: no fault")
             for sentence in mixed_code(row for row in rows_in(folder) if row["status"] == "ok"):
-                print(f"{sentence}.")
+                print(one_line(f"{sentence}."))
             continue
         status = 1
         if "--repair" in arguments:

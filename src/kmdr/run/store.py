@@ -246,6 +246,11 @@ def rows_file(folder: Path) -> Path:
     return plain
 
 
+def has_rows(folder: Path) -> bool:
+    """Whether a folder has a table of rows."""
+    return has_file(folder, rows_file(folder))
+
+
 def _digest(blocks: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for block in blocks:
