@@ -63,8 +63,8 @@ _TEXTS = (
     '{"a": "\\u001b]52;c;eA==\\u0007"}', '{"a":' * 50, '{"rank": 1e999}', '{"name": null}', "subprocess.Popen",
 )  # fmt: skip
 _VALUES: tuple[Any, ...] = (
-    None, True, 0, -1, 2**70, 10**400, 1e308, float("nan"), float("inf"), "", "\x1b[31m\x07", "../../..", "x" * 5000, [],
-    {}, [[]], {"": {}}, [None], {"a": [1, {"b": None}]}, "\ud800",
+    None, True, 0, -1, 2**70, 10**400, 1e308, float("nan"), float("inf"), "", "\x1b[31m\x07", "../../..", "x" * 5000,
+    [], {}, [[]], {"": {}}, [None], {"a": [1, {"b": None}]}, "\ud800",
 )  # fmt: skip
 _NAMES = (
     b"a\nb", b"\xff\xfe", b"x" * 255, b"...", b".hidden", b"-rf", b"\x1b[31mred\x1b[0m", b"=cmd", b" ", b"%2e%2e",
@@ -76,7 +76,7 @@ _NAMES = (
 
 
 def _in_fork(work: Callable[[], object], output: Path, seconds: float) -> tuple[int | None, float]:
-    """Do some work in a fork; return its exit status, None where it was killed, and its peak in MB."""
+    """Do some work in a fork; return its exit status, None where it was killed, and its peak MB."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -282,7 +282,7 @@ class Maker:
         kind = self.draw.choice(("value", "whole", "depth", "text", "long"))
         try:
             tree = json.loads(path.read_bytes())
-        except ValueError:
+        except (ValueError, RecursionError):
             tree = {}
         if kind == "value":
             self._spoil(tree)

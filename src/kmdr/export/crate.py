@@ -93,6 +93,9 @@ def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     private = {path.encode() for each in {folder, home} for path in stated_paths(rows_file(each))}
     for path, what in parts:
         for file in files_at(folder, path):
+            name = file.relative_to(folder).as_posix()
+            if not name.isprintable():  # a name of bytes that are no text, or of control characters
+                raise UserError(f"{folder} has a file named {name!r}, which kmdr did not write; remove it")
             if file == rows_file(home):
                 content = public_content(home, file)
             elif file.name == "missing.json":
@@ -104,7 +107,7 @@ def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
                     f"{file} states the folder of your data, as older versions of kmdr wrote it; run 'kmdr report "
                     f"{folder}', which writes only the names of files, then export again"
                 )
-            yield file.relative_to(folder).as_posix(), what, content
+            yield name, what, content
 
 
 def _missing_content(folder: Path, file: Path) -> bytes:
