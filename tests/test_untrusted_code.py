@@ -115,7 +115,8 @@ def forge(folder, columns, settings, without=()):
             else:
                 config["kmeans"] = {**config["kmeans"], name: value}
         store.add_configs([config])
-        row |= {**columns, "config_hash": short_hash(config)}
+        for name, value in {**columns, "config_hash": short_hash(config)}.items():
+            row[name] = value
     shutil.rmtree(folder / "tasks")
     rows = [row for row in rows if row["reducer"] not in without]
     with (folder / "rows.csv").open("w", newline="") as file:

@@ -133,9 +133,9 @@ def csv_content(rows: Iterable[Mapping[str, object]], path: Path) -> bytes:
     UserError
         When it is larger than what is read again.
     """
-    content, most = bytearray(), most_bytes()
+    content, most = io.BytesIO(), most_bytes()
     for block in csv_blocks(rows):
-        content += block
-        if len(content) > most:
-            raise too_large(path, f"at least {len(content)}", most)
-    return content  # a copy would take as much again
+        content.write(block)
+        if content.tell() > most:
+            raise too_large(path, f"at least {content.tell()}", most)
+    return content.getvalue()  # which is no copy, unlike that of a list of blocks
