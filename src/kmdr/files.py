@@ -211,7 +211,7 @@ def without_checksum(content: bytes, path: Path) -> bytes:
     DamagedError
     """
     plain = content[: -len(with_checksum(b""))]
-    if with_checksum(plain) != content:
+    if not content.endswith(SEAL + hashlib.sha256(plain).hexdigest().encode() + b"\n"):
         raise DamagedError(f"{path} is damaged: it is not what its checksum says")
     return plain
 

@@ -17,6 +17,7 @@ from kmdr.errors import UserError, section, shown, yes_or_no
 from kmdr.private_paths import paths_in, without_folders
 from kmdr.reducers import recorded
 from kmdr.results.folder import write_json
+from kmdr.results.table import VARIABLE, most_bytes
 from kmdr.run.experiment import Experiment
 from kmdr.run.plan import (
     ALLOWANCE_SECONDS,
@@ -39,6 +40,8 @@ from kmdr.text import Volume, announce, tell
 
 # Rows of one table: a row takes 2 kB of memory while tables are merged.
 _MOST_TRIALS = 500_000
+# Of a row in that table.
+_ROW_BYTES = 400
 # Of so many the expected time is looked up in the reference run, which takes a second.
 _MANY_TRIALS = 500
 # A run that is expected to take longer says so before it begins.
@@ -84,6 +87,11 @@ class Job:
             raise UserError(
                 f"repeats and r_grid ask for {trials} trials, more than the {_MOST_TRIALS} of one table; give fewer "
                 "repeats or sizes, or several folders"
+            )
+        if trials * _ROW_BYTES > most_bytes():
+            raise UserError(
+                f"repeats and r_grid ask for {trials} trials, whose table is larger than the limit of {most_bytes()} "
+                f"bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
             )
         return cls(
             first["study"], experiments, Runner.from_config(section(first, "runner")), _out(first["out"]), refresh

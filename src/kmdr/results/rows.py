@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -79,7 +80,8 @@ def parse_rows(file: BinaryIO, path: Path) -> Iterator[TextRow]:
     except (ValueError, csv.Error) as error:
         raise DamagedError(f"{path} is damaged: it is not a table of rows ({error})") from error
     finally:
-        text.detach()
+        with suppress(ValueError):  # closed already, where not all rows were taken
+            text.detach()
 
 
 def _parsed(lines: Iterator[list[str]], path: Path) -> Iterator[TextRow]:

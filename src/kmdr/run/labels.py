@@ -17,7 +17,7 @@ from kmdr.results.folder import read_file
 Labels = Iterator[tuple[int, NDArray[np.unsignedinteger]]]
 
 # Bytes of a compressed file of labels, and of the labels of one r.
-MOST_LABELS = 2**27
+MOST_LABELS = 2**26
 
 
 def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:

@@ -1,0 +1,128 @@
+"""Commands on folders of results that would fill the memory: little is taken, and the error states size and limit."""
+
+import io
+import lzma
+import os
+import shutil
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from kmdr.files import DamagedError, note_of, with_checksum
+from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
+from kmdr.results.table import MOST_BYTES, VARIABLE, TooLargeError
+from kmdr.run.labels import read_labels
+from kmdr.run.store import MOST_TASK, Store, all_rows, read_rows, read_task
+from kmdr.run.task import COLUMNS
+from rows import write_rows
+
+MOST_MEGABYTES = 512
+COMMANDS = (
+    ("table", "run"), ("compare", "run", "honest"), ("figures", "run"), ("check", "run"), ("merge", "run", "-o", "out"),
+    ("verify", "run", "ROWS=1"), ("export", "run", "--crate", "out"),
+)  # fmt: skip
+LINE = ",".join({"params": "{}", "status": "ok", "objective": "0.5"}.get(name, "1") for name in COLUMNS).encode()
+HEADER = ",".join(COLUMNS).encode()
+
+
+def bomb(size):
+    packer, part = lzma.LZMACompressor(preset=0), (LINE + b"\n") * 10_000
+    head = packer.compress(HEADER + b"\n")
+    return head + b"".join(packer.compress(part) for _ in range(size // len(part))) + packer.flush()
+
+
+def compressed_table_with_a_forged_note(folder):
+    content = bomb(1 << 28)
+    (folder / "rows.csv.xz").write_bytes(content)
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / ".merged").write_bytes(note_of("0" * 12, content))
+    os.utime(folder / "rows.csv.xz", (1, 1))  # so that the other counts as what was merged
+
+
+def sparse_table(folder):
+    with (folder / "rows.csv").open("wb") as file:
+        file.truncate(6 << 30)
+
+
+def large_task_files(folder):
+    for number in range(12):
+        path = folder / "tasks" / "s" / "d" / "none-0123456789ab" / f"{number:04d}-0123456789ab.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(with_checksum(HEADER + b"\n" + (LINE + b"\n") * (MOST_TASK // (len(LINE) + 2))))
+
+
+def peak_of(process):
+    _, status, usage = os.wait4(process, 0)
+    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [compressed_table_with_a_forged_note, sparse_table, large_task_files])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_no_folder_takes_more_than_half_a_gibibyte(tmp_path, spoil, command):
+    for name in ("run", "honest"):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name)
+    spoil(tmp_path / "run")
+    arguments = [str(tmp_path / word) if word in ("run", "honest", "out") else word for word in command]
+    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "kmdr", *arguments], os.environ)
+    status, peak = peak_of(process)
+    assert status in (0, 1, 2)
+    assert peak < MOST_MEGABYTES
+
+
+def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
+    sparse_table(tmp_path)
+    with pytest.raises(TooLargeError, match=rf"has {6 << 30} bytes, more than the limit of {MOST_BYTES}; .*{VARIABLE}"):
+        read_rows(tmp_path / "rows.csv")
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    large_task_files(tmp_path)
+    with pytest.raises(TooLargeError, match=f"tasks has at least .* bytes, more than the limit of {MOST_BYTES}"):
+        all_rows(tmp_path)
+    path = next(tmp_path.rglob("*.csv"))
+    path.write_bytes(b"x" * (MOST_TASK + 1))
+    with pytest.raises(DamagedError, match=f"{MOST_TASK + 1} bytes, more than the limit of {MOST_TASK}"):
+        read_task(tmp_path, path)
+    monkeypatch.setenv(VARIABLE, "1K")
+    with pytest.raises(TooLargeError, match="more than the limit of 1024"):
+        csv_content([dict.fromkeys(COLUMNS, "x")] * 100, path)
+
+
+@pytest.mark.parametrize("claimed", [2**47, 2**27])
+def test_labels_that_claim_more_than_they_are_take_no_memory(tmp_path, claimed):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
+        with members.open("r.npy", "w") as member:
+            np.lib.format.write_array(member, np.array([4]))
+        with members.open("labels.npy", "w") as member:
+            np.lib.format.write_array_header_1_0(
+                member, {"descr": "|u1", "fortran_order": False, "shape": (1, claimed)}
+            )
+    (tmp_path / "a.npz").write_bytes(with_checksum(file.getvalue()))
+    with pytest.raises(DamagedError, match=f"{claimed} bytes at a time, more than the limit of {1 << 26}"):
+        list(read_labels(tmp_path, tmp_path / "a.npz"))
+
+
+def test_rows_of_text_are_what_dictionaries_would_be(rng):
+    alphabet = ["a", '"', ",", "\n", "\r\n", "é", " ", "\u2028", "'"]
+    rows = [{name: "".join(rng.choice(alphabet, rng.integers(4))) for name in COLUMNS} for _ in range(2500)]
+    content = b"".join(csv_blocks(rows))
+    read = list(parse_rows(io.BytesIO(content), "rows.csv"))
+    assert read == rows
+    assert b"".join(csv_blocks(read)) == content
+    read[7]["params"] = rows[7]["params"] = "{}"
+    assert read == rows
+    assert dict(read[7]) == rows[7]
+    with pytest.raises(DamagedError, match="the character 0"):
+        list(parse_rows(io.BytesIO(content.replace("é".encode(), b"\0")), "rows.csv"))
+    assert sys.getsizeof(TextRow([""] * len(COLUMNS))) < 64
+
+
+def test_a_folder_on_top_of_too_large_a_table_is_left_alone(tmp_path):
+    sparse_table(tmp_path)
+    with pytest.raises(TooLargeError):
+        Store(tmp_path).merge()
+    assert (tmp_path / "rows.csv").stat().st_size == 6 << 30
