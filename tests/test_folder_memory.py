@@ -14,7 +14,7 @@ from kmdr.files import DamagedError, note_of, with_checksum
 from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
 from kmdr.results.table import MOST_BYTES, VARIABLE, TooLargeError
 from kmdr.run.labels import read_labels
-from kmdr.run.store import MOST_TASK, Store, all_rows, read_rows, read_task
+from kmdr.run.store import MOST_TASK, Store, read_rows, read_task, rows_in
 from kmdr.run.task import COLUMNS
 from rows import write_rows
 
@@ -81,7 +81,7 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
     tmp_path.mkdir()
     large_task_files(tmp_path)
     with pytest.raises(TooLargeError, match=f"tasks has at least .* bytes, more than the limit of {MOST_BYTES}"):
-        all_rows(tmp_path)
+        rows_in(tmp_path)
     path = next(tmp_path.rglob("*.csv"))
     path.write_bytes(b"x" * (MOST_TASK + 1))
     with pytest.raises(DamagedError, match=f"{MOST_TASK + 1} bytes, more than the limit of {MOST_TASK}"):

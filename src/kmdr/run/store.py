@@ -352,13 +352,13 @@ def _merged_rows(
         for file in task_files(folder) if files is None else files:
             try:
                 content = require_file(folder, file, MOST_TASK)
+                size += len(content)
+                if size > most:
+                    raise too_large(folder / "tasks", f"at least {size}", most)
                 rows = _task_rows(content, file)
             except DamagedError as error:
                 tell(error)
                 continue
-            size += len(content)
-            if size > most:
-                raise too_large(folder / "tasks", f"at least {size}", most)
             yield rows
 
     return united(folder, chain(of_tasks(), [_rows_at(folder, _PACKED)]))
