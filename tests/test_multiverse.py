@@ -573,7 +573,7 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
 
     shutil.move(within, guest / "elsewhere")
     within.symlink_to(guest / "elsewhere")
-    with pytest.raises(UserError, match="is a link, so nothing is read there"):
+    with pytest.raises(UserError, match="itself but a link or a file"):
         build(out, configured())
 
 
