@@ -340,8 +340,10 @@ def _recompute(folder, trial, r_grid):
     enter(folder)
     from kmdr.clustering.kmeans import Protocol
     from kmdr.datasets import Dataset
+    from kmdr.outside import allow
     from kmdr.run.task import Stamp, Task, run
 
+    allow(trial.reducer, trial.engine)
     A, groups = points(trial.content)
     data = Dataset(trial.dataset, A, groups, K, "", "", "")
     protocol = Protocol(trial.n_init, 500, engine=trial.engine)

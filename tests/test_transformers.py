@@ -87,18 +87,19 @@ def test_in_a_pipeline_with_k_means(cls, rng):
 @given(layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2), dtypes=st.tuples(*[st.sampled_from(["f4", "f8"])] * 2),
        seed=st.integers(0, 2**32 - 1), new=st.booleans())  # fmt: skip
 def test_what_is_transformed_may_have_another_layout_than_what_was_fitted(cls, layouts, dtypes, seed, new):
-    # The entries are whole numbers, so that sums are exact; but distances are then often equal, and in float32 rounding
-    # chooses among neighbours at equal distances.
-    assume(cls is not reducers.LLE or "f4" not in dtypes)
+    # Whole numbers make sums exact; but rounding chooses among neighbours at equal distances, which they often have.
+    ties = cls is not reducers.LLE
+    assume(ties or "f4" not in dtypes)
     rng = np.random.default_rng(seed)
-    A = np.rint(4 * points(rng, 40, 12)) * (rng.random((40, 12)) < 0.5)
-    X = np.rint(4 * points(rng, 9, 12)) if new else A[rng.permutation(40)[:9]]
+    A = 4 * points(rng, 40, 12) * (rng.random((40, 12)) < 0.5)
+    X = 4 * points(rng, 9, 12) if new else A[rng.permutation(40)[:9]]
+    A, X = (np.rint(M) if ties else M for M in (A, X))
     plain = small(cls).set_params(random_state=1).fit(A.astype(dtypes[0])).transform(X.astype(dtypes[1]))
     fitted = small(cls).set_params(random_state=1).fit(layouts[0](A.astype(dtypes[0])))
     mixed = fitted.transform(layouts[1](X.astype(dtypes[1])))
     assert (mixed.shape, mixed.dtype) == (plain.shape, np.dtype(dtypes[1]))
     plain, mixed = (M.toarray() if sp.issparse(M) else M for M in (plain, mixed))
-    scale = 1e-3 if "f4" in dtypes else 1e-7
+    scale = 1e-3 if "f4" in dtypes else 1e-7 if ties else 1e-5
     np.testing.assert_allclose(mixed, plain, rtol=scale, atol=scale * np.abs(plain).max())
 
 
