@@ -273,7 +273,7 @@ def _output_error(error: BaseException) -> str:
         try:  # the error does not say which file it is of
             os.write(sys.stdout.fileno(), b"\n")
         except (OSError, ValueError):
-            silence(sys.stdout)  # or the interpreter would try again, and tell of it
+            silence(sys.stdout)  # otherwise the interpreter tries again at exit and reports it
             Output.error = error.strerror or str(error)
     return Output.error
 

@@ -315,7 +315,7 @@ class _Texts:
 def _shown_json(path: Path, column: str, text: str) -> str:
     """Return a JSON object whose texts are as `one_line`, in the form in which kmdr writes it.
 
-    It is decoded first and cleaned afterwards: what JSON escapes is no harmless text once it is decoded.
+    It is decoded first and cleaned afterwards, because JSON may escape control characters.
     """
     try:
         value = json.loads(text or "{}", parse_constant=_finite, parse_float=_finite)

@@ -485,7 +485,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Columns:
-    """Return the columns of a table; those of one name are told apart by their numbers.
+    """Return the columns of a table; columns with the same name are numbered.
 
     Parameters
     ----------
