@@ -317,7 +317,7 @@ def test_a_dask_worker_that_cannot_run_kmdr_and_joins_late_is_left_out(tmp_path)
         cluster.start_head()
         cluster.start_worker()
         cluster.wait_for_workers()
-        run = (*TINY, "repeats=60", "reducer=random_sign", *cluster.settings, "out=there")
+        run = (*TINY, "repeats=300", "reducer=random_sign", *cluster.settings, "out=there")
         process = command(tmp_path, *run)
         wait_for_rows(tmp_path / "there", 4)
         (good,) = cluster.workers
@@ -329,7 +329,7 @@ def test_a_dask_worker_that_cannot_run_kmdr_and_joins_late_is_left_out(tmp_path)
     assert (status, "Traceback" in said) == (0, False), said
     assert said.count("left out") == 1
     rows = read_rows(tmp_path / "there" / "rows.csv")
-    assert [row["status"] for row in rows] == ["ok"] * 120
+    assert [row["status"] for row in rows] == ["ok"] * 600
 
 
 @needs_ray
