@@ -783,7 +783,7 @@ class Project:
         shown = []
         for (number, reducer, r), means in lines.items():
             view = content["views"][number]
-            settings = dict(re.findall(r"(\w+) = (\w+)", view["label"]))
+            settings = dict(re.findall(r"(\w+) = ([^,]+)", view["label"]))
             shown.append(Shown(view["dataset"], reducer, r, settings, means.pop("n"), means))
         self._check_all("explorer", shown, by_line, least_of(rows), f"{text} {said.text}", digits=5)
 

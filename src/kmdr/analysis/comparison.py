@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -283,7 +284,9 @@ def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quanti
         effect = 0.0 if is_rounding(effect, scale) else effect
         p = float(effect == 0)
         return Component("", float(back(effect)), float(back(effect)), float(back(effect)), p / 2, p / 2, len(x), "")
-    test = ttest_ind(x, y, equal_var=False)
+    with catch_warnings():  # one of them may be constant: its variance is then 0, which the test allows
+        simplefilter("ignore", RuntimeWarning)
+        test = ttest_ind(x, y, equal_var=False)
     low, high = (float(back(value)) for value in test.confidence_interval(0.95))
     half = float(test.pvalue) / 2
     return Component("", float(back(effect)), low, high, half, half, min(len(x), len(y)), "")
