@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.run.task import COLUMNS, Task, code_of, settings_of
+from kmdr.run.task import COLUMNS, Task, code_of, settings_of, short_hash
+from kmdr.run.values import config_of
 
 HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]
@@ -100,9 +101,18 @@ def make_results(
     return Results(pd.concat(list(rows), ignore_index=True), folder / "facts" if folder else None, missing)
 
 
+def hashed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with settings where they have none, and with the hash of the configuration that they state."""
+    usual = {"engine": "kmdr", "start": "sample", "n_init": 1, "max_iter": 9, "kmeans": "{}", "matching": "best"}
+    rows = rows.reindex(columns=list(COLUMNS)).fillna(usual)
+    texts = rows.astype({name: int for name in ("n_init", "max_iter")}).astype(str).to_dict("records")
+    return rows.assign(config_hash=[short_hash(config_of(row)) for row in texts])
+
+
 def write_rows(folder: Path, *parts: pd.DataFrame, **changes: object) -> Path:
     """Write a table of made-up rows whose keys are such as kmdr writes, and return its folder."""
     rows = pd.concat(parts or [make_rows("bzmd15_fig1", "synth", "random_sign", (5, 10), 3)], ignore_index=True)
-    keys = {"config_hash": HASH, "env_hash": HASH, "data_sha256": "0" * 64, "code_version": "1.0", "code_hash": HASH}
-    rows.assign(**(keys | changes)).to_csv(folder / "rows.csv", index=False)
+    keys = {"env_hash": HASH, "data_sha256": "0" * 64, "code_version": "1.0", "code_hash": HASH}
+    rows = hashed(rows.assign(**(keys | {name: value for name, value in changes.items() if name != "config_hash"})))
+    rows.assign(**changes).to_csv(folder / "rows.csv", index=False)
     return folder

@@ -6,7 +6,6 @@ here, once, so that what draws and writes the report can take it as it is.
 
 import csv
 import hashlib
-import json
 import re
 import stat
 import warnings
@@ -23,24 +22,19 @@ from kmdr.files import noted, seal_of
 from kmdr.private_paths import without_folders
 from kmdr.results.folder import file_status, has_file, read_file
 from kmdr.results.table import open_table
-from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, public_text, rows_file
+from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
 from kmdr.run.task import COLUMNS, SETTINGS, canonical
-from kmdr.run.values import JSON_COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
+from kmdr.run.values import JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
+from kmdr.text import tell
 
 _ROWS = 20_000  # rows that are parsed at a time
 _MOST_COLUMNS = 1000
 _MOST_JSON = 1 << 24
 _MOST_FACT = 10_000_000  # rows of a fact
-_MOST_NAME = 200  # bytes of a name, so that it can be a file's
-_MOST_TEXT = 10_000  # characters of a row's other texts
-_MOST_DEPTH = 16  # of JSON
 _WRITTEN = ("facts", "figures", "tables", "report")
 
 # Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-_NAMES = ("study", "dataset", "reducer")
-_FREE = (*_NAMES, *SETTINGS, "params", "error", "stand_in", "metrics", "guests")  # shown as they are, whatever they say
-_LARGEST = 1e100  # squares and sums of such numbers are finite
 _REMEDY = "get the folder again, or run the study again"
 
 
@@ -78,23 +72,14 @@ def one_line(text: str) -> str:
 # -- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _cleaned(value: Any, room: int = _MOST_DEPTH) -> Any:
-    if room == 0:
-        raise ValueError(f"nested deeper than {_MOST_DEPTH}")
+def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, dict):
-        return {one_line(key): _cleaned(inner, room - 1) for key, inner in value.items()}
+        return {one_line(key): _cleaned(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_cleaned(inner, room - 1) for inner in value]
+        return [_cleaned(inner) for inner in value]
     return value
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not np.isfinite(number):
-        raise ValueError(f"{text} is no number")
-    return number
 
 
 def json_of(folder: Path, name: str) -> dict[str, Any]:
@@ -109,14 +94,14 @@ def json_of(folder: Path, name: str) -> dict[str, Any]:
     if content is None:
         return {}
     try:
-        value = json.loads(content, parse_constant=_finite, parse_float=_finite)
+        value = parse_json(content)
         seal = value.pop("sha256", None) if isinstance(value, dict) else None
         if seal is not None and seal != seal_of(value):
             raise ValueError("not as it was written")
         value = _cleaned(value)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
-        raise UserError(f"{folder / name} cannot be read as JSON ({reason[:200]}); remove it and run again") from error
+    except ValueError as error:
+        reason = one_line(str(error))[:200]
+        raise UserError(f"{folder / name} cannot be read as JSON ({reason}); remove it and run again") from error
     if not isinstance(value, dict):
         raise _other_shape(folder, name, "an object")
     return value
@@ -271,98 +256,49 @@ def _blocks(folder: Path, name: str, rows: int, **how: Any) -> Iterator[pd.DataF
             raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
 
 
-def _refuse(path: Path, column: str, value: object, expected: str) -> UserError:
-    shown = one_line(str(value))
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-    return UserError(f"{path} has {column} = {shown!r} in a row; expected {expected}; {_REMEDY}")
+def _shown(column: str, texts: "pd.Series[Any]") -> "pd.Series[str]":
+    """Return texts of a column as they are shown, each distinct one cleaned once."""
+    places, values = pd.factorize(texts)
+    clean = _shown_json if column in JSON_COLUMNS else one_line
+    shown = np.array([public_text(column, clean(text)) for text in values], dtype=object)
+    return pd.Series(shown[places], texts.index, dtype="str")
 
 
-class _Texts:
-    """Texts of a column, each checked and kept once."""
-
-    def __init__(self, path: Path, column: str) -> None:
-        self._path, self._column = path, column
-        self._known: dict[str, str] = {}
-
-    def checked(self, texts: "pd.Series[Any]") -> "pd.Series[str]":
-        """Return texts as `shown_text`.
-
-        Raises
-        ------
-        UserError
-            When one is not what the column holds.
-        """
-        places, values = pd.factorize(texts)
-        shown = np.array([self._shown(text) for text in values], dtype=object)
-        return pd.Series(shown[places], texts.index, dtype="str")
-
-    def _shown(self, text: str) -> str:
-        if text in self._known:
-            return self._known[text]
-        path, column = self._path, self._column
-        if column not in _FREE:
-            if not VALUES[column].pattern.fullmatch(text):
-                raise _refuse(path, column, text, VALUES[column].words)
-        elif column in _NAMES and not 0 < len(text.encode("utf-8", "replace")) <= _MOST_NAME:
-            raise _refuse(path, column, text, f"a name of at most {_MOST_NAME} bytes")
-        elif len(text) > _MOST_TEXT:
-            raise _refuse(path, column, text, f"at most {_MOST_TEXT} characters")
-        shown = _shown_json(path, column, text) if column in JSON_COLUMNS else one_line(text)
-        self._known[text] = shown = public_text(column, shown)
-        return shown
-
-
-def _shown_json(path: Path, column: str, text: str) -> str:
+def _shown_json(text: str) -> str:
     """Return a JSON object whose texts are as `one_line`, in the form in which kmdr writes it.
 
     It is decoded first and cleaned afterwards, because JSON may escape control characters.
     """
-    try:
-        value = json.loads(text or "{}", parse_constant=_finite, parse_float=_finite)
-        cleaned = _cleaned(value)
-    except (ValueError, RecursionError) as error:
-        raise _refuse(path, column, text, VALUES[column].words) from error
-    if not isinstance(value, dict):
-        raise _refuse(path, column, text, VALUES[column].words)
+    value = parse_json(text or "{}")
+    cleaned = _cleaned(value)
     return one_line(text) if cleaned == value else canonical(cleaned)
 
 
-def _checked_numbers(path: Path, column: str, texts: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Convert a column exactly (pandas' own parser may be off in the last digit): to integers if it holds no others."""
+def _whole_numbers(texts: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return whole numbers as integers where each is there and none is too large, else as floats."""
     try:
-        numbers: pd.Series[Any] = texts.astype("int64")
+        return texts.astype("int64")
     except (ValueError, OverflowError):
-        try:
-            given = texts.to_numpy(dtype=object)
-            numbers = pd.Series(np.where(given == "", "nan", given).astype("float64"), texts.index)
-        except ValueError:
-            text = next(text for text in texts if text and not _is_number(text))
-            raise _refuse(path, column, text, VALUES[column].words) from None
-    values, holds = numbers.to_numpy(dtype=float), VALUES[column]
-    sound = (values >= holds.low) & (values <= min(holds.high, _LARGEST))
-    if column in WHOLE_NUMBERS:
-        sound &= np.floor(values) == values
-    wrong = ~sound if holds.needed else ~sound & (texts != "").to_numpy()
-    if wrong.any():
-        raise _refuse(path, column, texts.iloc[int(np.argmax(wrong))], holds.words)
-    return numbers
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        return pd.Series([float(text or "nan") for text in texts], texts.index)
 
 
 def rows_of(folder: Path) -> pd.DataFrame:
-    """Return the checked rows of a folder: text stays text (a reducer named ``nan`` too), empty numbers are NaN.
+    """Return the rows of `sound_rows`, and report on stderr which are refused."""
+    rows, refused = sound_rows(folder)
+    for sentence in refused:
+        tell(f"kmdr: {sentence}")
+    return rows
+
+
+def sound_rows(folder: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the sound rows of a folder, and sentences on those that are refused.
+
+    Text stays text (a reducer named ``nan`` too), empty numbers are NaN.
 
     Raises
     ------
     UserError
-        When there are none, or they are not such as kmdr writes.
+        When there are none, or the file is not such a table as kmdr writes.
     """
     check_places(folder)
     path = rows_file(folder)
@@ -371,23 +307,28 @@ def rows_of(folder: Path) -> pd.DataFrame:
             f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
             "rows.csv"
         )
-    known = {name: _Texts(path, name) for name in COLUMNS if name not in NUMBERS}
     later = (*SETTINGS, "code_hash", "metrics", "guests", "machine")  # older versions had fewer columns
-    blocks, count = [], 0
+    check, blocks, count = row_check(folder), [], 0
     for block in _blocks(folder, path.name, _ROWS, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object))):
         count += len(block)
         rows = block.assign(**{name: "" for name in later if name not in block})
         if absent := [name for name in COLUMNS if name not in rows]:
             raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
         rows = _with_settings(rows, folder)
-        columns = {
-            name: known[name].checked(rows[name]) if name in known else _checked_numbers(path, name, rows[name])
-            for name in COLUMNS
-        }
-        blocks.append(rows.assign(**columns))
+        faults, numbers = check.faults({name: rows[name].tolist() for name in COLUMNS})
+        rows = rows.assign(**numbers)
+        if faults:
+            rows = rows.drop(index=rows.index[list(faults)])
+        texts = {name: _shown(name, rows[name]) for name in COLUMNS if name not in NUMBERS}
+        blocks.append(rows.assign(**texts, **{name: _whole_numbers(rows[name]) for name in WHOLE_NUMBERS}))
     if not count:
         raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
-    return pd.concat(blocks, ignore_index=True)
+    refused = check.sentences(path)
+    if check.refused == count:
+        raise UserError(f"{path} has no row that is sound: {refused[0]}; {_REMEDY}")
+    rows = pd.concat([block for block in blocks if len(block)], ignore_index=True)
+    least = rows.groupby(["data_sha256", "k"])["objective"].transform("min")
+    return rows.assign(objective_ratio=rows["objective"] / least.where(least > 0)), refused
 
 
 def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:

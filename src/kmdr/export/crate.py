@@ -27,7 +27,16 @@ from kmdr.private_paths import without_folders
 from kmdr.results.folder import files_at, has_file, read_json, require_file
 from kmdr.results.rows import TextRow
 from kmdr.results.table import most_bytes
-from kmdr.run.store import LOG, log_lines, multiverse_folder, public_content, read_rows, rows_file, stated_paths
+from kmdr.run.store import (
+    LOG,
+    log_lines,
+    multiverse_folder,
+    public_content,
+    read_rows,
+    row_check,
+    rows_file,
+    stated_paths,
+)
 from kmdr.run.task import COLUMNS
 from kmdr.run.values import VALUES
 from kmdr.studies import studies
@@ -243,7 +252,7 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     licence : str
         Address of the licence of the results; without one it says that none is stated.
     """
-    rows = read_rows(rows_file(folder))
+    rows = read_rows(rows_file(folder), row_check(folder))
     names = [each["name"] for each in files]
     by_study: dict[str, list[TextRow]] = {}
     by_data: dict[tuple[str, str], list[TextRow]] = {}

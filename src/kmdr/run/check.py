@@ -23,6 +23,7 @@ from kmdr.run.store import (
     LOG,
     UNIVERSES,
     Store,
+    add_ratios,
     configs_of,
     described,
     is_merged,
@@ -30,9 +31,9 @@ from kmdr.run.store import (
     log_lines,
     mixed_code,
     multiverse_folder,
-    place,
     read_rows,
     read_task,
+    row_check,
     rows_in,
     task_files,
 )
@@ -64,13 +65,8 @@ def _links(folder: Path) -> Iterator[Fault]:
 
 
 def _tasks(folder: Path) -> Iterator[Fault]:
-    def read(path: Path) -> None:
-        within = str(path.relative_to(folder))
-        if not all(within.startswith(f"{place(row)}-") for row in read_task(folder, path)):
-            raise DamagedError(f"{path} is damaged: its rows are not those of the task that it is named by")
-
     for path in task_files(folder):
-        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
+        yield from _damage(path, lambda path=path: read_task(folder, path))  # type: ignore[misc]
 
 
 def of_labels(folder: Path) -> Iterator[Fault]:
@@ -92,10 +88,22 @@ def _tables(folder: Path) -> Iterator[Fault]:
     files = list(task_files(folder))
     if files and not is_merged(folder):
         yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
-    if not files and has_file(folder, plain):
-        yield from _damage(plain, lambda: read_rows(plain), again=False)
-    if has_file(folder, compressed):
-        yield from _damage(compressed, lambda: read_rows(compressed), again=False)
+    for table in (plain, compressed):
+        if has_file(folder, table) and not (files and table == plain):
+            yield from _rows(folder, table)
+
+
+def _rows(folder: Path, table: Path) -> Iterator[Fault]:
+    check = row_check(folder)
+    try:
+        rows = read_rows(table, check)
+    except UserError as error:
+        yield Fault(table, str(error), False)
+        return
+    for sentence in check.sentences(table):
+        yield Fault(table, sentence, False)
+    if not check.refused and (changed := add_ratios(rows)):
+        yield Fault(table, f"{table} has {changed} rows whose objective_ratio is not F over the least F", False)
 
 
 def _described(folder: Path) -> Iterator[Fault]:

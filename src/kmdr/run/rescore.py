@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kmdr.datasets import open_prepared, prepared_by_content
 from kmdr.errors import UserError
+from kmdr.files import DamagedError
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
@@ -135,7 +136,11 @@ def fill(folder: Path) -> tuple[int, int]:
 
     with store.in_use():
         for file in files:
-            store.change_task(file, change)
+            try:
+                store.change_task(file, change)
+            except DamagedError as error:
+                failed += 1
+                tell(f"kmdr: {error}")
         store.merge()
     for name in sorted(absent):
         tell(f"kmdr: {name} is not prepared here with the content of these rows; 'kmdr data get {name}' may help")

@@ -65,8 +65,8 @@ from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
 from kmdr.results.table import most_bytes, open_table, too_large
 from kmdr.run.labels import Labels, packed, read_labels
 from kmdr.run.provenance import machine
-from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, settings_of, short_hash
-from kmdr.run.values import check_values
+from kmdr.run.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, short_hash
+from kmdr.run.values import RowCheck, settings_in
 from kmdr.text import tell
 
 _CLOCK, _MERGE, _CHANGE, _USE, _NEXT = range(5)
@@ -127,31 +127,54 @@ def table_content(path: Path) -> bytes:
         return file.read()
 
 
-def read_rows(path: Path) -> list[TextRow]:
+def row_check(folder: Path) -> RowCheck:
+    """Return a check of rows of a folder."""
+
+    def configs() -> dict[str, dict[str, Any]]:
+        try:
+            return configs_of(folder)[0]
+        except DamagedError:  # 'kmdr check' reports why
+            return {}
+
+    return RowCheck(configs)
+
+
+def read_rows(path: Path, check: RowCheck | None = None) -> list[TextRow]:
     """Return the rows of a table, compressed by xz or not, as text; columns that came later are empty in older ones.
+
+    Parameters
+    ----------
+    path : Path
+    check : RowCheck, optional
+        Counts the rows that are refused, which are left out; without it they are an error.
 
     Raises
     ------
     UserError
-        When it has a column that this version does not know, or a value that is not what its column holds.
+        When it has a column that this version does not know, or rows that are refused and no others.
     """
-    return list(_table_rows(path))
+    rows = list(_table_rows(path, check))
+    if check and check.refused and not rows:
+        raise DamagedError(f"{path} is damaged: no row is sound; {check.sentences(path)[0]}")
+    return rows
 
 
-def _table_rows(path: Path) -> Iterator[TextRow]:
+def _table_rows(path: Path, check: RowCheck | None = None) -> Iterator[TextRow]:
     with open_table(path.parent, path.name) as file:
         if file is None:
             raise DamagedError(f"there is no {path}; name a folder of results")
-        yield from _checked(file, path)
+        yield from _checked(file, path, check or row_check(path.parent), strict=check is None)
 
 
-def _checked(file: BinaryIO, path: Path) -> Iterator[TextRow]:
-    """Yield the rows of an open table whose values are what its columns hold."""
+def _checked(file: BinaryIO, path: Path, check: RowCheck, *, strict: bool = True) -> Iterator[TextRow]:
+    """Yield the rows of an open table that are not refused; where it is strict, none may be."""
     rows = parse_rows(file, path)
     while block := list(islice(rows, _CHECKED)):
         columns = zip(*(row.texts() for row in block), strict=True)
-        check_values(dict(zip(COLUMNS, columns, strict=True)), path)
-        for row in block:
+        faults, _ = check.faults(dict(zip(COLUMNS, columns, strict=True)))
+        if faults and strict:
+            raise DamagedError(f"{path} is damaged: a row has {faults[min(faults)]}")
+        for row in (row for number, row in enumerate(block) if number not in faults):
             for name in _TEXTS:
                 if "/" in row[name]:
                     row[name] = public_text(name, row[name])
@@ -165,14 +188,14 @@ def read_task(folder: Path, path: Path) -> list[TextRow]:
     ------
     DamagedError
         When it is cut short, its checksum is not that of its content, it has none though its columns say that it had,
-        or a value is not what its column holds.
+        a row is refused, or its rows are not those of the task that it is named by.
     UserError
         When it has a column that this version does not know.
     """
-    return _task_rows(require_file(folder, path, MOST_TASK), path)
+    return _task_rows(require_file(folder, path, MOST_TASK), folder, path, row_check(folder))
 
 
-def _task_rows(content: bytes, path: Path) -> list[TextRow]:
+def _task_rows(content: bytes, folder: Path, path: Path, check: RowCheck) -> list[TextRow]:
     if not content.endswith(b"\n"):  # which all versions wrote; its columns may be cut as well
         raise DamagedError(f"{path} is damaged: its last line is cut short")
     start = content.rfind(b"\n", 0, -1) + 1
@@ -180,7 +203,10 @@ def _task_rows(content: bytes, path: Path) -> list[TextRow]:
         content = without_checksum(content, path)
     elif _SEALED_SINCE.encode() in content.partition(b"\n")[0].split(b","):
         raise DamagedError(f"{path} is damaged: its checksum is missing")
-    return list(_checked(io.BytesIO(content), path))
+    rows, within = list(_checked(io.BytesIO(content), path, check)), str(path.relative_to(folder))
+    if not all(within.startswith(f"{place(row)}-") for row in rows):
+        raise DamagedError(f"{path} is damaged: its rows are not those of the task that it is named by")
+    return rows
 
 
 def stated_paths(table: Path) -> set[str]:
@@ -195,7 +221,9 @@ def stated_paths(table: Path) -> set[str]:
 
 
 def public_content(folder: Path, path: Path) -> bytes:
-    """Return the content of a table or task file, changed only where an older version wrote whole paths into it.
+    """Return the content of a table or task file, without whole paths that an older version wrote into it.
+
+    Rows of a table that are refused are reported and left out.
 
     Raises
     ------
@@ -207,12 +235,16 @@ def public_content(folder: Path, path: Path) -> bytes:
     else:
         raw = require_file(folder, path)
         content = without_checksum(raw, path) if SEAL in raw else raw
+    check = row_check(folder)
+    sound = read_rows(path, check) if path.parent == folder else read_task(folder, path)
+    for sentence in check.sentences(path):
+        tell(f"kmdr: {sentence}")
     rows = parse_rows(io.BytesIO(content), path)
-    if all(public_text(name, row[name]) == row[name] for row in rows for name in _TEXTS):
+    if not check.refused and all(public_text(name, row[name]) == row[name] for row in rows for name in _TEXTS):
         return raw
+    public = csv_content(sound, path)
     if path.parent != folder:
-        return with_checksum(csv_content(read_task(folder, path), path))
-    public = csv_content(read_rows(path), path)
+        return with_checksum(public)
     return lzma.compress(public, check=lzma.CHECK_SHA256) if path.name == _PACKED else public
 
 
@@ -316,7 +348,7 @@ def united(folder: Path, tables: Iterable[Iterable[TextRow]]) -> list[TextRow]:
         if key not in best or _rank(row, current) < _rank(best[key], current):
             best[key] = row
     table = [best[key] for key in sorted(best)]
-    _add_ratios(table)
+    add_ratios(table)
     _add_settings(table, folder)
     return table
 
@@ -345,7 +377,7 @@ def _merged_rows(
     UserError
         When ``rows.csv.xz`` is damaged.
     """
-    size, most = 0, most_bytes()
+    size, most, check = 0, most_bytes(), row_check(folder)
 
     def of_tasks() -> Iterator[list[TextRow]]:
         nonlocal size
@@ -355,7 +387,7 @@ def _merged_rows(
                 size += len(content)
                 if size > most:
                     raise too_large(folder / "tasks", f"at least {size}", most)
-                rows = _task_rows(content, file)
+                rows = _task_rows(content, folder, file, check)
             except DamagedError as error:
                 tell(error)
                 continue
@@ -877,7 +909,8 @@ class Store:
             known, digest = _merged(self.folder)
             found = _digest_of_table(table)
             if known == state and found == digest:
-                return read_rows(table)
+                with suppress(DamagedError):  # who changed the table may have changed the note
+                    return read_rows(table)
             damaged: list[DamagedError] = []
             rows = _merged_rows(self.folder, damaged.append, files)
             for error in damaged[:_TOLD]:
@@ -952,7 +985,7 @@ def _rank(row: Mapping[str, str], current: Callable[[str, str, str, str], str]) 
     return row["status"] != "ok", _is_stale(row, current), int(row["concurrency"])
 
 
-def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, Row]:
+def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
     """Return what configurations say in columns that came later, for rows that were written without them.
 
     Parameters
@@ -968,7 +1001,7 @@ def older_settings(folder: Path, known: Iterable[tuple[str, str]]) -> dict[str, 
     """
     older = {key for key, engine in known if not engine}
     configs = configs_of(folder)[0] if older else {}
-    return {key: settings_of(configs[key]) for key in older & configs.keys()}
+    return {key: settings for key in older & configs.keys() if (settings := settings_in(configs[key]))}
 
 
 def _add_settings(rows: list[TextRow], folder: Path) -> None:
@@ -976,12 +1009,13 @@ def _add_settings(rows: list[TextRow], folder: Path) -> None:
     settings = older_settings(folder, {(row["config_hash"], row["engine"]) for row in rows})
     for row in rows:
         if not row["engine"] and row["config_hash"] in settings:
-            for name, value in settings[row["config_hash"]].items():
-                row[name] = str(value)
+            for name, text in settings[row["config_hash"]].items():
+                row[name] = text
 
 
-def _add_ratios(rows: list[TextRow]) -> None:
-    """Fill ``objective_ratio`` = F/F_best; empty where F_best is 0."""
+def add_ratios(rows: list[TextRow]) -> int:
+    """Fill ``objective_ratio`` = F/F_best, empty where F_best is 0; return how many rows had another."""
+    changed = 0
     smallest: dict[tuple[str, str], float] = {}
     for row in rows:
         if row["objective"]:
@@ -992,3 +1026,5 @@ def _add_ratios(rows: list[TextRow]) -> None:
         ratio = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
         if row["objective_ratio"] != ratio:
             row["objective_ratio"] = ratio
+            changed += 1
+    return changed

@@ -1,14 +1,20 @@
-"""What the columns of a table of rows hold: for whoever reads one, a run or a report."""
+"""What the columns of a table of rows hold, and the one check of rows, which all readers of a folder share."""
 
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kmdr.files import DamagedError
-from kmdr.run.task import COLUMNS
+import numpy as np
+from numpy.typing import NDArray
+
+from kmdr.run.task import COLUMNS, SETTINGS, TIME_COLUMNS, canonical, settings_of, short_hash
+from kmdr.text import one_line
 
 
 class Values(NamedTuple):
@@ -126,39 +132,273 @@ NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MA
 WHOLE_NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOLE, _MAYBE_WHOLE))
 
 
-def _is_valid(column: str, text: str) -> bool:
-    values = VALUES[column]
-    if not values.pattern.fullmatch(text):
-        return False
-    if column in NUMBERS:
-        return not text or values.low <= float(text) <= values.high
-    if column in JSON_COLUMNS:
-        try:
-            json.loads(text or "{}")
-        except (ValueError, RecursionError):
-            return False
-    return True
+_FLOATS = tuple(name for name in NUMBERS if name not in WHOLE_NUMBERS)
+# The columns that nothing in a table determines, and why; a check cannot tell whether they are true.
+UNDETERMINED: Mapping[str, tuple[str, ...]] = {
+    "they say which trial it is; of those in a task file its name says it, but for r": ("study", "r", "repeat"),
+    "they are what the trial gave; 'kmdr verify' computes it again": (
+        "objective", "accuracy", "nmi", "ari", "metrics", "n_iter", "n_init_failed", "status", "error",
+    ),
+    "they are measured, though the total is the sum of three": TIME_COLUMNS,
+    "they say what computed it, and from what": (
+        "options", "concurrency", "threads", "stand_in", "code_version", "code_hash", "guests", "env_hash", "machine",
+    ),
+}  # fmt: skip
+_MOST_NUMBER = 1e100  # squares and sums of such numbers are finite
+_MOST_DEPTH = 16  # of JSON
+_MOST_NAME = 200  # bytes of a name, so that it can be a file's
+_MOST_TEXT = 10_000  # characters
+_MOST_NAMED = 10  # kinds of refused rows
+_NAMES = ("study", "dataset", "reducer")
+# The columns of the settings of k-means, and all that give a configuration.
+_OF_KMEANS = SETTINGS[:4]
+_OF_CONFIG = ("config_hash", "dataset", "data_sha256", "reducer", "params", "k", "seed", *SETTINGS[:6])
+_ROUNDING_OF_TIMES = 1e-6
 
 
-def check_values(columns: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Check that the values of a table can be those of trials.
+# -- JSON ------------------------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    columns : mapping of str to sequence of str
-        All of `COLUMNS`, as text.
-    path : Path
-        Of the table.
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not abs(number) <= sys.float_info.max:
+        raise ValueError(f"{text[:50]} is no number")
+    return number
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON says: finite numbers, texts that can be encoded, and no deep nesting.
 
     Raises
     ------
-    DamagedError
-        With the first value that is not what its column holds.
+    ValueError
+        When it is anything else.
     """
-    for name, texts in columns.items():
-        for text in sorted(set(texts)):
-            if not _is_valid(name, text):
-                raise DamagedError(f"{path} is damaged: {name} has {text[:40]!r}, which is not {VALUES[name].words}")
-    for status, objective in zip(columns["status"], columns["objective"], strict=True):
-        if (status == "ok") != bool(objective):
-            raise DamagedError(f"{path} is damaged: a trial that is {status} has objective {objective!r}")
+    try:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        canonical(value).encode()  # which half a character is not
+        if _depth(value) <= _MOST_DEPTH:
+            return value
+    except RecursionError:
+        pass
+    raise ValueError(f"nested deeper than {_MOST_DEPTH}")
+
+
+def _is_arguments(value: Any) -> bool:
+    try:
+        return isinstance(parse_json(value), dict)
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_NUMBER
+
+
+# What the object in a JSON column holds: in words, and a test of its members by name, "" being all others.
+SHAPES: Mapping[str, tuple[str, Mapping[str, Callable[[Any], bool]]]] = {
+    "params": ("a JSON object", {"": lambda _: True}),
+    "options": ("a JSON object whose name is text", {"name": lambda value: isinstance(value, str), "": lambda _: True}),
+    "kmeans": (
+        "a JSON object of args, online and empty_action",
+        {
+            "args": _is_arguments,
+            "online": lambda value: isinstance(value, bool),
+            "empty_action": lambda value: isinstance(value, str),
+        },
+    ),
+    "metrics": ("a JSON object of finite numbers", {"": _is_number}),
+}
+
+
+def _has_shape(column: str, text: str) -> bool:
+    tests = SHAPES[column][1]
+    other = tests.get("", lambda _: False)
+    try:
+        value = parse_json(text or "{}")
+    except ValueError:
+        return False
+    return isinstance(value, dict) and all(tests.get(name, other)(inner) for name, inner in value.items())
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    """Why a row is refused: the value of a column, and what was expected in its place."""
+
+    column: str
+    value: str
+    expected: str
+
+    def __str__(self) -> str:
+        """Return it as a part of a sentence."""
+        value = self.value if len(self.value) <= 60 else f"{self.value[:60]}…"
+        return one_line(f"{self.column} = {value!r}, expected {self.expected[:300]}")
+
+
+def _of_column(column: str, text: str) -> Fault | None:
+    """Return what is wrong with a text that is not what its column holds."""
+    holds = VALUES[column]
+    expected = holds.words
+    if not holds.pattern.fullmatch(text):
+        return Fault(column, text, expected)
+    if column in NUMBERS:
+        fits = not text or holds.low <= float(text) <= min(holds.high, _MOST_NUMBER)
+    elif column in _NAMES:
+        fits, expected = len(text.encode()) <= _MOST_NAME, f"a name of at most {_MOST_NAME} bytes"
+    elif len(text) > _MOST_TEXT:
+        fits, expected = False, f"at most {_MOST_TEXT} characters"
+    else:
+        fits = column not in JSON_COLUMNS or _has_shape(column, text)
+        expected = SHAPES[column][0] if column in JSON_COLUMNS else expected
+    return None if fits else Fault(column, text, expected)
+
+
+def _to_floats(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return numbers, NaN where there is none and infinite where a text is not one."""
+    if not "".join(texts).encode("utf-8", "replace").translate(None, b"0123456789.e+-"):
+        there = [text or "nan" for text in texts] if "" in texts else texts
+        with suppress(ValueError):
+            return np.fromiter(map(float, there), np.float64, len(there))
+    is_number = _NUMBER.fullmatch
+    return np.array([np.nan if not text else float(text) if is_number(text) else np.inf for text in texts])
+
+
+def config_of(row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration that a row's columns state, as `kmdr.run.task.Task.config` does."""
+    kmeans = {name: int(row[name]) if name in WHOLE_NUMBERS else row[name] for name in _OF_KMEANS if row[name]}
+    return {
+        **{name: row[name] for name in ("dataset", "data_sha256", "reducer", "matching")},
+        **{name: int(row[name]) for name in ("k", "seed")},
+        "params": json.loads(row["params"]),
+        "kmeans": kmeans | json.loads(row["kmeans"] or "{}"),
+    }
+
+
+def settings_in(config: Any) -> dict[str, str]:
+    """Return the columns of settings of a configuration; none where it is not such as kmdr writes."""
+    try:
+        settings = {name: str(value) for name, value in settings_of(config).items()}
+    except (LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+    valid = settings.keys() == set(SETTINGS[:6]) and not any(_of_column(*each) for each in settings.items())
+    return settings if valid and settings["engine"] else {}
+
+
+class RowCheck:
+    """The check of the rows of a folder, some at a time. It counts those that are refused.
+
+    What a configuration determines is compared with ``config_hash``: it has to be the hash of the configuration that
+    the row's columns state. Rows that were written before there were columns of settings need the configuration itself.
+
+    Parameters
+    ----------
+    configs : callable
+        Returns the configurations of the folder by their hash; it is called once, where they are needed.
+    """
+
+    def __init__(self, configs: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
+        self._configs = cache(configs)
+        self._sizes: dict[str, list[str]] = {}
+        self._rows = 0
+        self._first: dict[str, Fault] = {}
+        self._refused: Counter[str] = Counter()
+
+    def faults(self, columns: Mapping[str, Sequence[str]]) -> tuple[dict[int, Fault], dict[str, NDArray[np.float64]]]:
+        """Return why which rows are refused, by their number, and the columns of fractions as numbers.
+
+        Parameters
+        ----------
+        columns : mapping of str to sequence of str
+            All of `COLUMNS`, as text.
+        """
+        faults: dict[int, Fault] = {}
+
+        def refuse(keys: Sequence[Any], why: Callable[[Any], Fault | None]) -> None:
+            """Refuse rows that have no fault yet by a function of their keys."""
+            sound = keys if not faults else [key for row, key in enumerate(keys) if row not in faults]
+            wrong = {key: fault for key in set(sound) if (fault := why(key))}
+            if wrong:
+                faults.update((row, wrong[key]) for row, key in enumerate(keys) if row not in faults and key in wrong)
+
+        def refuse_rows(wrong: NDArray[np.bool_], column: str, expected: str) -> None:
+            for row in np.flatnonzero(wrong).tolist():
+                faults.setdefault(row, Fault(column, columns[column][row], expected))
+
+        numbers = {name: _to_floats(columns[name]) for name in _FLOATS}
+        for name in COLUMNS:
+            if name in numbers:
+                most, found = min(VALUES[name].high, _MOST_NUMBER), numbers[name]
+                refuse_rows((found < VALUES[name].low) | (found > most), name, VALUES[name].words)
+            else:
+                refuse(columns[name], partial(_of_column, name))
+        done = np.array([status == "ok" for status in columns["status"]])
+        there = np.isfinite(numbers["objective"])
+        refuse_rows(done & ~there, "objective", "a number in a trial that is ok")
+        refuse_rows(~done & there, "objective", "none in a trial that failed")
+        parts = sum(numbers[f"{part}_seconds"] for part in ("prepare", "reduce", "cluster"))
+        total = numbers["total_seconds"]
+        apart = np.abs(total - parts) > _ROUNDING_OF_TIMES * (1 + total)  # not where one of them is missing
+        refuse_rows(apart, "total_seconds", "the sum of prepare, reduce and cluster")
+        sizes = _rows_of(columns, ("data_sha256", "n", "d", "nnz", "k", "status"))
+        for (data, *of_data, _, _), _ in Counter(sizes).most_common():
+            self._sizes.setdefault(data, of_data)
+        refuse(sizes, self._false_size)
+        refuse(_rows_of(columns, _OF_CONFIG), self._false_config)
+        self._rows += len(done)
+        for fault in faults.values():
+            self._first.setdefault(fault.column, fault)
+            self._refused[fault.column] += 1
+        return faults, numbers
+
+    def _false_size(self, values: tuple[str, ...]) -> Fault | None:
+        data, *sizes, k, status = values
+        n, d, nnz = map(int, sizes)
+        if nnz > n * d:
+            return Fault("nnz", sizes[2], "at most n × d")
+        if int(k) > n and status == "ok":
+            return Fault("k", k, "at most n")
+        for name, size, other in zip(("n", "d", "nnz"), sizes, self._sizes[data], strict=True):
+            if size != other:
+                return Fault(name, size, f"{other} as in other rows of the same data")
+        return None
+
+    def _false_config(self, values: tuple[str, ...]) -> Fault | None:
+        row = dict(zip(_OF_CONFIG, values, strict=True))
+        key = row["config_hash"]
+        if not row["engine"]:
+            row |= settings_in(self._configs().get(key, {}))
+        config = config_of(row)
+        if short_hash(config) == key:
+            return None
+        known = self._configs().get(key, {})
+        if not settings_in(known):
+            return Fault("config_hash", key, "the hash of the other columns or of a configuration in configs.jsonl")
+        stated = {name: str(known.get(name)) for name in _OF_CONFIG[1:]}
+        stated |= {"params": canonical(known.get("params")), **settings_in(known)}
+        name = next((name for name in stated if row[name] != stated[name]), "config_hash")
+        return Fault(name, row[name], f"{stated.get(name, 'that of the other columns')!r} as in configuration {key}")
+
+    @property
+    def refused(self) -> int:
+        """How many rows were refused."""
+        return self._refused.total()
+
+    def sentences(self, path: Path) -> list[str]:
+        """Return why which rows of a file were refused: a sentence for each column, at most ten, and a last one."""
+        lines = [
+            f"{count} of {self._rows} rows of {path} {'is' if count == 1 else 'are'} refused: {self._first[column]}"
+            for column, count in self._refused.most_common(_MOST_NAMED)
+        ]
+        left = self._refused.total() - sum(count for _, count in self._refused.most_common(_MOST_NAMED))
+        return [*lines, f"and {left} more of {path}"] if left else lines
+
+
+def _rows_of(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(zip(*(columns[name] for name in names), strict=True))

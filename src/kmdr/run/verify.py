@@ -30,6 +30,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kmdr import datasets, reducers
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
@@ -41,7 +43,7 @@ from kmdr.results.folder import has_file
 from kmdr.run.progress import Progress
 from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
-from kmdr.run.store import described, local_paths, read_rows, rows_file
+from kmdr.run.store import described, local_paths, read_rows, row_check, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, data_of, run
 from kmdr.text import aligned, one_line, tell
 from kmdr.threads import pinned
@@ -233,15 +235,24 @@ def verify(
         helps = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' helps"
         lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
         return Comparison(row, "skipped", lacking)
-    task = rebuild(row, config, folders[row["data_sha256"]])
+    task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
     stamp = Stamp(1, int(row["threads"]), "", "")
+    if false := _false_sizes(row, data):
+        return Comparison(row, "different", false)
     with pinned(stamp.threads):
-        (again,) = run(task, open_prepared(Path(task.folder)), stamp, timed=False)
+        (again,) = run(task, data, stamp, timed=False)
     theirs = _described(reference, "environments", row["env_hash"])
     return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
 
 
 _described = cache(described)
+
+
+def _false_sizes(row: Mapping[str, str], data: datasets.Dataset) -> str:
+    """Return in which sizes of its data a row differs from them; empty where it does not."""
+    n, d = data.A.shape
+    sizes = {"n": n, "d": d, "nnz": n * d if isinstance(data.A, np.ndarray) else data.A.nnz}
+    return ", ".join(f"{name} {row[name]} → {size}" for name, size in sizes.items() if int(row[name]) != size)
 
 
 def version_note(version: str) -> str:
@@ -259,14 +270,16 @@ def version_note(version: str) -> str:
     return "" if known else "made by a commit that is not part of this checkout's history"
 
 
-def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> list[Comparison]:
+def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> tuple[list[Comparison], list[str]]:
+    """Return what became of a sample of a folder's rows, and sentences on those that are refused."""
     table = rows_file(reference)
     if not has_file(reference, table):
         raise UserError(
             f"there is no {table}; name a folder of results, e.g. 'kmdr verify results/runs'; 'kmdr reference' makes "
             "one to compare with"
         )
-    rows = sample(read_rows(table), size, seed)
+    check = row_check(reference)
+    rows = sample(read_rows(table, check), size, seed)
     folders = folders_by_content(rows, reference)
     here = this_environment()
     comparisons = []
@@ -274,7 +287,7 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> l
         for row in rows:
             comparisons.append(verify(row, reference, folders, here, trusted))
             progress.advance([], 1.0)
-    return comparisons
+    return comparisons, check.sentences(table)
 
 
 def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
@@ -293,14 +306,14 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
     Returns
     -------
     int
-        Exit status: 0 when some rows were compared and none is different, else 1.
+        Exit status: 0 when some rows were compared, none is different and none is refused, else 1.
 
     Raises
     ------
     UserError
         When the folder has no rows.
     """
-    comparisons = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
+    comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
     studies = sorted({comparison.row["study"] for comparison in comparisons})
     counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
     lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
@@ -320,4 +333,6 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
     if not compared:
         missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
         tell(f"kmdr: no row could be compared{missing}")
-    return int(totals["different"] > 0 or not compared)
+    for sentence in refused:
+        tell(f"kmdr: not confirmed: {sentence}")
+    return int(totals["different"] > 0 or bool(refused) or not compared)
