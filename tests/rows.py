@@ -105,7 +105,7 @@ def hashed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with settings where they have none, and with the hash of the configuration that they state."""
     usual = {"engine": "kmdr", "start": "sample", "n_init": 1, "max_iter": 9, "kmeans": "{}", "matching": "best"}
     rows = rows.reindex(columns=list(COLUMNS)).fillna(usual)
-    texts = rows.astype({name: int for name in ("n_init", "max_iter")}).astype(str).to_dict("records")
+    texts = rows.astype(dict.fromkeys(("n_init", "max_iter"), int)).astype(str).to_dict("records")
     return rows.assign(config_hash=[short_hash(config_of(row)) for row in texts])
 
 

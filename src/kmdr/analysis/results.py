@@ -20,9 +20,11 @@ from kmdr.analysis.rows import (
     quantity_rows,
     where,
 )
-from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, rows_of
+from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, read_or_note, sound_rows
 from kmdr.errors import UserError
-from kmdr.run.store import ASKED
+from kmdr.files import StorageError
+from kmdr.private_paths import without_folders
+from kmdr.text import tell
 
 T = TypeVar("T")
 
@@ -47,6 +49,8 @@ class Results:
     ----------
     every_row : DataFrame
         Those too that a folder has of configurations which a study was run with before the last time.
+    notes : list of str
+        Sentences on rows that are refused and on damaged files.
     """
 
     def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
@@ -54,6 +58,7 @@ class Results:
         self.every_row = rows
         self._facts = facts
         self.missing = dict(missing or {})
+        self.notes: list[str] = []
         self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
         marked = rows.loc[rows["stand_in"].astype(bool), ["study", "dataset"]].groupby("study")["dataset"]
         self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked}
@@ -74,15 +79,18 @@ class Results:
         Raises
         ------
         UserError
-            When it has no rows, or holds what kmdr does not write.
+            When it has no rows, or they are not such as kmdr writes.
         """
-        rows, asked = rows_of(folder), asked_of(folder, ASKED)
+        rows, refused = sound_rows(folder)
+        notes = [without_folders(sentence) for sentence in refused]
+        asked = read_or_note(asked_of, folder, notes)
+        missing = read_or_note(missing_of, folder, notes)
+        for note in notes:
+            tell(f"kmdr: {note}")
         asked_for = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
-        if asked_for.all():
-            return cls(rows, folder / "facts", missing_of(folder))
-        latest = rows[asked_for]
-        results = cls(latest.reset_index(drop=True), folder / "facts", missing_of(folder))
-        results.every_row = rows
+        latest = rows if asked_for.all() else rows[asked_for].reset_index(drop=True)
+        results = cls(latest, folder / "facts", missing)
+        results.every_row, results.notes = rows, notes
         return results
 
     @cached_property
@@ -285,6 +293,8 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
     """
     try:
         return make(results)
+    except StorageError:
+        raise
     except UserError as error:
         raise NotRunError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -10,9 +10,10 @@ import re
 import stat
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,11 +23,12 @@ from kmdr.files import noted, seal_of
 from kmdr.private_paths import without_folders
 from kmdr.results.folder import file_status, has_file, read_file
 from kmdr.results.table import open_table
-from kmdr.run.store import MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
+from kmdr.run.store import ASKED, MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
 from kmdr.run.task import COLUMNS, SETTINGS, canonical
 from kmdr.run.values import JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
 from kmdr.text import tell
 
+T = TypeVar("T")
 _ROWS = 20_000  # rows that are parsed at a time
 _MOST_COLUMNS = 1000
 _MOST_JSON = 1 << 24
@@ -119,6 +121,15 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 
+def read_or_note(read: Callable[[Path], dict[str, T]], folder: Path, notes: list[str]) -> dict[str, T]:
+    """Return what a function reads of a folder; nothing where that is damaged, of which a note is taken."""
+    try:
+        return read(folder)
+    except UserError as error:
+        notes.append(without_folders(str(error)))
+        return {}
+
+
 def missing_of(folder: Path) -> dict[str, str]:
     """Return why which datasets could not be had: ``missing.json``."""
     reasons = json_of(folder, "missing.json")
@@ -127,11 +138,11 @@ def missing_of(folder: Path) -> dict[str, str]:
     return {name: without_folders(reason) for name, reason in reasons.items()}
 
 
-def asked_of(folder: Path, name: str) -> dict[str, list[str]]:
+def asked_of(folder: Path) -> dict[str, list[str]]:
     """Return the configurations that each study was last run with."""
-    asked = json_of(folder, name)
+    asked = json_of(folder, ASKED)
     if not all(map(_is_texts, asked.values())):
-        raise _other_shape(folder, name, "a list of configuration hashes for each study")
+        raise _other_shape(folder, ASKED, "a list of configuration hashes for each study")
     return asked
 
 
@@ -194,9 +205,10 @@ def plan_of(folder: Path) -> dict[str, Any]:
     return plan
 
 
-def environments_of(folder: Path, rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the manifests of the environments that some rows name, by hash."""
-    return {str(key): json_of(folder, f"environments/{key}.json") for key in rows["env_hash"].unique()}
+def environments_of(folder: Path, rows: pd.DataFrame, notes: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the manifests of the environments that some rows name, by hash, and note which are damaged."""
+    files = {str(key): f"environments/{key}.json" for key in rows["env_hash"].unique()}
+    return {key: read_or_note(partial(json_of, name=file), folder, notes) for key, file in files.items()}
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.untrusted import plan_of
+from kmdr.analysis.untrusted import plan_of, read_or_note
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
-from kmdr.files import note_of
+from kmdr.files import DamagedError, note_of
 from kmdr.guests import PaperFolder, origin_of
 from kmdr.results.folder import read_file, write_file
 from kmdr.run.provenance import code_hash
@@ -50,7 +50,7 @@ def write_facts(
     needed = {
         name for reader in readers if wanted is None or set(reader.studies) & set(wanted) for name in reader.facts
     }
-    in_haste = bool(plan_of(folder).get("thinned_grid"))
+    in_haste = bool(read_or_note(plan_of, folder, []).get("thinned_grid"))
     facts = [(fact, paper.folder) for paper in papers() for fact in paper.facts if not (fact.slow and in_haste)]
     for fact, paper in sorted(facts, key=lambda pair: pair[0].name):
         if wanted is not None and fact.name not in needed:
@@ -67,7 +67,10 @@ def write_facts(
             [_code(paper, rows), [dataset.data_sha256 for dataset in data], values.to_numpy().tolist()]
         )
         file, stamp = folder / "facts" / f"{fact.name}.csv", folder / "facts" / f"{fact.name}.from"
-        content, note = (read_file(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
+        try:
+            content, note = (read_file(folder, f"facts/{fact.name}.{kind}") for kind in ("csv", "from"))
+        except DamagedError:  # what reads it says so
+            continue
         if content is not None and note == note_of(made_from, content):
             continue
         tell(fact.name)

@@ -19,7 +19,7 @@ from kmdr.analysis.environments import environment_notes, rows_by_environment
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
-from kmdr.analysis.untrusted import check_places, environments_of, plan_of, universes_of
+from kmdr.analysis.untrusted import check_places, environments_of, plan_of, read_or_note, universes_of
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.choices import FILE, Multiverse, multiverses
 from kmdr.claims.facts import write_facts
@@ -68,10 +68,14 @@ def _reproduce(
     recorder = Recorder(results)
     missing = gaps(results, item, datasets)
     command = rerun_command(item, {study: departure.overrides for study, departure in departures.items()})
+
+    def not_run(reason: NotRunError) -> Reproduction:
+        return Reproduction(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
+
     try:
         content = attempt(item.make, recorder)
     except NotRunError as reason:
-        return Reproduction(item, "not run", (), pd.DataFrame(), None, (str(reason), *missing), (), command)
+        return not_run(reason)
     rows = recorder.rows_read()
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
@@ -80,8 +84,12 @@ def _reproduce(
     changed = any(departure.settings for departure in of_item.values())
     notes = [f"Changed protocol: {told}."] if changed else [f"Of {told}."] if told else []
     if isinstance(content, Drawing):
-        add_notes(content.figure, [*notes, *code_notes(rows)])
-        files = save(content, folder / "figures" / item.id)
+        drawing = content
+        add_notes(drawing.figure, [*notes, *code_notes(rows)])
+        try:  # values that no scale can show are found when it is drawn
+            files = attempt(lambda _: save(drawing, folder / "figures" / item.id), results)
+        except NotRunError as reason:
+            return not_run(reason)
         numbers, table = content.numbers, None
     else:
         content = replace(content, note=" ".join(filter(None, (*notes, content.note, *code_notes(rows)))))
@@ -121,11 +129,12 @@ def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSect
     home = multiverse_folder(folder)
     if home == folder:
         return multiverse_section(results, spec, universes_of(home)[spec.paper], folder)
-    rows = _read_once(home).all_rows
+    of_home = _read_once(home)
+    rows = of_home.all_rows
     section = multiverse_section(results.replaced(rows), spec, universes_of(home)[spec.paper], folder)
     of_paper = rows[rows["study"].isin([f"{STUDY}{name}" for name in spec.studies])]
     where = f"Its {len(of_paper)} rows are in {home.name}/{rows_file(home).name}."
-    return replace(section, sentences=(*section.sentences, where, *code_notes(of_paper)))
+    return replace(section, sentences=(*section.sentences, where, *of_home.notes, *code_notes(of_paper)))
 
 
 def _made(
@@ -231,9 +240,11 @@ def report_of(
     -------
     Report
     """
-    environments, plan = environments_of(folder, results.all_rows), plan_of(folder)
+    notes = [*results.notes]
+    environments = environments_of(folder, results.all_rows, notes)
+    plan = read_or_note(plan_of, folder, notes)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    run = universes_of(multiverse_folder(folder))
+    run = read_or_note(universes_of, multiverse_folder(folder), notes)
     parts: list[Part] = [*items(), *flips(configs), *claims(), *multiverses(run)]
     departing = departures(results.all_rows, experiments, plan, results.missing)
     by_name = dict(_all_made(parts, results, datasets, folder, departing, tell))
@@ -254,7 +265,7 @@ def report_of(
         register,
         environments,
         {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
-        [*code_notes(results.all_rows), *environment_notes(results.all_rows)],
+        [*notes, *code_notes(results.all_rows), *environment_notes(results.all_rows)],
         _studies(results, configs),
         results.missing,
         plan,
@@ -350,7 +361,8 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     results = Results.of_folder(folder)
     write_facts(folder, results, wanted)
     datasets = {study["name"]: study["datasets"] for study in configs}
-    departing = departures(results.all_rows, experiments, plan_of(folder), results.missing)
+    plan = read_or_note(plan_of, folder, [])
+    departing = departures(results.all_rows, experiments, plan, results.missing)
     written = [
         folder / file
         for item in items()
@@ -419,9 +431,12 @@ def _made_from(folder: Path) -> bytes:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
     inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
     for name in inputs:
-        with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report
-            if table is not None:
-                digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
+        try:
+            with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report
+                if table is not None:
+                    digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
+        except UserError as error:  # the report says so
+            digest.update(str(error).encode())
     read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))

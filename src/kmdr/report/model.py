@@ -70,8 +70,8 @@ class Report:
     code_versions : mapping of str to int
         Rows of each version of the code.
     code_notes : sequence of str
-        Which rows that are shown together were made by several versions of the code that computes them, and which times
-        are of several environments.
+        Which rows are refused and which files are damaged, which rows that are shown together were made by several
+        versions of the code that computes them, and which times are of several environments.
     studies : sequence of mapping
         Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
     missing : mapping
