@@ -104,9 +104,10 @@ def make_results(
 def hashed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with settings where they have none, and with the hash of the configuration that they state."""
     usual = {"engine": "kmdr", "start": "sample", "n_init": 1, "max_iter": 9, "kmeans": "{}", "matching": "best"}
-    rows = rows.reindex(columns=list(COLUMNS)).fillna(usual)
-    texts = rows.astype(dict.fromkeys(("n_init", "max_iter"), int)).astype(str).to_dict("records")
-    return rows.assign(config_hash=[short_hash(config_of(row)) for row in texts])
+    rows = rows.reindex(columns=list(COLUMNS))
+    filled = rows.assign(**{n: rows[n].astype(object).where(rows[n].notna(), usual[n]) for n in usual})
+    filled = filled.astype(dict.fromkeys(("n_init", "max_iter"), int))
+    return filled.assign(config_hash=[short_hash(config_of(row)) for row in filled.astype(str).to_dict("records")])
 
 
 def write_rows(folder: Path, *parts: pd.DataFrame, **changes: object) -> Path:

@@ -309,7 +309,7 @@ def test_task_files_of_older_versions_are_read_and_judged_by_their_values(folder
     assert [row["code_hash"] for row in rows] == ["", ""]
     assert [row["r"] for row in rows] == ["2", "5"]
     path.write_text(path.read_text().replace("0.12", "17.12", 1))
-    with pytest.raises(DamagedError, match=r"objective has '17\.12"):
+    with pytest.raises(DamagedError, match=r"objective = '17\.12"):
         read_task(folder, path)
 
 

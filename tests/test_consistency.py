@@ -28,7 +28,7 @@ from kmdr.report.build import _reproduce, _unread
 from kmdr.report.explore import explored
 from kmdr.report.own import own_runs
 from kmdr.run.task import COLUMNS
-from rows import make_results, make_rows, write_rows
+from rows import hashed, make_results, make_rows, write_rows
 
 SEEDS = range(20)
 CELL = ["study", "dataset", "reducer", "params", "r"]
@@ -52,7 +52,7 @@ def make_folder(folder, seed):
             k, n_init = (2, 5) if plain else (int(rng.choice([2, 2, 3])), int(rng.choice([1, 5])))
             options = OPTIONS[0 if plain else rng.integers(len(OPTIONS))]
             data = key(dataset, options, plain or rng.integers(2), digits=64)
-            kmeans = "{}" if plain or rng.random() < 0.7 else '{"args":{"tol":[1,2]}}'
+            kmeans = "{}" if plain or rng.random() < 0.7 else '{"args":"{\\"tol\\":[1,2]}"}'
             for root in rng.choice([0, 1, 7], rng.integers(1, 4), replace=False):
                 for reducer, params in (
                     ("none", "{}"), ("svd", '{"rank":"k"}'), ("random_sign", "{}"), ("random_sign", '{"sparse":[1,2]}')
@@ -84,6 +84,7 @@ def make_folder(folder, seed):
                                 }
                             )  # fmt: skip
     table = pd.DataFrame(rows)
+    table["config_hash"] = hashed(table)["config_hash"]
     # Every data have a row that names their options.
     first = ~table.duplicated(["dataset", "data_sha256"])
     table.loc[first, "options"] = table.loc[first, "true_options"]

@@ -131,8 +131,8 @@ def test_what_rounding_makes_of_it_on_another_machine_is_no_contradiction(tmp_pa
 
 
 def test_other_times_are_no_contradiction_and_the_better_ranked_row_is_kept(tmp_path, capsys):
-    a = results(tmp_path / "a", tasks([0]), total_seconds=3.0)
-    b = results(tmp_path / "b", tasks([0]), total_seconds=2.0, concurrency=1)  # timed alone
+    a = results(tmp_path / "a", tasks([0]), cluster_seconds=2.25, total_seconds=3.0)
+    b = results(tmp_path / "b", tasks([0]), cluster_seconds=1.25, total_seconds=2.0, concurrency=1)  # timed alone
     failed = {"status": "failed", "error": "out of memory", "objective": ""}
     worse = results(tmp_path / "worse", tasks([0]), **failed)
     run([str(worse), str(a), str(b), f"OUT={tmp_path / 'c'}"])
@@ -143,8 +143,8 @@ def test_other_times_are_no_contradiction_and_the_better_ranked_row_is_kept(tmp_
 def test_labels_come_with_their_rows(tmp_path):
     label = {"labels": np.arange(9) % 3}
     a = results(tmp_path / "a", tasks([0]), **label)
-    b = results(tmp_path / "b", tasks(range(2)), **label, total_seconds=4.0)
-    c = results(tmp_path / "c", tasks([0]), total_seconds=5.0)  # the same trial, without labels
+    b = results(tmp_path / "b", tasks(range(2)), **label, cluster_seconds=3.25, total_seconds=4.0)
+    c = results(tmp_path / "c", tasks([0]), cluster_seconds=4.25, total_seconds=5.0)  # the same trial, without labels
     merge([a, b], c)
     store = Store(c)
     assert len(store.labelled(store.merge())) == 4

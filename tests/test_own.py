@@ -14,7 +14,7 @@ from kmdr.jobs import run_jobs
 from kmdr.report.build import build
 from kmdr.report.own import own_runs
 from kmdr.studies import studies
-from rows import make_rows, write_rows
+from rows import hashed, make_rows, write_rows
 
 DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")
 SETTINGS = ("repeats=4", "r_grid=[2,5]", "runner=sequential", "kmeans.n_init=2")
@@ -101,10 +101,9 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
     ]
     write_rows(tmp_path, *parts)
     table = pd.read_csv(tmp_path / "rows.csv", dtype=str)
-    keys = {name: f"{i:012x}" for i, name in enumerate(sorted(set(pd.concat(parts)["config_hash"])))}
     data = {name: str(i) * 64 for i, name in enumerate(("first", "second"))}
-    table["config_hash"] = [keys[name] for name in pd.concat(parts)["config_hash"]]
-    table.assign(data_sha256=table["dataset"].map(data)).to_csv(tmp_path / "rows.csv", index=False)
+    table = hashed(table.assign(data_sha256=table["dataset"].map(data)))
+    table.to_csv(tmp_path / "rows.csv", index=False)
     (both,) = own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})
     ranks = both.ranks.frame.set_index("method")
     assert ranks["F/F_best"].to_dict() == {"kMeans": 1.0, "Sampl/SVD": 2.0, "RP": 3.0}

@@ -14,8 +14,9 @@ from kmdr import datasets, paths
 from kmdr.compose import compose
 from kmdr.jobs import run_jobs
 from kmdr.run.provenance import environment
-from kmdr.run.store import described, read_rows
-from kmdr.run.task import COLUMNS, Task
+from kmdr.run.store import Store, described, read_rows
+from kmdr.run.task import COLUMNS, Task, short_hash
+from kmdr.run.values import config_of
 from kmdr.run.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
 
 REFERENCE = paths.CONF.parent / "results" / "reference"
@@ -199,12 +200,18 @@ def test_the_command_reports_outcomes_and_its_status_and_writes_nothing(made_by_
     assert done.returncode == 1
     assert "different: bzmd15_fig1: random_sign {} on synth, r = 5, repetition" in done.stdout
 
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows({**r, "data_sha256": "0" * 64} for r in rows)
-    done = command(made_by_synth, **cache)
-    assert done.returncode == 1, "nothing could be compared"
+    other = {"data_sha256": "0" * 64}
+    for forged, status in (({"config_hash": rows[0]["config_hash"]}, 2), ({}, 1)):
+        with table.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(
+                {**r, **other, "config_hash": short_hash(config_of({**r, **other})), **forged} for r in rows
+            )
+        Store(made_by_synth).add_configs(config_of({**r, **other}) for r in rows)
+        done = command(made_by_synth, **cache)
+        assert done.returncode == status, "refused, or nothing could be compared"
+        assert not forged or "data_sha256 = '000" in done.stderr
     assert "no row could be compared" in done.stderr
 
 
