@@ -69,6 +69,8 @@ def make_folder(folder, seed):
                         for _ in range(1 + (rng.random() < 0.1)):  # one in ten was run twice
                             alone = rng.random() < 0.5
                             seconds = round(rng.uniform(0.1, 2), 9) if alone or rng.random() < 0.7 else ""
+                            parts = {"prepare_seconds": 0, "reduce_seconds": 0, "cluster_seconds": seconds}
+                            times = {**parts, "total_seconds": seconds}
                             rows.append(
                                 {
                                     "study": study, "dataset": dataset, "reducer": reducer, "params": params, "n": 20,
@@ -76,7 +78,7 @@ def make_folder(folder, seed):
                                     "engine": "kmdr", "start": "sample", "n_init": n_init, "max_iter": 30,
                                     "kmeans": kmeans, "matching": "best", "true_options": options,
                                     "options": "" if rng.random() < 0.1 else options,
-                                    **(quality if ok else {}), **({"total_seconds": seconds} if ok else {}),
+                                    **(quality if ok else {}), **(times if ok else {}),
                                     "status": "ok" if ok else "failed", "concurrency": 1 if alone else 2, "threads": 1,
                                     "config_hash": config, "data_sha256": data, "code_version": "1.0",
                                     "code_hash": "a" * 12, "env_hash": "e" * 12,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.run.task import COLUMNS, SETTINGS, TIME_COLUMNS, canonical, settings_of, short_hash
+from kmdr.run.task import COLUMNS, SETTINGS, canonical, settings_of, short_hash
 from kmdr.text import one_line
 
 
@@ -133,17 +133,6 @@ WHOLE_NUMBERS = tuple(name for name in COLUMNS if VALUES[name].pattern in (_WHOL
 
 
 _FLOATS = tuple(name for name in NUMBERS if name not in WHOLE_NUMBERS)
-# The columns that nothing in a table determines, and why; a check cannot tell whether they are true.
-UNDETERMINED: Mapping[str, tuple[str, ...]] = {
-    "they say which trial it is; of those in a task file its name says it, but for r": ("study", "r", "repeat"),
-    "they are what the trial gave; 'kmdr verify' computes it again": (
-        "objective", "accuracy", "nmi", "ari", "metrics", "n_iter", "n_init_failed", "status", "error",
-    ),
-    "they are measured, though the total is the sum of three": TIME_COLUMNS,
-    "they say what computed it, and from what": (
-        "options", "concurrency", "threads", "stand_in", "code_version", "code_hash", "guests", "env_hash", "machine",
-    ),
-}  # fmt: skip
 _MOST_NUMBER = 1e100  # squares and sums of such numbers are finite
 _MOST_DEPTH = 16  # of JSON
 _MOST_NAME = 200  # bytes of a name, so that it can be a file's
@@ -344,7 +333,8 @@ class RowCheck:
         refuse_rows(~done & there, "objective", "none in a trial that failed")
         parts = sum(numbers[f"{part}_seconds"] for part in ("prepare", "reduce", "cluster"))
         total = numbers["total_seconds"]
-        apart = np.abs(total - parts) > _ROUNDING_OF_TIMES * (1 + total)  # not where one of them is missing
+        apart = np.abs(total - parts) > _ROUNDING_OF_TIMES * (1 + total)
+        apart |= done & (np.isnan(total) != np.isnan(parts))
         refuse_rows(apart, "total_seconds", "the sum of prepare, reduce and cluster")
         sizes = _rows_of(columns, ("data_sha256", "n", "d", "nnz", "k", "status"))
         for (data, *of_data, _, _), _ in Counter(sizes).most_common():

@@ -45,6 +45,7 @@ from kmdr.run.provenance import code_version
 from kmdr.run.provenance import environment as this_environment
 from kmdr.run.store import described, local_paths, read_rows, row_check, rows_file
 from kmdr.run.task import Row, Stamp, Task, canonical, data_of, run
+from kmdr.run.values import config_of
 from kmdr.text import aligned, one_line, tell
 from kmdr.threads import pinned
 
@@ -225,7 +226,7 @@ def verify(
     -------
     Comparison
     """
-    config = _described(reference, "configs", row["config_hash"])
+    config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
         remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
         return Comparison(row, "not verified", f"third-party code: {', '.join(foreign)}; {remedy} runs it")
@@ -235,7 +236,11 @@ def verify(
         helps = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' helps"
         lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
         return Comparison(row, "skipped", lacking)
-    task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
+    try:
+        task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
+        reducers.make_allowed(task.reducer, config["params"])
+    except (UserError, TypeError, ValueError) as error:  # settings that no run takes
+        return Comparison(row, "different", f"its settings are refused: {error}")
     stamp = Stamp(1, int(row["threads"]), "", "")
     if false := _false_sizes(row, data):
         return Comparison(row, "different", false)
