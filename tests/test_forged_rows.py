@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 from kmdr import screen
 from kmdr.analysis import untrusted
+from kmdr.analysis.results import Results
+from kmdr.claims.catalogue import items
 from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.export import command as export
 from kmdr.figures import panels
 from kmdr.files import DamagedError, with_checksum
+from kmdr.paths import CONF
+from kmdr.report.build import _reproduce
 from kmdr.run import check, merge, rescore, verify
 from kmdr.run.provenance import environment
 from kmdr.run.store import Store, read_rows, read_task, row_check, rows_file
@@ -23,6 +27,7 @@ from kmdr.run.task import COLUMNS, Task, short_hash
 from kmdr.run.values import JSON_COLUMNS, config_of
 from rows import trial
 
+REFERENCE = CONF.parent / "results" / "reference"
 TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)
          for name in ("random_sign", "svd") for repeat in range(2)]  # fmt: skip
 # The columns that nothing in a table determines, and why.
@@ -306,3 +311,21 @@ def test_json_is_of_finite_numbers_and_bounded_depth():
     for text in NO_OBJECTS[5:]:
         with pytest.raises(ValueError):  # noqa: PT011
             parse_json(text)
+
+
+# --- facts ---
+
+
+@pytest.mark.parametrize(
+    "item", [item for item in items() if item.facts and not item.studies], ids=lambda item: item.id
+)
+def test_a_damaged_fact_is_a_gap_of_the_report(copy, item):
+    """One character behind each value of one column, and the note that goes with a fact gone."""
+    (copy / "facts").mkdir()
+    for name in item.facts:
+        fact = pd.read_csv(REFERENCE / "facts" / f"{name}.csv", dtype=str)
+        for column in fact:
+            fact.assign(**{column: fact[column] + "x"}).to_csv(copy / "facts" / f"{name}.csv", index=False)
+            made = _reproduce(item, Results.of_folder(copy), {}, copy, {})
+            assert made.state == "not run" or made.files
+    assert made.state in ("not run", "rerun", "in part")
