@@ -48,7 +48,7 @@ VALUES = (
 )  # fmt: skip
 TEXTS = st.one_of(
     st.sampled_from(VALUES),
-    st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20),
     st.integers(-5, 10**20).map(str),
     st.floats().map(repr),
 )
@@ -84,7 +84,7 @@ def lines_of(path):
 
 def write(path, lines):
     with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
+        csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(lines)
 
 
 def forge(lines, at, column, value):
