@@ -24,7 +24,7 @@ from kmdr import __version__
 from kmdr.early import INTERRUPTED
 from kmdr.errors import UserError, shown
 from kmdr.paths import check_library_caches
-from kmdr.text import Output, one_line, silence, tell
+from kmdr.text import Output, escaped_output, one_line, silence, tell
 
 # What asks a command to stop. A worker never gets any of them: its driver decides.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -296,6 +296,11 @@ def exit_status(command: Callable[[], int | None], *, last: bool = False) -> int
         143 or 129 once the command has put its rows together, a second one at once.
     """
     _open_streams()
+    with escaped_output():
+        return _exit_status(command, last)
+
+
+def _exit_status(command: Callable[[], int | None], last: bool) -> int:
     Output.error = ""
     try:
         with _interruptible(last):

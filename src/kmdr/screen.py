@@ -15,7 +15,7 @@ from kmdr.errors import UserError, unknown
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
-from kmdr.text import Volume, announce
+from kmdr.text import Volume, announce, unescaped
 
 FORMATS = ("text", "md", "latex", "csv")
 
@@ -35,6 +35,11 @@ def formatted(table: Table, frame: pd.DataFrame, kind: str) -> str:
     return {"md": markdown, "latex": latex, "text": _on_terminal}[kind](table).rstrip("\n")
 
 
+def _print_table(table: Table, frame: pd.DataFrame, kind: str) -> None:
+    """Print a table in one of `FORMATS`; that for a terminal may have bold cells, and the rest of it is escaped."""
+    print(formatted(table, frame, kind), file=unescaped(sys.stdout) if kind == "text" else sys.stdout)
+
+
 def show_run(folder: Path, asked: Collection[tuple[str, str]]) -> None:
     """Print the table of what a run asked for: some thirty lines at the most, all with ``--verbose``.
 
@@ -49,7 +54,7 @@ def show_run(folder: Path, asked: Collection[tuple[str, str]]) -> None:
     own = pd.MultiIndex.from_frame(rows[["study", "config_hash"]]).isin(list(asked))
     frame = compared(rows[own | ((rows["reducer"] == "none") & where.isin(where[own].unique()))])
     shown, told = (frame, "") if Volume.level > 0 else thinned(frame)
-    announce(f"\n{_on_terminal(table_of(shown))}")
+    announce(f"\n{_on_terminal(table_of(shown))}", styled=True)
     if told:
         announce(f"{told}; 'kmdr table {shlex.quote(str(folder))}' shows all.")
 
@@ -112,7 +117,7 @@ def table(arguments: Sequence[str]) -> None:
     names = sorted(set(rows["study"]))
     if "STUDY" not in options and len(names) > 1:
         overview = _overview(rows)
-        print(formatted(overview, overview.frame, options["FORMAT"]))
+        _print_table(overview, overview.frame, options["FORMAT"])
         if options["FORMAT"] == "text":
             print(f"'kmdr table {shlex.quote(str(folder))} STUDY=NAME' shows the lines of one, STUDY=all of all.")
         return
@@ -123,7 +128,7 @@ def table(arguments: Sequence[str]) -> None:
     frame = compared(rows)
     lines = table_of(frame)
     lines = replace(lines, note=" ".join(filter(None, (lines.note, _in_sentences(code_notes(rows))))))
-    print(formatted(lines, frame, options["FORMAT"]))
+    _print_table(lines, frame, options["FORMAT"])
 
 
 def compare(arguments: Sequence[str]) -> None:
@@ -140,6 +145,6 @@ def compare(arguments: Sequence[str]) -> None:
         print(f"A = {folders[0]}, B = {folders[1]}")
         if Volume.level <= 0:
             frame, told = thinned(frame)
-    print(formatted(beside_table(sides, frame), frame, options["FORMAT"]))
+    _print_table(beside_table(sides, frame), frame, options["FORMAT"])
     if told:
         print(f"{told}; -v or --format csv has all.")

@@ -4,11 +4,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
 
 _LONGEST = 2000
+# Commands of a terminal, ends of lines but the usual one, changes of the direction of text, and halves of characters.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # What a setting takes for another thing than a word.
 _NO_WORDS = frozenset({"true", "false", "null", "nan", "inf"})
 
@@ -23,6 +25,59 @@ class Output:
     """Why lines of this command for stdout are lost; empty where they are not."""
 
     error = ""
+
+
+def printable(text: str) -> str:
+    r"""Return text with all characters escaped that steer a terminal; ends of lines and tabulators stay.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[2J\u202eb"))
+    a\x1b[2J\u202eb
+    """
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class EscapedStream:
+    """A text stream whose lines are `printable`, whoever writes them: commands show names and texts of strangers.
+
+    Attributes
+    ----------
+    unescaped : TextIO
+        The stream itself, for progress bars and bold text, in which kmdr escapes all else by itself.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unescaped = stream
+
+    def write(self, text: str) -> int:
+        """Write a text and return its length."""
+        self.unescaped.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write some texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unescaped, name)
+
+
+def unescaped(stream: TextIO) -> TextIO:
+    """Return the stream that an `EscapedStream` writes to, or else the stream itself."""
+    return stream.unescaped if isinstance(stream, EscapedStream) else stream
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Escape whatever is written to stdout and stderr in a block."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, EscapedStream(unescaped(stream))) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -56,21 +111,24 @@ def format_number(value: float, form: str) -> str:
     return format(0.0, form) if shown.startswith("-") and not shown.strip("-0.%") else shown
 
 
-def tell(line: str, stream: TextIO | None = None) -> None:
-    """Print a line, on stderr unless another stream is given; that nobody reads it is no reason to stop a run."""
+def tell(line: str, stream: TextIO | None = None, *, styled: bool = False) -> None:
+    """Print a line, on stderr unless another stream is given; a run goes on if nobody reads it.
+
+    A styled line is written as given: all but its own bold text is escaped in it already.
+    """
     stream = stream or sys.stderr
     try:
-        print(line, file=stream, flush=True)
+        print(line if styled else printable(line), file=unescaped(stream) if styled else stream, flush=True)
     except (OSError, ValueError) as error:  # its reader is gone, its disk full, or it is closed
         if stream is sys.stdout and isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             Output.error = error.strerror or str(error)
         silence(stream)
 
 
-def announce(line: str) -> None:
-    """Print a line of what was done on stdout, unless the command is to be quiet."""
+def announce(line: str, *, styled: bool = False) -> None:
+    """Print a line of what was done on stdout, as `tell` does, unless the command is to be quiet."""
     if Volume.level >= 0:
-        tell(line, sys.stdout)
+        tell(line, sys.stdout, styled=styled)
 
 
 def silence(stream: TextIO) -> None:

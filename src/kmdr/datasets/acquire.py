@@ -42,6 +42,7 @@ from kmdr.datasets.archives import UnverifiedError, read_members
 from kmdr.datasets.registry import Entry, Source
 from kmdr.errors import UserError
 from kmdr.paths import cache_folder, private_folder
+from kmdr.text import one_line, unescaped
 
 # Longest wait for the first answer of all hosts together.
 _PROBE_SECONDS = 5.0
@@ -494,8 +495,8 @@ def _request(site: _Site, url: str, file: IO[bytes], start: int, max_bytes: int)
             raise UnverifiedError(f"it would be {total} bytes, more than the allowed {max_bytes} bytes")
         small = total is not None and total < _BAR_BYTES
         with tqdm(
-            desc=Path(urlsplit(url).path).name, total=total, initial=start, unit="B", unit_scale=True, leave=False,
-            dynamic_ncols=True, disable=small or not sys.stderr.isatty(),
+            desc=one_line(Path(urlsplit(url).path).name), total=total, initial=start, unit="B", unit_scale=True,
+            leave=False, dynamic_ncols=True, disable=small or not sys.stderr.isatty(), file=unescaped(sys.stderr),
         ) as bar:  # fmt: skip
             _copy(response.iter_content(_CHUNK_BYTES), start, file, max_bytes, bar.update)
     return start > 0

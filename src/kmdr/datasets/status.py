@@ -1,6 +1,7 @@
 """The command ``kmdr data``: what is there, get it, check it, and where to put what cannot be got."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from kmdr.datasets.registry import Entry, entry
 from kmdr.errors import UserError, unknown
 from kmdr.files import write_atomically
 from kmdr.paths import RESULTS, cache_folder
-from kmdr.text import aligned, tell
+from kmdr.text import aligned, tell, unescaped
 
 _HERE = ("prepared", "cached", "local", "generated")
 
@@ -67,7 +68,8 @@ def _status(names: Sequence[str]) -> int:
 def _get(names: Sequence[str]) -> int:
     good = True
     for line, ok in datasets.fetch_all(names or None):
-        tqdm.write(line)  # above the progress bars of the other downloads
+        with tqdm.external_write_mode(unescaped(sys.stderr)):  # above the progress bars of the other downloads
+            print(line)
         good &= ok
     _remember(names or datasets.names())
     return 0 if good else 1

@@ -12,7 +12,7 @@ import pandas as pd
 
 from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
 from kmdr.results.folder import write_file
-from kmdr.text import format_number
+from kmdr.text import format_number, printable
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ def cell(value: Any, form: str = "", missing: str = "") -> str:
     """Return a value as a table shows it: numbers by their format, and a text for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing
-    return format_number(value, form) if form else str(value)
+    return format_number(value, form) if form else printable(str(value))
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the lines of a table, as text."""
-    names = [str(name) for name in table.frame.columns]
+    names = [printable(str(name)) for name in table.frame.columns]
     styles = [(table.formats.get(name, ""), table.missing.get(name, "")) for name in names]
     lines = [
         [cell(value, *style) for style, value in zip(styles, line, strict=True)]
@@ -60,7 +60,7 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
 
 def footnote(table: Table, mark: str = "Bold") -> str:
     """Return the note of a table, after what its bold cells are."""
-    return " ".join(filter(None, (f"{mark}: the best of its data." if table.bold else "", table.note)))
+    return printable(" ".join(filter(None, (f"{mark}: the best of its data." if table.bold else "", table.note))))
 
 
 def _emphasised(

@@ -39,6 +39,7 @@ from kmdr.report.multiverse import MultiverseSection, Piece
 from kmdr.report.opening import opening
 from kmdr.report.own import OwnRuns
 from kmdr.results.folder import require_file, write_file
+from kmdr.text import printable
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -537,7 +538,7 @@ def write_report(report: Report, made_by: str) -> list[Path]:
     written = []
     for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
         path = report.folder / "report" / name
-        text = environment.get_template(template).render(content)
+        text = printable(environment.get_template(template).render(content))
         write_file(report.folder, path, text.encode())
         written.append(path)
     return written

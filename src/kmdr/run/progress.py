@@ -8,7 +8,7 @@ from time import monotonic
 from tqdm import tqdm
 
 from kmdr.run.task import Row, seconds_inside
-from kmdr.text import Volume, tell
+from kmdr.text import Volume, one_line, tell, unescaped
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 # A log file gets a line now and then instead of a bar that redraws itself.
@@ -36,17 +36,23 @@ class Progress:
         self._tasks, self._tasks_done, self._tasks_told = tasks, 0, 0
         self._seconds, self._seconds_done = max(seconds, 1e-9), 0.0
         self._start = self._printed = monotonic()
-        self._bar = tqdm(total=self._seconds, bar_format=_BAR, dynamic_ncols=True, disable=not self._terminal)
+        self._bar = tqdm(
+            total=self._seconds,
+            bar_format=_BAR,
+            dynamic_ncols=True,
+            disable=not self._terminal,
+            file=unescaped(sys.stderr),
+        )
 
     def stage(self, name: str) -> None:
         """Name what is being done."""
-        self._stage = f"{name}: "
+        self._stage = f"{one_line(name)}: "
         with suppress(OSError):
             self._bar.set_description_str(self._words())
 
     def making(self, name: str) -> None:
         """Name a table, figure or other part of the report that is being made, and count a second for it."""
-        self._stage = f"making {name}: "
+        self._stage = f"making {one_line(name)}: "
         self._count(1.0)
 
     def advance(self, rows: Iterable[Row], seconds: float) -> None:
@@ -94,7 +100,7 @@ class Progress:
 
     def tell(self, line: str) -> None:
         """Print a line above the bar."""
-        with tqdm.external_write_mode():
+        with tqdm.external_write_mode(unescaped(sys.stderr)):
             tell(line)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from joblib.externals.loky.backend import get_context
 
 from kmdr.entry import STOPS, THREAD_VARIABLES, kill, undisturbed
 from kmdr.errors import UserError
+from kmdr.text import escaped_output
 
 _WATCH_SECONDS = 0.5
 # How often a call is begun whose worker dies.
@@ -95,7 +96,8 @@ def _end_with(parent: int) -> None:
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed: all there is of a worker."""
     _end_with(parent)
-    with suppress(EOFError, ConnectionError):  # the pipe of a driver that was killed before it read all is reset
+    # The pipe of a driver that was killed before it read all is reset.
+    with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
         shared = pipe.recv()
         pipe.send(None)

@@ -1,0 +1,150 @@
+"""No name or text of a stranger's folder of results steers the terminal, whatever command shows it."""
+
+import contextlib
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kmdr import cli
+from kmdr.results.rows import csv_content, parse_rows
+from kmdr.run.task import COLUMNS
+from kmdr.run.values import JSON_COLUMNS
+from kmdr.text import EscapedStream, printable
+from rows import make_rows, write_rows
+
+CONTROLS = "".join(map(chr, (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
+RAW = re.compile(f"[{re.escape(CONTROLS.replace(chr(9), '').replace(chr(10), ''))}]")
+TEXTS = ("\x1b]52;c;cHduZWQ=\x07", "\x1b[2J", "\x9b31m", "\u202egnp.exe", "\x1b]0;title\x1b\\", "a\rb", "\x7f", "\x85")
+texts = st.sampled_from(TEXTS) | st.text(CONTROLS + "ab", min_size=1, max_size=6)
+COMMANDS = (
+    *(("table", "DIR", "STUDY=all", "--format", kind) for kind in ("text", "md", "latex", "csv")),
+    ("table", "DIR"), ("table", "DIR", "STUDY=\x1b[2J"), ("compare", "DIR", "HONEST"), ("compare", "HONEST", "DIR"),
+    ("compare", "HONEST", "DIR", "--format", "md"), ("check", "DIR"), ("check", "DIR", "--repair"),
+    ("merge", "DIR", "HONEST", "-o", "OUT"), ("verify", "DIR", "ROWS=2", "SEED=1"), ("export", "DIR", "--crate", "OUT"),
+    ("metrics", "DIR"), ("figures", "DIR"),
+)  # fmt: skip
+
+
+def run(arguments):
+    """Run a command in this process and return what it writes to stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["kmdr", *arguments])
+        with pytest.raises(SystemExit):
+            cli.main()
+    return out.getvalue() + err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("honest")
+    methods = (("none", "{}"), ("random_sign", "{}"), ("svd", '{"rank": 2}'), ("svd", '{"rank": 3}'))
+    write_rows(folder, *(make_rows("s", data, name, (5, 10), 3, params=params)
+                         for data in ("synth", "digits") for name, params in methods))  # fmt: skip
+    return folder
+
+
+def spoil(folder, column, text, step=1):
+    """Put a text into a column of each row, or of each `step`-th; JSON escapes its control characters."""
+    path = folder / "rows.csv"
+    rows = [dict(row) for row in parse_rows(io.BytesIO(path.read_bytes()), path)]
+    for row in rows[::step]:
+        row[column] = json.dumps({"a": text, text: 1}) if column in JSON_COLUMNS else text
+    path.write_bytes(csv_content(rows, path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids="-".join)
+@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(column=st.sampled_from(COLUMNS), text=texts, step=st.sampled_from([1, 6, 7]))
+def test_no_control_character_of_a_row_is_written(command, column, text, step, honest, tmp_path_factory):
+    place = tmp_path_factory.mktemp("hostile")
+    folder = place / "run"
+    shutil.copytree(honest, folder)
+    spoil(folder, column, text, step)
+    paths = {"DIR": str(folder), "HONEST": str(honest), "OUT": str(place / "out")}
+    shown = run([paths.get(word, word) for word in command])
+    assert shown
+    assert not RAW.search(shown), repr(shown)
+    for path in place.rglob("*"):
+        if path.suffix in (".md", ".tex", ".html", ".svg"):
+            assert not RAW.search(path.read_text()), path
+    shutil.rmtree(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["study", "dataset", "reducer", "params", "kmeans", "options", "metrics", "error"])
+def test_no_control_character_of_a_row_is_in_a_report(column, honest, tmp_path):
+    shutil.copytree(honest, tmp_path / "run")
+    spoil(tmp_path / "run", column, "".join(TEXTS))
+    assert not RAW.search(run(["report", str(tmp_path / "run")]))
+    for path in tmp_path.rglob("*"):
+        if path.suffix in (".md", ".tex", ".html", ".csv") and path.name != "rows.csv":
+            assert not RAW.search(path.read_text()), path
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_control_character_of_a_file_name_is_written(text, honest, tmp_path):
+    folder = tmp_path / f"run{text}"
+    shutil.copytree(honest, folder)
+    for name in ("tasks", "labels", "facts", "environments", "configs", "."):
+        (folder / name).mkdir(exist_ok=True)
+        for suffix in (".csv", ".json", ".npz"):
+            (folder / name / f"x{text}{suffix}").write_text("x")
+    for command in COMMANDS:
+        paths = {"DIR": str(folder), "HONEST": str(honest), "OUT": str(tmp_path / f"out{text}")}
+        shown = run([paths.get(word, word) for word in command])
+        assert shown
+        assert not RAW.search(shown), repr(shown)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    "arguments", [["TEXT"], ["list", "TEXT"], ["dataset=TEXT"], ["data", "get", "TEXT"], ["new", "TEXT"]]
+)
+def test_no_control_character_of_an_argument_is_written(text, arguments):
+    shown = run([word.replace("TEXT", text) for word in arguments])
+    assert shown
+    assert not RAW.search(shown), repr(shown)
+
+
+@given(st.text())
+def test_what_is_printable_stays_as_it_is(text):
+    shown = printable(text)
+    assert not RAW.search(shown)
+    assert printable(shown) == shown
+    if not RAW.search(text) and text.isascii():
+        assert shown == text
+    stream = EscapedStream(io.StringIO())
+    print(text, file=stream, end="")
+    stream.writelines([text])
+    assert stream.getvalue() == 2 * shown
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_path):
+    shutil.copytree(honest, tmp_path / "run")
+    spoil(tmp_path / "run", "reducer", "\x1b[1mbold\x1b]0;t\x07")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kmdr", "table", str(tmp_path / "run"), "STUDY=all"]
+    environment = {**os.environ, "TERM": "xterm"}
+    subprocess.run(command, stdout=theirs, stderr=theirs, check=True, env=environment)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # of a terminal that nobody holds any longer
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    os.close(ours)
+    text = shown.decode().replace("\r\n", "\n")
+    assert "bold" in text
+    assert not RAW.search(re.sub(r"\x1b\[[01]m", "", text))
+    assert "\x1b[1mbold" not in text
