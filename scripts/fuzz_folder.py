@@ -2,18 +2,22 @@
 
 A folder is a small honest one with some changes by a grammar: links, other kinds of files, sizes and bombs, JSON,
 control characters, forged values, damage, odd names, permissions and folders that are exchanged for links meanwhile.
-Each command is a fork of this process, which has imported kmdr. Nothing outside the folder may be opened or changed
-(a folder beside it is watched by inotify), nor its text appear anywhere; a command has to end by itself, with status
-0, 1 or 2, no traceback, no control character on the terminal, and within 512 MB of memory. Needs Linux.
+Eight commands run on each. Nothing outside the folder may be opened or changed (a folder next to it is watched by
+inotify), nor its text appear anywhere; a command must end by itself, with status 0, 1 or 2, no traceback, no control
+character on the terminal, and within 512 MB of memory. Needs Linux.
 
-Exit status: 1 when any of this did not hold. The folder is kept then, and how to make it again is printed.
+A command is a fork of this process, which has run every command once, so that no fork imports or compiles anything.
+For one folder in `--real`, separate processes run the commands as well, on a second copy, and must end the same way.
+A fork that takes too much memory counts only if such a process does too, because a fork starts with all modules.
+
+Exit status: 1 if any of this did not hold. The folder is kept then, and the command that makes it again is printed.
 """
 
 import argparse
+import contextlib
 import csv
 import gc
 import hashlib
-import importlib
 import io
 import json
 import lzma
@@ -21,6 +25,7 @@ import os
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -29,14 +34,14 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kmdr import cli
+from kmdr import cli, threads
 from kmdr.files import note_of, sealed, with_checksum
 from kmdr.run import workers
 from kmdr.run.task import COLUMNS
@@ -45,6 +50,8 @@ from watched import Watch
 MOST_MEGABYTES = 512
 HANG_SECONDS = 60.0
 SECRET = b"secret-of-somebody-else"
+# Runs a command, its output in a file, and returns its exit status, None where it hangs, and its peak memory in MB.
+Run = Callable[[list[str], Path, Path], tuple[int | None, float]]
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WRONG = re.compile(r"Traceback|stopped by|Exception ignored|Fatal Python error|MemoryError")
 _RUN = ("-m", "dataset=digits", "reducer=none,random_sign", "r_grid=[4,8]", "repeats=2", "keep_labels=true",
@@ -96,19 +103,13 @@ def _in_fork(work: Callable[[], object], output: Path, seconds: float) -> tuple[
             with suppress(BaseException):
                 sys.stdout.flush()
             os._exit(status)
-    ends = time.monotonic() + seconds
-    while True:
-        ended, status, usage = os.wait4(child, os.WNOHANG)
-        if ended:
-            break
-        if time.monotonic() > ends:
-            os.killpg(child, signal.SIGKILL)
-            os.wait4(child, 0)
-            return None, 0.0
-        time.sleep(0.004)
+    number = os.pidfd_open(child)
+    ended, _, _ = select.select([number], [], [], seconds)
+    os.close(number)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024
+    _, status, usage = os.wait4(child, 0)
+    return (os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024) if ended else (None, 0.0)
 
 
 class _ForkedWorkers:
@@ -120,31 +121,67 @@ class _ForkedWorkers:
         return multiprocessing.get_context("fork").Process(**settings)
 
 
-def run_kmdr(
-    arguments: list[str], output: Path, folder: Path, seconds: float = HANG_SECONDS
-) -> tuple[int | None, float]:
+def run_fork(arguments: list[str], output: Path, folder: Path) -> tuple[int | None, float]:
     """Run a command of kmdr in a fork; return its exit status, None where it hung, and its peak memory in MB."""
 
     def work() -> None:
         os.chdir(folder)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         tempfile.tempdir = str(output.parent)
+        threads._pool.cache_clear()  # a fork has none of the threads of its parent
         setattr(workers, "get_context", lambda _: _ForkedWorkers)  # noqa: B010
         sys.argv = ["kmdr", *arguments]
         cli.main()
 
-    return _in_fork(work, output, seconds)
+    return _in_fork(work, output, HANG_SECONDS)
+
+
+# A process counts the memory of the one that started it, so a small one starts the command.
+_MEASURE = """
+import os, sys
+process = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(process, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}")
+"""
+
+
+def run_process(arguments: list[str], output: Path, folder: Path) -> tuple[int | None, float]:
+    """Run a command as `run_fork` does, in a process of its own."""
+    measured = output.with_name("measured")
+
+    def work() -> None:
+        os.chdir(folder)
+        os.environ["TMPDIR"] = str(output.parent)
+        command = [sys.executable, "-m", "kmdr", *arguments]
+        os.execv(sys.executable, [sys.executable, "-S", "-c", _MEASURE, str(measured), *command])
+
+    if _in_fork(work, output, 2 * HANG_SECONDS)[0] is None:
+        return None, 0.0
+    status, kilobytes = map(int, measured.read_text().split())
+    return status, kilobytes / 1024
+
+
+def run_here(*arguments: str) -> None:
+    """Run a command in this process, so that its forks have the modules and compiled code of the command."""
+    said = io.StringIO()
+    sys.argv = ["kmdr", *arguments]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), suppress(SystemExit):
+        cli.main()
+    if "Traceback" in said.getvalue():
+        sys.exit(f"an honest folder is not read: {said.getvalue()}")
 
 
 def make_honest(place: Path) -> list[Path]:
     """Make honest folders: one with task files and labels, one of nothing but a table, one with a multiverse."""
     place.mkdir()
     first = place / "tasks"
-    status, _ = run_kmdr([*_RUN, f"out={first}"], place / "output", place, 300)
-    if status:
-        sys.exit(f"the honest folder cannot be made: {(place / 'output').read_text()}")
-    run_kmdr(["figures", str(first)], place / "output", place, 300)
-    run_kmdr(["report", str(first)], place / "output", place, 300)
+    run_here(*_RUN, f"out={first}")
+    for command in ("figures", "report", "metrics", "verify", "check", "table"):
+        run_here(command, str(first))
+    run_here("compare", str(first), str(first))
+    run_here("merge", str(first), "-o", str(place / "merged"))
+    run_here("export", str(first), "--crate", str(place / "crate"))
     (first / "facts").mkdir(exist_ok=True)
     (first / "facts" / "lst17_spectra.csv").write_text("dataset,i,value\ndigits,0,1.0\n")
     packed = place / "packed"
@@ -466,21 +503,20 @@ def _exchanging(paths: list[Path], outside: Path) -> None:
 # -- trying it ---------------------------------------------------------------------------------------------------------
 
 
-def _commands(folder: str, honest: Path, out: Path, draw: random.Random) -> Iterator[list[str]]:
-    yield ["table", folder, *draw.choice(((), ("STUDY=all",), ("--format", "latex"), ("--format", "csv")))]
-    yield ["compare", *draw.sample((folder, str(honest)), 2)]
-    yield ["check", folder]
-    yield ["merge", *draw.sample((folder, str(honest)), 2), "-o", str(out / "merged")]
-    yield ["verify", folder, "ROWS=2", "SEED=1"]
-    yield ["export", folder, "--crate", str(out / "crate")]
-    if draw.random() < 0.25:
-        yield ["metrics", folder]
-    if draw.random() < 0.1:
-        yield ["report", folder]
-    if draw.random() < 0.1:
-        yield [*_RUN, f"out={folder}"]
-    yield ["figures", folder]
-    yield ["check", folder, "--repair"]
+def _commands(folder: str, honest: Path, out: Path, draw: random.Random) -> list[list[str]]:
+    """Return the commands to run on a folder: seven, and one of those that take longest."""
+    options = draw.choice(((), ("STUDY=all",), ("--format", "latex"), ("--format", "md"), ("--format", "csv")))
+    slow = (["figures", folder], ["report", folder], ["metrics", folder], [*_RUN, f"out={folder}"])
+    return [
+        ["table", folder, *options],
+        ["compare", *draw.sample((folder, str(honest)), 2)],
+        ["check", folder],
+        ["merge", *draw.sample((folder, str(honest)), 2), "-o", str(out / "merged")],
+        ["verify", folder, "ROWS=2", "SEED=1"],
+        ["export", folder, "--crate", str(out / "crate")],
+        *draw.choices(slow, (2, 1, 5, 1)),
+        ["check", folder, "--repair"],
+    ]
 
 
 def _has_secret(folder: Path) -> str:
@@ -510,15 +546,16 @@ def _remove(folder: Path) -> None:
 class Fuzz:
     """Honest folders, the one outside that is watched, and the counts."""
 
-    def __init__(self, base: Path, seed: str) -> None:
-        self.base, self.seed = base, seed
+    def __init__(self, base: Path, seed: str, real: int) -> None:
+        self.base, self.seed, self.real = base, seed, real
+        self.processes = 0
         self.honest = make_honest(base / "honest")
         self.outside = base / "outside"
         make_canary(self.outside, self.honest[0])
         self.digest = self._outside_digest()
         self.commands: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
-        self.peak: dict[str, float] = {}
+        self.peak: dict[tuple[bool, str], float] = {}
 
     def _outside_digest(self) -> str:
         digest = hashlib.sha256()
@@ -539,7 +576,18 @@ class Fuzz:
         return done, maker.exchanged, draw
 
     def try_one(self, number: int) -> list[str]:
-        """Make a folder and run all commands on it; return what did not hold."""
+        """Make a folder and run commands on it; return what did not hold."""
+        how, statuses, wrong, large = self._run_all(number, run_fork)
+        if large or (number + 1) % self.real == 0:
+            self.processes += 1
+            _, again, others, _ = self._run_all(number, run_process)
+            wrong += [f"process: {fault}" for fault in others]
+            if statuses != again and not any(step.startswith("exchange") for step in how):
+                wrong.append(f"forks end with {statuses}, processes with {again}")
+        return [*(f"  {each}" for each in how), *wrong] if wrong else []
+
+    def _run_all(self, number: int, run: Run) -> tuple[list[str], list[int | None], list[str], bool]:
+        """Return how a folder was made, how commands on it ended, what did not hold, and whether a fork was large."""
         place, out, output = self.base / "hostile", self.base / "out", self.base / "said" / "output"
         for each in (place, out, output.parent):
             _remove(each)
@@ -550,25 +598,20 @@ class Fuzz:
         exchanging = os.fork() if exchanged else 0
         if exchanged and exchanging == 0:
             _exchanging(exchanged, self.outside)
-        wrong = []
+        statuses: list[int | None] = []
+        wrong, large = [], False
         try:
             for arguments in _commands(str(place), self.honest[0], out, draw):
-                status, peak = run_kmdr(arguments, output, self.base)
+                status, peak = run(arguments, output, self.base)
                 name = arguments[0] if arguments[0] != "-m" else "run"
+                statuses.append(status)
                 self.commands[name] += 1
-                self.peak[name] = max(self.peak.get(name, 0), peak)
-                said = output.read_bytes()
-                text = said.decode("utf-8", "backslashreplace")
+                self.peak[run is run_fork, name] = max(self.peak.get((run is run_fork, name), 0), peak)
                 faults = [f"accessed outside: {each}" for each in watch.accesses()[:5]]
-                if status not in (0, 1, 2):
-                    faults.append("hangs" if status is None else f"ends with status {status}")
-                if found := _WRONG.search(text):
-                    faults.append(f"says {text[max(0, found.start() - 100) : found.end() + 200]!r}")
-                if found := _CONTROL.search(text):
-                    faults.append(f"prints control characters: {text[max(0, found.start() - 100) :][:200]!r}")
-                if SECRET in said:
-                    faults.append(f"prints the secret: {text[:300]!r}")
-                if peak > MOST_MEGABYTES:
+                faults += _faults_of(status, output.read_bytes())
+                if peak > MOST_MEGABYTES and run is run_fork:
+                    large = True
+                elif peak > MOST_MEGABYTES:
                     faults.append(f"takes {peak:.0f} MB")
                 wrong += [f"kmdr {' '.join(arguments)}: {fault}" for fault in faults]
         finally:
@@ -579,7 +622,21 @@ class Fuzz:
         wrong += [f"secret text copied to {path}" for folder in (place, out) if (path := _has_secret(folder))]
         if self._outside_digest() != self.digest:
             wrong.append("files outside are changed")
-        return [*(f"  {each}" for each in how), *wrong] if wrong else []
+        return how, statuses, wrong, large
+
+
+def _faults_of(status: int | None, said: bytes) -> list[str]:
+    """Return what is wrong with how a command ended and with what it wrote."""
+    faults, text = [], said.decode("utf-8", "backslashreplace")
+    if status not in (0, 1, 2):
+        faults.append("hangs" if status is None else f"ends with status {status}")
+    if found := _WRONG.search(text):
+        faults.append(f"says {text[max(0, found.start() - 100) : found.end() + 200]!r}")
+    if found := _CONTROL.search(text):
+        faults.append(f"prints control characters: {text[max(0, found.start() - 100) :][:200]!r}")
+    if SECRET in said:
+        faults.append(f"prints the secret: {text[:300]!r}")
+    return faults
 
 
 def main() -> int:
@@ -588,15 +645,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1 << 62, help="folders at most")
     parser.add_argument("--seconds", type=float, default=600.0, help="seconds at most")
     parser.add_argument("--seed", default="0", help="of the folders")
+    parser.add_argument("--real", type=int, default=50, help="one folder in so many is tried by processes as well")
     parser.add_argument("--only", type=int, help="number of the single folder to try")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-folders"), help="where folders that failed are kept")
     arguments = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="kmdr-fuzz.")).resolve()
-    for module in ("export.crate", "figures.panels", "report.build"):  # which commands import when they need them
-        importlib.import_module(f"kmdr.{module}")
     failed = count = 0
     try:
-        fuzz = Fuzz(base, arguments.seed)
+        fuzz = Fuzz(base, arguments.seed, arguments.real)
         gc.freeze()
         ends = time.monotonic() + arguments.seconds
         numbers = range(arguments.count) if arguments.only is None else [arguments.only]
@@ -616,9 +672,13 @@ def main() -> int:
                 if failed <= 10:
                     arguments.keep.mkdir(exist_ok=True)
                     fuzz.make(number, arguments.keep / f"{arguments.seed}-{number}-{os.getpid()}")
-        peaks = ", ".join(f"{name} {peak:.0f}" for name, peak in fuzz.peak.items())
+        forks, processes = (
+            ", ".join(f"{name} {peak:.0f}" for (fork, name), peak in fuzz.peak.items() if fork is wanted)
+            for wanted in (True, False)
+        )
         print(f"{count} folders, {sum(fuzz.commands.values())} commands {dict(fuzz.commands)}, {failed} folders failed")
-        print(f"changes: {dict(fuzz.kinds)}\npeak memory in MB: {peaks}")
+        print(f"changes: {dict(fuzz.kinds)}; {fuzz.processes} folders by processes as well")
+        print(f"peak memory in MB, of forks: {forks}; of processes: {processes}")
     finally:
         _remove(base)
     return int(failed > 0)
