@@ -10,6 +10,7 @@ import pytest
 
 from kmdr import cli
 from kmdr.files import sweep_abandoned
+from kmdr.run.store import multiverse_folder
 
 _SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parent.parent / "scripts" / "watched.py")
 watched = importlib.util.module_from_spec(_SPEC)
@@ -101,3 +102,28 @@ def test_what_was_left_behind_is_removed_but_not_through_links(tmp_path):
     watch.close()
     assert (tmp_path / "outside" / name).exists()
     assert not (tmp_path / "run" / "labels" / "a" / "b" / name).exists()
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "DIR" in command], ids="-".join)
+def test_no_command_follows_a_multiverse_that_becomes_a_link(command, honest, tmp_path, monkeypatch):
+    outside, folder, out = (tmp_path / name for name in ("outside", "run", "out"))
+    shutil.copytree(honest, folder)
+    shutil.copytree(honest / "multiverse", outside)
+    check_first = multiverse_folder
+
+    def exchange_after_check(asked):
+        home = check_first(asked)
+        if home == folder / "multiverse" and not home.is_symlink():
+            shutil.rmtree(home)
+            home.symlink_to(outside)
+        return home
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "multiverse_folder", None) is check_first:
+            monkeypatch.setattr(module, "multiverse_folder", exchange_after_check)
+    watch = watched.Watch(outside)
+    status = run([{"DIR": str(folder), "HONEST": str(honest), "OUT": str(out)}.get(word, word) for word in command])
+    accesses = watch.accesses()
+    watch.close()
+    assert not accesses
+    assert status in (0, 1, 2)

@@ -20,6 +20,8 @@ _ABANDONED_SECONDS = 86400.0
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
 # Levels of folders below one that is swept; kmdr makes fewer.
 _MOST_DEPTH = 8
+# The folder within a results folder that is read and written as one of its own.
+INNER = "multiverse"
 # How a folder is opened.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -70,6 +72,23 @@ def _sync(folder: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, *_NO_LOCKS):
             raise
+
+
+def open_folder(folder: Path) -> int:
+    """Open a folder and return its descriptor; links are followed, except to one that is named `INNER`.
+
+    That one lies in a results folder, which may come from a stranger, and so may not lead out of it.
+
+    Raises
+    ------
+    OSError
+    """
+    try:
+        return os.open(folder, FOLDER | (os.O_NOFOLLOW if folder.name == INNER else 0))
+    except NotADirectoryError as error:
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, f"a link, which is not followed where its name is {INNER!r}") from error
+        raise
 
 
 def make_folder(name: str, folder: int, mode: int = 0o777) -> None:
@@ -150,7 +169,7 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 def sweep_abandoned(folder: Path) -> None:
     """Remove what writers that were killed left in a folder and below; what others are writing is left alone."""
     with suppress(OSError):  # it may not be there, or be removed meanwhile
-        number = os.open(folder, FOLDER)
+        number = open_folder(folder)
         try:
             _sweep_below(number, _MOST_DEPTH)
         finally:

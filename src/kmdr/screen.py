@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.comparison import beside, compared, only_compared, with_ratio
 from kmdr.analysis.rows import REPETITION, TOLD_APART, code_notes, ok_rows
 from kmdr.analysis.untrusted import rows_of
 from kmdr.errors import UserError, unknown
@@ -134,7 +134,7 @@ def table(arguments: Sequence[str]) -> None:
 def compare(arguments: Sequence[str]) -> None:
     """``kmdr compare A B [--format text|md|latex|csv]``: two folders side by side, and what changes."""
     folders, options = _folders_and_options("compare", arguments, 2, ("FORMAT",))
-    sides = beside(*(rows_of(folder) for folder in folders))
+    sides = beside(*(only_compared(rows_of(folder)) for folder in folders))
     if sides.table.empty:
         why = f"{', '.join(sides.other_data)} hold other data there" if sides.other_data else "nothing was run in both"
         raise UserError(

@@ -18,6 +18,7 @@ from scipy.stats import ttest_ind
 from kmdr.analysis.rows import (
     REPETITION,
     TOLD_APART,
+    TRIAL,
     code_notes,
     codes_of,
     count_repetitions,
@@ -33,6 +34,7 @@ from kmdr.analysis.rows import (
 from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
 from kmdr.errors import UserError
 from kmdr.metrics import BUILT_IN, metrics
+from kmdr.run.store import OF_CODE
 from kmdr.text import one_line
 
 
@@ -395,8 +397,19 @@ class Beside(NamedTuple):
     other_machine: bool = False
 
 
+# The columns that F/F_best follows from.
+_OF_RATIO = ["dataset", "k", "data_sha256", "objective", "status"]
 # What decides where a repetition starts, beside data, k, seed and its number.
 _START = ("start", "n_init")
+
+
+def only_compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of rows that `beside` reads, so that two large tables fit into memory together."""
+    read = {
+        "study", *TRIAL, *TOLD_APART, *REPETITION, *OF_CODE, *QUANTITIES, "objective", "status", "concurrency",
+        "machine", "metrics", "n", "d",
+    }  # fmt: skip
+    return rows[[name for name in rows.columns if name in read]].copy()
 
 
 def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
@@ -405,9 +418,15 @@ def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
     Lines of the same study, data, method and r belong together; where these were run in one setting in either folder,
     that setting may differ, else it may not. F_best is that of both.
     """
-    both = with_ratio(pd.concat([a.assign(folder="A"), b.assign(folder="B")], ignore_index=True))
-    both, quantities = with_metrics(both)
-    sides = [trials_of(both[both["folder"] == name], quantities) for name in "AB"]
+    # Of two large tables only the few columns that both are needed for are put into one.
+    few = pd.concat([x.reindex(columns=["metrics", *_OF_RATIO]) for x in (a, b)], ignore_index=True)
+    ratio = ratio_to_best(few).reindex(few.index)
+    _, quantities = with_metrics(few)
+    sides = []
+    for rows, of_rows in ((a, ratio.iloc[: len(a)]), (b, ratio.iloc[len(a) :])):
+        full, own = with_metrics(rows.assign(ratio=of_rows.to_numpy()))
+        absent = dict.fromkeys(quantities.keys() - own.keys(), np.nan)
+        sides.append(trials_of(full.assign(**absent), quantities))
     matches = list(_matches(*map(list, sides)))
     table, other_machine = [], False
     for line, other in matches:

@@ -1,8 +1,9 @@
 """The only way to the files of a results folder, which may come from a stranger.
 
 A file is named by its place below the folder. Its path is descended by directory descriptors that follow no link, so
-nothing outside the folder is read, written or removed, whatever the folder holds and whoever changes it meanwhile. Only
-the folder itself may be a link, as the user named it. Only regular files are read, and only up to a stated size.
+nothing outside the folder is read, written or removed, whatever the folder holds and whoever changes it meanwhile. The
+folder itself may be a link, as the user named it, but not if it is named ``multiverse``, as the one within it is. Only
+regular files are read, and only up to a stated size.
 """
 
 import errno
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kmdr.files import FOLDER, DamagedError, make_folder, replace_file, sealed, unsealed, writing
+from kmdr.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, sealed, unsealed, writing
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26
@@ -49,7 +50,7 @@ def _descend(root: Path, parts: list[str], *, make: bool = False) -> Iterator[in
     OSError
         When a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or not there.
     """
-    number = os.open(root, FOLDER)
+    number = open_folder(root)
     try:
         for part in parts:
             if make:

@@ -104,9 +104,9 @@ def read(folder: Path) -> Source:
 
 
 class Tally(NamedTuple):
-    """Rows of all folders as one, how many trials are in several folders, and in how many of these times differ."""
+    """How many rows folders have together, trials several of them have, and of these have different times."""
 
-    rows: Rows
+    size: int
     shared: int
     timed_apart: int
 
@@ -125,8 +125,8 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
     return ", ".join(f"{m} {metrics[0][m]} → {metrics[1][m]}" for m in shared if metrics[0][m] != metrics[1][m])
 
 
-def tally(sources: Sequence[Source], target: Path) -> Tally:
-    """Return the rows of some folders as one table.
+def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
+    """Return the rows of some folders as one table, and their numbers.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def tally(sources: Sequence[Source], target: Path) -> Tally:
         When a trial has other numbers in one folder than in another.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
-    known: dict[tuple[Any, ...], tuple[TextRow, Path]] = {}
+    known: dict[str, tuple[TextRow, Path]] = {}
     shared, timed_apart = set(), set()
     for source in sources:
         for row in source.rows:
@@ -162,8 +162,9 @@ def tally(sources: Sequence[Source], target: Path) -> Tally:
                     f"{source.folder} ({differing}), so nothing is merged; 'kmdr verify' on each says which are "
                     "those of today's code"
                 )
+    known.clear()  # of a large table it takes much memory
     rows = united(target, (source.rows for source in sources))
-    return Tally(rows, len(shared), len(timed_apart))
+    return rows, Tally(len(rows), len(shared), len(timed_apart))
 
 
 # -- what rows rest on -----------------------------------------------------------------------------------------------
@@ -288,17 +289,20 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
     store = Store(target)
     with store.in_use(), store.taking_in() as put:
         sources = [*([read(target)] if all_rows(target) else []), *others]
-        merged = tally(sources, target)
+        rows, merged = tally(sources, target)
+        for source in sources:
+            source.rows.clear()  # two large tables take much memory
         unions: Unions = {
             ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, _PLAN: _plan,
-            _MISSING: partial(_missing, {row["dataset"] for row in merged.rows}),
+            _MISSING: partial(_missing, {row["dataset"] for row in rows}),
         }  # fmt: skip
         notes = _notes(sources, unions)
         store.add_configs(config for source in others for config in source.configs.values())
         for source in others:
             for manifest in source.environments.values():
                 store.add_environment(manifest)
-        put(merged.rows)
+        put(rows)
+        rows.clear()
         for source in others:
             _take_labels(source.folder, store)
             _take_facts(source.folder, store)
@@ -337,7 +341,7 @@ def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> bool:
     """Merge, report it, and return whether no part of a plan is missing."""
     merged = merge(folders, out)
     announce(
-        f"{out}: {len(merged.rows)} rows of {', '.join(map(str, folders))}"
+        f"{out}: {merged.size} rows of {', '.join(map(str, folders))}"
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times, the better ranked kept" if merged.timed_apart else "")
     )
