@@ -11,13 +11,14 @@ import zipfile
 import numpy as np
 import pytest
 
+from kmdr.analysis.untrusted import rows_of
 from kmdr.files import DamagedError, note_of, with_checksum
 from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
 from kmdr.results.table import MOST_BYTES, VARIABLE, TooLargeError
 from kmdr.run.labels import read_labels
 from kmdr.run.store import MOST_TASK, Store, read_rows, read_task, rows_in
 from kmdr.run.task import COLUMNS
-from rows import write_rows
+from rows import make_rows, write_rows
 
 MOST_MEGABYTES = 512
 COMMANDS = (
@@ -99,6 +100,19 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "1K")
     with pytest.raises(TooLargeError, match="more than the limit of 1024"):
         csv_content([dict.fromkeys(COLUMNS, "x")] * 100, path)
+
+
+def test_a_table_of_too_many_short_rows_is_refused_with_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1M")
+    path, rows = tmp_path / "rows.csv", 4000  # of 200 bytes
+    write_rows(tmp_path, make_rows("s", "d", "m", 10, rows))
+    content = path.read_bytes()
+    assert len(content) < 1 << 20
+    for read in (read_rows, lambda path: rows_of(path.parent)):
+        with pytest.raises(
+            TooLargeError, match=f"rows.csv has at least 4000 rows, more than the limit of 3276; .*{VARIABLE}"
+        ):
+            read(path)
 
 
 @pytest.mark.parametrize("claimed", [2**47, 2**27])

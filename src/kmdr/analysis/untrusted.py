@@ -22,7 +22,7 @@ from kmdr.errors import UserError
 from kmdr.files import noted, seal_of
 from kmdr.private_paths import without_folders
 from kmdr.results.folder import file_status, has_file, read_file
-from kmdr.results.table import open_table
+from kmdr.results.table import check_rows, open_table
 from kmdr.run.store import ASKED, MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
 from kmdr.run.task import COLUMNS, SETTINGS, canonical
 from kmdr.run.values import JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
@@ -323,6 +323,7 @@ def sound_rows(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     check, blocks, count = row_check(folder), [], 0
     for block in _blocks(folder, path.name, _ROWS, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object))):
         count += len(block)
+        check_rows(count, path)
         rows = block.assign(**{name: "" for name in later if name not in block})
         if absent := [name for name in COLUMNS if name not in rows]:
             raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from kmdr.errors import UserError
 from kmdr.files import DamagedError
-from kmdr.results.table import most_bytes, too_large
+from kmdr.results.table import check_rows, most_bytes, too_large
 from kmdr.run.task import COLUMNS
 
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
@@ -94,7 +94,9 @@ def _parsed(lines: Iterator[list[str]], path: Path) -> Iterator[TextRow]:
             "out folder"
         )
     places = None if tuple(header) == COLUMNS else [header.index(name) if name in header else -1 for name in COLUMNS]
-    for line in lines:
+    for count, line in enumerate(lines, 1):
+        if count % _BLOCK == 0:
+            check_rows(count, path)
         if len(line) != len(header):
             raise ValueError(f"a line has {len(line)} fields, and the first has {len(header)}")
         row = TextRow(line if places is None else [line[place] if place >= 0 else "" for place in places])

@@ -17,6 +17,8 @@ from kmdr.results.folder import open_file
 MOST_BYTES = 1 << 26
 # Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
 MOST_RATIO = 100
+# Bytes for which one row is allowed, because a row takes memory however short it is; those that kmdr writes have 400.
+_BYTES_PER_ROW = 320
 # Bytes of a line.
 MOST_LINE = 1 << 20
 # Environment variable by which the user allows larger tables, such as ``2G``.
@@ -52,6 +54,20 @@ def too_large(path: Path, size: str, most: int) -> TooLargeError:
         f"{path} has {size} bytes, more than the limit of {most}; if you trust it, allow more with e.g. "
         f"{VARIABLE}=1G; memory takes several times as much"
     )
+
+
+def check_rows(count: int, path: Path) -> None:
+    """Refuse a table of more rows than there are in one of `most_bytes` whose rows are short.
+
+    Raises
+    ------
+    TooLargeError
+    """
+    if count > (most := most_bytes() // _BYTES_PER_ROW):
+        raise TooLargeError(
+            f"{path} has at least {count} rows, more than the limit of {most}; if you trust it, allow more with e.g. "
+            f"{VARIABLE}=1G; memory takes several times as much"
+        )
 
 
 class _Bounded(io.RawIOBase):
