@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from kmdr import cli
 from kmdr.entry import CrashError, check_process, exit_status
 from kmdr.errors import UserError
 from kmdr.text import announce
+from rows import write_rows
 
 
 def command(*arguments, before=None, stdout=subprocess.PIPE, **environment):
@@ -52,6 +54,61 @@ def test_a_variable_that_they_can_take_is_not(name, value, monkeypatch):
 def test_a_command_with_such_a_variable_ends_in_one_sentence(name, value):
     done = command("list", "engines", **{name: value})
     assert (done.returncode, is_one_sentence(done.stderr)) == (2, True), done.stderr
+
+
+# Commands that print something about a folder of results.
+COMMANDS = (
+    ("table", "DIR"), ("table", "DIR", "--format", "csv"), ("compare", "DIR", "DIR"), ("check", "DIR"),
+    ("check", "DIR", "--repair"), ("merge", "DIR", "-o", "OUT"), ("export", "DIR", "--crate", "OUT"),
+    ("figures", "DIR"), ("list", "engines"), ("data", "where"), ("help",),
+)  # fmt: skip
+
+
+def without_notes(text):
+    """Return what a command says on stderr without the notes of 'export' about its crate."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if "no licence is stated" not in line and "has no report yet" not in line)
+
+
+def in_folder(arguments, tmp_path):
+    """Return a command's arguments with an honest folder and a place to write to."""
+    folder = tmp_path / "run"
+    folder.mkdir(exist_ok=True)
+    write_rows(folder)
+    return [{"DIR": str(folder), "OUT": str(tmp_path / "out")}.get(word, word) for word in arguments]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", COMMANDS, ids="-".join)
+def test_every_command_reports_a_full_standard_output_in_one_sentence(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kmdr", *in_folder(arguments, tmp_path)])
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    said = without_notes(capsys.readouterr().err)
+    assert (ended.value.code, is_one_sentence(said)) == (1, True), said
+    assert "standard output cannot be written (No space left on device)" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", COMMANDS, ids="-".join)
+@pytest.mark.parametrize("limit", ["files", "variable", "closed"])
+def test_every_command_meets_a_limit_with_one_sentence_or_none(limit, arguments, tmp_path):
+    def close_output():
+        os.close(1)
+
+    def limit_files():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
+
+    before = {"files": limit_files, "closed": close_output}.get(limit)
+    variables = {"OMP_NUM_THREADS": "many"} if limit == "variable" else {}
+    done = command(*in_folder(arguments, tmp_path), before=before, **variables)
+    said = without_notes(done.stderr)
+    if limit == "closed":  # whoever closes it does not want to read anything
+        assert (done.returncode in (0, 1), said) == (True, ""), done.stderr
+    else:
+        assert (done.returncode, is_one_sentence(said)) == (2, True), done.stderr
 
 
 @pytest.mark.slow
