@@ -30,6 +30,8 @@ from kmdr.studies import config_files, on_request
 
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
+# Settings whose names belong to another package, so that no configuration file lists them.
+_FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
 # A configuration file has some tens of values.
 _MOST_YAML_BYTES = 2**20
 _MOST_VALUES = 100_000
@@ -175,7 +177,7 @@ def _choices(group: str) -> list[str]:
 
 
 def _plain_setting(argument: str) -> str:
-    """Return what Hydra takes for ``--refresh``, a sign, or an argument of an outside class, which no file lists.
+    """Return what Hydra takes for ``--refresh``, a sign, or an argument of another package, which no file lists.
 
     Signs are quoted: a comma would be a list to it.
     """
@@ -183,7 +185,7 @@ def _plain_setting(argument: str) -> str:
         return "refresh=true"
     if sign := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{sign[1]}'{sign[2]}'"
-    return f"++{argument}" if argument.startswith(("reducer.args.", "kmeans.args.")) else argument
+    return f"++{argument}" if argument.startswith(_FREE) else argument
 
 
 def _checked_arguments(arguments: Sequence[str]) -> list[str]:

@@ -1,45 +1,68 @@
 """Tasks on a Dask cluster, by the client of ``distributed``.
 
-The driver keeps about two tasks a worker on their way, so that workers may join and leave at any time, and takes the
-rows as they come. Dask itself tries the tasks of a worker that died elsewhere; one that several workers died of is
-given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when the driver ends, however it
-ends: tasks without a client are dropped.
+The driver keeps a few tasks for each worker in flight, so that workers may join and leave at any time, and takes the
+rows as they come. Workers are processes of a cluster that others started, of this machine, or of jobs that a batch
+system runs (`kmdr.run.batch`). Dask itself tries the tasks of a worker that died elsewhere; one that several workers
+died of is given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when the driver ends,
+however it ends: tasks without a client are dropped.
 """
 
 import ipaddress
 import logging
+import math
+import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import distributed
 
 from kmdr.datasets import sent
+from kmdr.entry import undisturbed
 from kmdr.errors import UserError
 from kmdr.run.task import Task, short_hash
 from kmdr.run.work import Answer, Call, Lacking, Refused, beside, check_installation, serve
 from kmdr.run.workers import TRIES, Lost, gone, safe_imports
 from kmdr.text import one_line
 from kmdr.text import tell as warn
+from kmdr.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from kmdr.run.batch import Jobs
 
 # How long a scheduler may take to answer, and a worker to take in a block of data.
 _PATIENCE_SECONDS = 10
 _BLOCK_SECONDS = 120
 # How old what is known of the workers may be.
 _FRESH_SECONDS = 1.0
-# Tasks on their way for each worker: one that it is at and one that follows.
-_DEEP = 2
+# Tasks in flight for each worker: at least the one that it runs and the next, and otherwise so many that they take this
+# long. An adaptive cluster requests another worker for each five seconds of work that it knows of.
+_LEAST_TASKS, _MOST_TASKS = 2, 100
+_AHEAD_SECONDS = 15.0
+# Jobs that wait in the queue of a batch system for longer are reported.
+_QUEUE_SECONDS = 30.0
 
 
-def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str]:
-    """Return what `serve` does, and the address of the worker that it was done by."""
-    return serve(*call), distributed.get_worker().address
+def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str, float]:
+    """Return what `serve` does, the address of the worker that did it, and how many seconds it took."""
+    with Stopwatch() as watch:
+        answer = serve(*call)
+    return answer, distributed.get_worker().address, watch.seconds
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A call, how often it was submitted before, and the workers that are to do it; None for any."""
+
+    call: Call
+    number: int = 0
+    workers: list[str] | None = None
 
 
 class Cluster:
@@ -52,10 +75,13 @@ class Cluster:
         What to call its scheduler.
     most : int or None
         Tasks at once; None for what its workers take.
+    jobs : Jobs or None
+        Jobs of a batch system that are its workers.
     """
 
-    def __init__(self, client: Any, where: str, most: int | None) -> None:
-        self._client, self._where, self._most = client, where, most
+    def __init__(self, client: Any, where: str, most: int | None, jobs: "Jobs | None" = None) -> None:
+        self._client, self._where, self._most, self._jobs = client, where, most, jobs
+        self._task_seconds = math.inf
         self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
         # Of each worker, what keeps it from running tasks, or nothing; and which are not reported yet.
         self._faults: dict[str, str] = {}
@@ -64,7 +90,7 @@ class Cluster:
     def size(self) -> int:
         """Return the number of workers, at least 1: the first may be yet to come."""
         with self._connection():
-            return max(1, self._look().total())
+            return max(1, min(self._look().total(), self._most or sys.maxsize))
 
     def _look(self) -> Counter[str]:
         """Return how many usable workers each machine has, not long ago.
@@ -72,13 +98,17 @@ class Cluster:
         Raises
         ------
         UserError
-            When there are workers and none of them is usable.
+            When there are workers and none of them is usable, or a batch system runs no jobs.
         """
         if time.monotonic() - self._seen > _FRESH_SECONDS:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            expected = 0
+            if self._jobs:
+                self._jobs.replace_ended({str(worker["name"]) for worker in workers.values()})
+                expected = self._jobs.requested()
             self._probe([address for address in workers if address not in self._faults])
             self._faults = {address: self._faults[address] for address in workers}
-            if self._faults and all(self._faults.values()):
+            if self._faults and all(self._faults.values()) and len(workers) >= expected:
                 raise UserError(
                     f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
                     "install the same kmdr there"
@@ -128,48 +158,60 @@ class Cluster:
             When the scheduler is gone, or a worker must not or cannot run a task.
         """
         source = iter(calls)
-        under_way: dict[str, tuple[Any, Call, int]] = {}
+        queue: deque[_Attempt] = deque()
+        in_flight: dict[str, tuple[Any, _Attempt]] = {}
         finished = distributed.as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
 
-        def submit(call: Call, trial: int = 0, workers: list[str] | None = None) -> None:
-            task, stamp = call
+        def submit(attempt: _Attempt) -> None:
+            task, stamp = attempt.call
             stamp = beside(stamp, max(self._look().values(), default=2))
-            arguments = (task, stamp, task.current_code)
-            if workers is None and any(self._faults.values()):
-                workers = self._usable()
+            workers = attempt.workers or (self._usable() if any(self._faults.values()) else None)
             future = self._client.submit(
-                _serve, *arguments, key=f"kmdr-{short_hash([repr(task), *astuple(stamp), trial])}",
+                _serve, task, stamp, task.current_code,
+                key=f"kmdr-{short_hash([repr(task), *astuple(stamp), attempt.number])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
             )  # fmt: skip
-            under_way[future.key] = future, call, trial
+            in_flight[future.key] = future, attempt
             finished.add(future)
 
-        with self._connection():
-            if not self._look():
-                tell(f"kmdr: the scheduler at {self._where} has no workers yet; the run goes on when there are some")
+        started, reported = time.monotonic(), False
         while True:
             with self._connection():
-                room = self._most or max(1, _DEEP * self._look().total())
+                workers = self._look().total()
+                room = self._room(workers) - len(in_flight) - len(queue)
             self._report(tell)
-            for call in islice(source, max(0, room - len(under_way))):
-                with self._connection():
-                    submit(call)
-            if not under_way:
+            queue.extend(_Attempt(call) for call in islice(source, max(0, room)))
+            if not queue and not in_flight:
                 return
+            if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
+                reported = True
+                tell(f"kmdr: {self._where} has no workers yet; the run continues when one connects")
             with self._connection():
+                while queue and (workers or not self._faults):  # not to workers that cannot run kmdr
+                    submit(queue.popleft())
+                if not _wait_for_one(finished):
+                    continue
                 future, result = next(finished)
-                _, call, trial = under_way.pop(future.key)
-                if trial < TRIES and self._fell_to_unusable(future):
-                    submit(call, trial + 1)
+                _, attempt = in_flight.pop(future.key)
+                if attempt.number < TRIES and self._fell_to_unusable(future):
+                    queue.append(_Attempt(attempt.call, attempt.number + 1))
                     continue
                 answer, worker = self._answer(future, result)
                 if isinstance(answer, Lacking):
-                    if trial < TRIES:
-                        self._send_data(call[0], worker)
-                        submit(call, trial + 1, [worker])
+                    if attempt.number < TRIES:
+                        self._send_data(attempt.call[0], worker)
+                        queue.appendleft(_Attempt(attempt.call, attempt.number + 1, [worker]))
                         continue
                     answer = Lost(f"its worker has not the data and could not be sent them, {TRIES} times")
-            yield call, answer
+            yield attempt.call, answer
+
+    def _room(self, workers: int) -> int:
+        """Return how many tasks may be in flight."""
+        if self._most:
+            return self._most
+        ahead = _AHEAD_SECONDS / max(self._task_seconds, _AHEAD_SECONDS / _MOST_TASKS)
+        least = self._jobs.most if self._jobs else 1  # otherwise no more jobs would be requested
+        return max(least, math.ceil(max(_LEAST_TASKS, ahead) * workers))
 
     def _fell_to_unusable(self, future: Any) -> bool:
         """Tell whether a task may have failed because it was run by a worker that cannot import kmdr."""
@@ -182,7 +224,9 @@ class Cluster:
     def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
         """Return the answer in a future that is finished, and the address of the worker where it has one."""
         if future.status == "finished":
-            answer, worker = result
+            answer, worker, seconds = result
+            # The mean of the latest, as Dask itself estimates it.
+            self._task_seconds = seconds if self._task_seconds == math.inf else (self._task_seconds + seconds) / 2
             if isinstance(answer, Refused):
                 raise UserError(f"{answer.reason} ({worker})")
             return answer, worker
@@ -205,9 +249,19 @@ class Cluster:
             self._client.submit(sent.keep_received, sent.meta_of(Path(task.folder)), **here).result(_BLOCK_SECONDS)
 
 
+def _wait_for_one(finished: Any) -> bool:
+    """Wait for a finished future for a short time, and return whether there is one."""
+    with finished.thread_condition:
+        if not finished.has_ready():
+            finished.thread_condition.wait(_FRESH_SECONDS)
+    return bool(finished.has_ready())
+
+
 @contextmanager
-def connected(address: str | None, scheduler_file: str | None, workers: int | None) -> Iterator[Cluster]:
-    """Connect to a cluster, or start one on this machine for the time of the block.
+def connected(
+    address: str | None, scheduler_file: str | None, workers: int | None, batch: Mapping[str, Any] | None = None
+) -> Iterator[Cluster]:
+    """Connect to a cluster, or start one for the time of the block: on this machine, or of jobs.
 
     Parameters
     ----------
@@ -215,13 +269,15 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
         Where a scheduler listens, or the file that it wrote of itself; neither starts one here.
     workers : int or None
         Of a cluster of this machine; of another, tasks at once where these are to be fewer than its workers take.
+    batch : mapping or None
+        How to start jobs as workers: arguments of `kmdr.run.batch.started`.
 
     Raises
     ------
     UserError
-        When no scheduler answers.
+        When no scheduler answers, or no jobs can be submitted.
     """
-    where = address or scheduler_file or "this machine"
+    where = address or scheduler_file or (batch["system"] if batch else "this machine")
     settings = {
         "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
         # Of a cluster of this machine: its pages would show everybody its tasks and the folders of their data.
@@ -229,14 +285,20 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
         "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
     }
-    # What they would tell is said in one sentence.
+    # What they would log is reported in one sentence.
     for name in ("asyncio", *_loggers("tornado"), *_loggers("distributed")):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with dask.config.set(settings), ExitStack() as stack:
+    with dask.config.set(settings), _closed_undisturbed() as stack:
+        jobs = None
         try:
             if address or scheduler_file:
                 _refuse_no_file(scheduler_file)
                 client = distributed.Client(address, scheduler_file=scheduler_file, timeout=_PATIENCE_SECONDS)
+            elif batch:
+                from kmdr.run.batch import started
+
+                jobs = stack.enter_context(started(**batch, security=_temporary_credentials()))
+                client = distributed.Client(jobs.cluster)
             else:
                 stack.enter_context(safe_imports())  # also for workers that are started again
                 cluster = stack.enter_context(
@@ -261,7 +323,18 @@ def connected(address: str | None, scheduler_file: str | None, workers: int | No
                 f"no Dask scheduler answers at {where} ({' '.join(str(error).split())[:200]}); start one with 'dask "
                 "scheduler', or name another by runner.address or runner.scheduler_file"
             ) from error
-        yield Cluster(client, where, workers if address or scheduler_file else None)
+        yield Cluster(client, where, workers if address or scheduler_file else None, jobs)
+
+
+@contextmanager
+def _closed_undisturbed() -> Iterator[ExitStack]:
+    """Yield a stack that is closed in full whatever signal arrives meanwhile: no job outlives the command."""
+    stack = ExitStack()
+    try:
+        yield stack
+    finally:
+        with undisturbed():
+            stack.close()
 
 
 def _temporary_credentials() -> Any:
@@ -276,7 +349,7 @@ def _temporary_credentials() -> Any:
         return distributed.Security.temporary()
     except ImportError as error:
         raise UserError(
-            "runner=dask on this machine needs the package cryptography, which keeps other users out; pip install "
+            "runner=dask without an address needs the package cryptography, which keeps other users out; pip install "
             "'kmdr[dask]' has it"
         ) from error
 

@@ -46,7 +46,10 @@ class Progress:
 
     def stage(self, name: str) -> None:
         """Name what is being done."""
-        self._stage = f"{one_line(name)}: "
+        stage = f"{one_line(name)}: "
+        if stage == self._stage:
+            return
+        self._stage = stage
         with suppress(OSError):
             self._bar.set_description_str(self._words())
 

@@ -10,7 +10,7 @@ import importlib.util
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -40,9 +40,27 @@ _MOST_A_CORE = 32
 # this, there is time to wait for each, so that it is told when it comes.
 _WRITERS = 4
 _SELDOM_SECONDS = 0.1
-_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "folder", "slurm")
+_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "cluster", "options", "folder")
 # Each backend, and the package that it needs beyond kmdr's own.
-BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray", "slurm": "submitit"}
+BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
+# Each batch system whose jobs can be workers of dask, and the class of dask-jobqueue that submits them.
+SYSTEMS = {
+    "slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster", "sge": "SGECluster",
+    "htcondor": "HTCondorCluster",
+}  # fmt: skip
+
+
+# Options of the class that kmdr gives it.
+_OWN_OPTIONS = (
+    "asynchronous",
+    "job_cls",
+    "loop",
+    "n_workers",
+    "name",
+    "security",
+    "shared_temp_directory",
+    "silence_logs",
+)
 
 
 @dataclass(frozen=True)
@@ -51,19 +69,21 @@ class Runner:
 
     Attributes
     ----------
-    backend : {"loky", "sequential", "dask", "ray", "slurm"}
+    backend : {"loky", "sequential", "dask", "ray"}
     n_jobs : int
-        Workers of the parallel stage; −1 for all that a cluster has; of Slurm, jobs at once.
+        Workers of the parallel stage; −1 for all that a cluster has; of a batch system, jobs at once.
     threads : int
         BLAS and OpenMP threads of each worker.
     address : str or None
         Scheduler of dask or ray; None starts one here.
     scheduler_file : str or None
         The same as a file that a scheduler of dask wrote.
+    cluster : str or None
+        Batch system whose jobs are the workers of dask, one of `SYSTEMS`.
+    options : mapping
+        Of the jobs, as the batch system's class of dask-jobqueue takes them.
     folder : str or None
-        Where Slurm's nodes and this machine find each other's files.
-    slurm : mapping
-        Parameters of the jobs of Slurm.
+        For credentials and logs of the jobs, on a file system that their nodes share.
     """
 
     backend: str
@@ -71,8 +91,9 @@ class Runner:
     threads: int
     address: str | None = None
     scheduler_file: str | None = None
+    cluster: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
-    slurm: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Runner":
@@ -96,10 +117,9 @@ class Runner:
             if name not in _SETTINGS:
                 raise unknown("setting of runner", name, _SETTINGS)
         settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
-        _, n_jobs, threads, address, scheduler_file, folder, parameters = settings.values()
+        _, n_jobs, threads, address, scheduler_file, cluster, options, folder = settings.values()
         places = {"address": address, "scheduler_file": scheduler_file}
-        parameters = parameters or {}
-        elsewhere = address is not None or scheduler_file is not None or backend == "slurm"
+        elsewhere = any(place is not None for place in (address, scheduler_file, cluster))
         most = _MOST_A_CORE * joblib.cpu_count()
         if n_jobs != -1:
             whole_number("runner.n_jobs", n_jobs, 1, *([] if elsewhere else [most]))
@@ -109,15 +129,15 @@ class Runner:
                 raise UserError(f"runner.{name} = {shown(place)} is no address; give one as text, or null")
         if None not in places.values():
             raise UserError("runner.address and runner.scheduler_file both name a scheduler; give one of them")
-        if backend == "slurm":
-            from kmdr.run import slurm
-
-            slurm.check(n_jobs, folder, parameters)
+        if cluster is not None:
+            _check_batch(settings)
+        elif options:
+            raise UserError("runner.options are those of the jobs of a batch system; name it by runner.cluster")
         if backend == "sequential":
             n_jobs = 1
         elif n_jobs == -1 and not (elsewhere and package):
             n_jobs = joblib.cpu_count()
-        return cls(backend, n_jobs, threads, address, scheduler_file, folder, parameters)
+        return cls(backend, n_jobs, threads, address, scheduler_file, cluster, options or {}, folder)
 
     @cached_property
     def size(self) -> int:
@@ -128,37 +148,71 @@ class Runner:
         UserError
             When it does not answer.
         """
-        if self.n_jobs != -1 and self.backend != "slurm":  # which is to answer before anything is timed
+        if self.n_jobs != -1 and self.cluster is None:
             return self.n_jobs
-        with self.cluster() as cluster:
-            return cluster.size()
+        with self.connection() as cluster:  # of a batch system, to find what is wrong before anything is timed
+            return cluster.size() if self.n_jobs == -1 else self.n_jobs
 
-    def cluster(self) -> "AbstractContextManager[Cluster]":
+    def connection(self) -> "AbstractContextManager[Cluster]":
         """Return the connection to the cluster of a backend that has one."""
         workers = None if self.n_jobs == -1 else self.n_jobs
         if self.backend == "dask":
             from kmdr.run import dask
 
-            return dask.connected(self.address, self.scheduler_file, workers)
-        if self.backend == "slurm":
-            from kmdr.run import slurm
-
-            return slurm.connected(str(self.folder), self.slurm, self.n_jobs, self.threads)
+            batch = {
+                "system": self.cluster, "size": self.n_jobs, "threads": self.threads, "options": self.options,
+                "folder": self.folder,
+            }  # fmt: skip
+            return dask.connected(self.address, self.scheduler_file, workers, batch if self.cluster else None)
         from kmdr.run import ray
 
         return ray.connected(self.address, workers)
 
 
+def _check_batch(settings: Mapping[str, Any]) -> None:
+    """Refuse settings with which no job of a batch system can be submitted.
+
+    Raises
+    ------
+    UserError
+    """
+    cluster, options, folder = settings["cluster"], settings["options"], settings["folder"]
+    if not isinstance(cluster, str) or cluster not in SYSTEMS:
+        raise unknown("batch system", cluster, SYSTEMS)
+    if settings["backend"] != "dask" or settings["address"] is not None or settings["scheduler_file"] is not None:
+        raise UserError(f"runner.cluster = {cluster!r} starts a cluster of Dask; use runner=dask without an address")
+    if importlib.util.find_spec("dask_jobqueue") is None:
+        raise UserError(
+            f"runner.cluster = {cluster!r} needs the package dask-jobqueue; pip install 'kmdr[dask]' has it"
+        )
+    if settings["n_jobs"] == -1:
+        raise UserError(f"runner.n_jobs = -1: {cluster} has no number of its own; give the largest number of jobs")
+    if not isinstance(folder, str) or not folder or "\0" in folder:
+        raise UserError(f"runner.folder = {shown(folder)} is not a folder; give one that the nodes share")
+    if options is not None and not isinstance(options, Mapping):
+        raise UserError(f"runner.options = {shown(options)} is not a mapping; write e.g. runner.options.queue=short")
+    for name in options or ():
+        if name in _OWN_OPTIONS:
+            raise UserError(f"runner.options.{name} is set by kmdr; remove it")
+
+
 @contextmanager
-def _engine(runner: Runner, workers: Workers, tell: Callable[[str], None]) -> Iterator[Perform]:
+def _engine(runner: Runner, workers: Workers, progress: Progress) -> Iterator[Perform]:
     if runner.backend == "sequential":
         with pinned(runner.threads):
             yield lambda calls: ((call, execute(*call)) for call in calls)
     elif runner.backend == "loky":
         yield lambda calls: workers.run(calls, runner.n_jobs, named)
     else:
-        with runner.cluster() as cluster:
-            yield lambda calls: cluster.perform(calls, tell)
+        with runner.connection() as cluster:
+            progress.stage(f"{cluster.size()} at a time")
+
+            def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost]]:
+                for answered in cluster.perform(calls, progress.tell):
+                    progress.stage(f"{cluster.size()} at a time")  # workers join and leave
+                    yield answered
+
+            yield perform
 
 
 @cache
@@ -327,11 +381,11 @@ def run_tasks(
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")
-                with _engine(alone, workers, progress.tell) as perform:
+                with _engine(alone, workers, progress) as perform:
                     timed = _run_stage(store, serial, stamp(1), until, done, perform)
             if beside:
                 progress.stage(f"{runner.size} at a time")
-                with _engine(runner, workers, progress.tell) as perform:
+                with _engine(runner, workers, progress) as perform:
                     other = _run_stage(store, beside, stamp(runner.size * shards), until, done, perform)
     finally:
         with undisturbed():

@@ -6,7 +6,7 @@ their content: in their own cache, made of what is at hand there, or sent by the
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -124,9 +124,7 @@ def check_installation() -> None:
     code_version()
 
 
-def serve(
-    task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None, places: Sequence[str] = ()
-) -> Answer | Lacking | Refused:
+def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None) -> Answer | Lacking | Refused:
     """Run one task far from the driver: on data that are found by their content, with a stamp of this machine.
 
     Parameters
@@ -139,8 +137,6 @@ def serve(
         `Task.current_code` on the driver: rows of other code are not made.
     given : tuple, optional
         The data, where this machine lacked them.
-    places : sequence of str
-        Prepared folders of the driver that may be seen from here and may hold the data, used where the cache has not.
     """
     allow(task.reducer, task.protocol.engine)
     with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
@@ -150,7 +146,7 @@ def serve(
                 "version of kmdr there, and what KMDR_PATH names, and start the workers again"
             )
         try:
-            folder = sent.keep(*given) if given else _folder(task, places)
+            folder = sent.keep(*given) if given else _folder(task)
         except UserError as error:
             return Answer(failed(task, stamp, str(error)))
         if folder is None:
@@ -166,11 +162,11 @@ def _here() -> tuple[Mapping[str, Any], str]:
     return manifest, short_hash(manifest)
 
 
-def _folder(task: Task, places: Sequence[str]) -> Path | None:
-    """Return where the data of a task lie in this machine's cache, made of what is at hand, or else in a place."""
+def _folder(task: Task) -> Path | None:
+    """Return the folder with the data of a task in this machine's cache, prepared from local files if need be."""
     digest = task.data_sha256
     if digest not in _folders:
-        prepared = datasets.prepared_by_content().get(digest) or _prepared(task) or _seen(task, places)
+        prepared = datasets.prepared_by_content().get(digest) or _prepared(task)
         if prepared is None:
             return None
         _folders[digest] = prepared
@@ -188,12 +184,4 @@ def _prepared(task: Task) -> Path | None:
                 folder = datasets.prepare(name, options | json.loads(paths), task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder
-    return None
-
-
-def _seen(task: Task, places: Sequence[str]) -> Path | None:
-    for place in map(Path, places):
-        with suppress(UserError):
-            if open_prepared(place, task.verify).data_sha256 == task.data_sha256:
-                return place
     return None

@@ -1,0 +1,220 @@
+"""Jobs of a batch system as workers of a Dask cluster, submitted by dask-jobqueue.
+
+The scheduler runs in this process, and its connections use TLS with credentials made for one run. As many jobs are
+requested as there are tasks for, up to a limit. dask-jobqueue replaces a job whose worker disconnected. It does not
+notice a job that was refused, or that ended before its worker connected: `Jobs.replace_ended` does.
+"""
+
+import logging
+import shlex
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask_jobqueue
+import distributed
+from distributed.core import Status
+
+from kmdr.datasets.acquire import temporary
+from kmdr.errors import UserError
+from kmdr.files import write_atomically, writing
+from kmdr.run.runner import SYSTEMS
+from kmdr.run.workers import SAFE_PATH, TRIES
+
+# A worker runs one task at a time, as its times are those of a process; the batch system limits its memory. Dask would
+# count mapped data files as memory. The web pages of a worker would show its tasks to other users.
+_WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
+_PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
+# A job leaves an empty file with its name and this suffix when it ends.
+_ENDED = ".ended"
+
+
+class Jobs:
+    """The jobs of one run.
+
+    Parameters
+    ----------
+    folder : Path
+        For the credentials and logs of the jobs.
+    system : str
+        One of `SYSTEMS`.
+    most : int
+        Jobs at once, at the most.
+    """
+
+    def __init__(self, folder: Path, system: str, most: int) -> None:
+        self._folder, self._system, self.most = folder, system, most
+        self._joined: set[str] = set()
+        self._refused: list[tuple[str, str]] = []
+        self._refusals, self._failures = 0, 0
+        self.cluster: Any = None
+
+    def requested(self) -> int:
+        """Return the number of workers that the present jobs should have, whether they have started or not."""
+        return len(self.cluster.plan)
+
+    def job_class(self, base: Any) -> Any:
+        """Return a class of jobs that also report how they are submitted and when they end."""
+        jobs = self
+
+        class Job(base):  # type: ignore[misc]
+            def __init__(
+                self, scheduler: Any = None, name: Any = None, job_script_prologue: Any = (), **options: Any
+            ) -> None:
+                ended = shlex.quote(str(jobs._folder / f"{name}{_ENDED}"))
+                prologue = [f"trap {shlex.quote(f'touch {ended}')} EXIT", *_PROLOGUE, *job_script_prologue]
+                super().__init__(scheduler, name, job_script_prologue=prologue, **options)
+
+            async def start(self) -> None:
+                try:
+                    await super().start()
+                except Exception as error:
+                    jobs._refused.append((self.name, _reason(error)))
+                    raise
+                jobs._refusals = 0
+
+            async def close(self) -> None:
+                await super().close()
+                self.status = Status.closed
+
+            @staticmethod
+            async def _call(command: Any, **options: Any) -> Any:
+                # In a session of its own, so that Ctrl-C in a terminal does not interrupt sbatch or scancel.
+                return await base._call(command, start_new_session=True, **options)
+
+        return Job
+
+    def replace_ended(self, workers: Collection[str]) -> None:
+        """Resubmit jobs that were refused or that ended; ``workers`` are the names of those connected.
+
+        Raises
+        ------
+        UserError
+            When there are no workers, and several jobs in succession were refused or ended before they connected.
+        """
+        if not self._joined.issuperset(workers):
+            self._failures = 0
+        self._joined.update(workers)
+        while self._refused:
+            name, reason = self._refused.pop()
+            self._refusals += 1
+            self._resubmit(name)
+            if self._refusals == TRIES and not workers:
+                raise UserError(
+                    f"{self._system} refused {TRIES} jobs in succession ({reason}); change runner.options; finished "
+                    "tasks are kept"
+                )
+        for path in self._folder.glob(f"*{_ENDED}"):
+            path.unlink(missing_ok=True)
+            name = path.name.removesuffix(_ENDED)
+            self._resubmit(name)
+            self._failures += not any(worker == name or worker.startswith(f"{name}-") for worker in self._joined)
+            if self._failures == TRIES and not workers:
+                raise UserError(
+                    f"{TRIES} jobs of {self._system} in succession ended before their worker connected"
+                    f"{self._last_words()}; change runner.options; finished tasks are kept"
+                )
+
+    def _resubmit(self, name: str) -> None:
+        """Forget a job: dask-jobqueue then submits another in its place, if there are still tasks for it."""
+        self.cluster.loop.add_callback(self.cluster.workers.pop, name, None)
+
+    def _last_words(self) -> str:
+        """Return the last line of the newest log, in brackets."""
+        with suppress(OSError):
+            logs = [path for path in self._folder.iterdir() if path.suffix != _ENDED and path.stat().st_size]
+            for path in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True):
+                lines = [line.strip() for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
+                return f" ({lines[-1][:200]})" if lines else ""
+        return ""
+
+
+def _reason(error: Exception) -> str:
+    """Return why a job was not submitted: of a command that failed, what it wrote to stderr."""
+    return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
+
+
+def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the options of a cluster class: those given, else those of Dask's configuration, else kmdr's defaults."""
+    defaults: dict[str, Any] = {
+        "cores": None, "memory": "4GB", "processes": 1, "log_directory": str(folder), "job_script_prologue": [],
+        "worker_extra_args": [], "scheduler_options": {},
+    }  # fmt: skip
+    configured = dask.config.get(f"jobqueue.{system}")
+    options = {name: configured.get(name.replace("_", "-")) or value for name, value in defaults.items()}
+    options |= {"job_name": "kmdr"} | {name: value for name, value in given.items() if value is not None}
+    options["cores"] = options["cores"] or threads * options["processes"]
+    options["worker_extra_args"] = [*_WORKER_ARGUMENTS, *options["worker_extra_args"]]
+    options["scheduler_options"] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"} | options[
+        "scheduler_options"
+    ]
+    return options
+
+
+def _in_files(security: distributed.Security, folder: Path) -> distributed.Security:
+    """Return the same credentials, in files that only the owner of the jobs can read."""
+    paths = {name: str(folder / f"{name}.pem") for name in ("ca_file", "cert", "key")}
+    for name, path in paths.items():
+        write_atomically(Path(path), security.get_tls_config_for_role("worker")[name].encode(), private=True)
+    roles = {
+        f"tls_{role}_{name}": paths[name] for role in ("client", "scheduler", "worker") for name in ("cert", "key")
+    }
+    return distributed.Security(require_encryption=True, tls_ca_file=paths["ca_file"], **roles)
+
+
+@contextmanager
+def started(
+    system: str, size: int, threads: int, options: Mapping[str, Any], folder: str, security: Any
+) -> Iterator[Jobs]:
+    """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
+
+    Parameters
+    ----------
+    system : str
+        One of `SYSTEMS`.
+    size : int
+        Jobs at once, at the most.
+    threads : int
+        BLAS and OpenMP threads of each worker.
+    options : mapping
+        Of the class of dask-jobqueue.
+    folder : str
+        On a file system that the nodes share, for credentials and logs; removed at the end.
+    security : distributed.Security
+
+    Raises
+    ------
+    UserError
+        When the system's commands are missing, or an option is not valid.
+    """
+    cluster_class = getattr(dask_jobqueue, SYSTEMS[system])
+    command = shlex.split(cluster_class.job_cls.submit_command)[0]
+    if shutil.which(command) is None:
+        raise UserError(
+            f"there is no command {command} here; run this where {system} takes jobs, or choose another runner"
+        )
+    parent = Path(folder).expanduser().resolve()
+    with ExitStack() as stack:
+        stack.callback(_remove_empty, parent)
+        with writing(parent):
+            place = stack.enter_context(temporary(parent))
+        jobs = Jobs(place, system, size)
+        try:
+            cluster = cluster_class(
+                **_options(system, threads, options, place), job_cls=jobs.job_class(cluster_class.job_cls),
+                name="kmdr", security=_in_files(security, place), silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"runner.options: {' '.join(str(error).split())[:300]}") from error
+        jobs.cluster = stack.enter_context(cluster)
+        # One job for each task: by default Dask requests more jobs only for tasks of more than five seconds in all.
+        cluster.adapt(minimum=0, maximum_jobs=size, target_duration="1ms")
+        yield jobs
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another run has its folder there
+        folder.rmdir()

@@ -1,0 +1,460 @@
+"""Runs whose workers are jobs: on a Slurm made of shell scripts, and on a real one where it is installed."""
+
+import functools
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from clusters import (
+    DEADLY,
+    DEADLY_CODE,
+    DEADLY_NAME,
+    METHODS,
+    TINY,
+    check_same_table,
+    check_survival,
+    command,
+    end,
+    finished,
+    free_port,
+    wait_for_rows,
+)
+from kmdr.compose import compose
+from kmdr.early import INTERRUPTED
+from kmdr.errors import UserError
+from kmdr.jobs import run_jobs
+from kmdr.run.runner import SYSTEMS
+from kmdr.run.store import read_rows
+
+if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
+    pytest.skip("dask-jobqueue or cryptography is not installed", allow_module_level=True)
+
+import distributed
+
+from kmdr.run import batch, dask
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scancel")
+CONFIGURATION = """\
+ClusterName=kmdr
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={ports[0]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdPidFile={folder}/%n.pid
+SlurmdLogFile={folder}/%n.log
+SlurmdSpoolDir={folder}/%n
+StateSaveLocation={folder}/state
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=2,batch_sched_delay=1
+ReturnToService=2
+SlurmdParameters=config_overrides
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=1
+PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP
+"""
+# Jobs are local processes, each in a session of its own. A job's number is that of its session.
+SBATCH = """\
+#!/bin/bash
+script="${@: -1}"
+if grep -q '^#SBATCH -p nowhere' "$script"; then
+  echo 'sbatch: error: invalid partition specified: nowhere' >&2
+  exit 1
+fi
+log=$(sed -n 's/^#SBATCH -e //p' "$script")
+job=$(mktemp "$FAKE_SLURM/script.XXXXXX")
+cp "$script" "$job"
+setsid bash "$job" < /dev/null > /dev/null 2> "${log/\\%J/$$}" &
+touch "$FAKE_SLURM/job.$!"
+echo "Submitted batch job $!"
+"""
+SCANCEL = """\
+#!/bin/bash
+pkill -TERM --session "$1"
+for _ in 1 2 3 4 5; do
+  pgrep --session "$1" > /dev/null || exit 0
+  sleep 0.2
+done
+pkill -KILL --session "$1"
+exit 0
+"""
+
+
+class Scripts:
+    """A Slurm of two shell scripts."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "bin").mkdir(parents=True)
+        for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+            (folder / "bin" / name).write_text(text)
+            (folder / "bin" / name).chmod(0o755)
+        path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+        self.environment = {"PATH": path, "FAKE_SLURM": str(folder)}
+
+    def submitted(self):
+        return len(list(self.folder.glob("job.*")))
+
+    def jobs(self):
+        """Return the jobs of which a process is left."""
+        numbers = sorted(path.suffix[1:] for path in self.folder.glob("job.*"))
+        return [
+            job
+            for job in numbers
+            if subprocess.run(["pgrep", "--session", job], stdout=-3, check=False).returncode == 0
+        ]
+
+    def kill(self, job):
+        """End a job as when its node fails."""
+        subprocess.run(["pkill", "-KILL", "--session", job], check=False)
+
+    def stop(self):
+        for job in self.jobs():
+            self.kill(job)
+
+
+class Slurm:
+    """Munged, slurmctld and two slurmd of this machine, with ports and folders of their own."""
+
+    def __init__(self, folder, stack):
+        self.folder, self.stack = folder, stack
+        self.folder.mkdir(mode=0o755)
+        (folder / "state").mkdir()
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        settings = {"host": socket.gethostname().partition(".")[0], "user": pwd.getpwuid(os.getuid()).pw_name}
+        text = CONFIGURATION.format(**settings, folder=folder, ports=[free_port() for _ in range(3)])
+        (folder / "slurm.conf").write_text(text)
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+        self.start(
+            "munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}",
+            *(f"--{name}-file={folder}/munge.{name}" for name in ("log", "pid", "seed")),
+            f"--socket={folder}/munge.socket",
+        )  # fmt: skip
+        self.start("slurmctld", "-D")
+        for name in ("node1", "node2"):
+            self.start("slurmd", "-D", "-N", name)
+
+    def start(self, *arguments):
+        log = self.stack.enter_context((self.folder / f"{arguments[0]}.out").open("a"))
+        process = subprocess.Popen(
+            arguments, cwd=self.folder, env=os.environ | self.environment, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+        self.stack.callback(end, process)
+
+    def ask(self, *arguments):
+        environment = os.environ | self.environment
+        return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False).stdout.split()
+
+    def submitted(self):
+        return len(self.ask("squeue", "-h", "--states=all", "-o", "%i"))
+
+    def jobs(self):
+        return self.ask("squeue", "-h", "-o", "%i")
+
+    def kill(self, job):
+        self.ask("scancel", "--signal=KILL", "--full", job)
+
+    def stop(self):
+        for job in self.jobs():
+            self.ask("scancel", job)
+
+
+@functools.cache
+def lacking():
+    return [program for program in PROGRAMS if not shutil.which(program)]
+
+
+@pytest.fixture(params=["scripts", "slurm"])
+def slurm(request, tmp_path, monkeypatch):
+    """A Slurm, in a working folder with a cache."""
+    with ExitStack() as stack:
+        if request.param == "scripts":
+            slurm = Scripts(tmp_path / "daemons")
+        elif lacking():
+            pytest.skip(f"{', '.join(lacking())} not installed")
+        else:
+            slurm = Slurm(tmp_path / "daemons", stack)
+            wait(60, lambda: slurm.ask("sinfo", "-h", "-o", "%T %D") == ["idle", "2"])
+        stack.callback(slurm.stop)
+        monkeypatch.chdir(tmp_path)
+        for name, value in {**slurm.environment, "KMDR_CACHE": str(tmp_path / "cache")}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
+        monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
+        yield slurm
+
+
+def wait(seconds, condition):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+ON_SLURM = ("runner=slurm", "runner.n_jobs=2", "out=slurm")
+SLOW_CODE = """
+import time
+from sklearn.decomposition import TruncatedSVD
+
+class Slow(TruncatedSVD):
+    def fit_transform(self, A):
+        time.sleep(0.2)
+        return super().fit_transform(A)
+"""
+SLOW = ("reducer=outside", "reducer.path=slow.Slow")
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["runner=slurm", "runner.n_jobs=-1"], "slurm has no number of its own"),
+        (["runner=slurm", "runner.folder=3"], "runner.folder = 3 is not a folder"),
+        (["runner=slurm", "runner.options=3"], "runner.options = 3 is not a mapping"),
+        (["runner=slurm", "runner.options.n_workers=3"], "runner.options.n_workers is set by kmdr"),
+        (["runner=slurm", "runner.address=tcp://node1:8786"], "use runner=dask without an address"),
+        (["runner=dask", "runner.cluster=slrum", "runner.n_jobs=2"], "did you mean 'slurm'?"),
+        (["runner=dask", "runner.options.queue=short"], "name it by runner.cluster"),
+        (["runner=loky", "+runner.cluster=slurm"], "use runner=dask"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_done(settings, sentence):
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        compose(*TINY, "reducer=svd", *settings)
+
+
+def test_a_preset_of_slurm_is_the_runner_dask_with_that_cluster():
+    preset = compose(*TINY, "reducer=svd", "runner=slurm", "runner.options.queue=short").runner
+    assert (preset.backend, preset.cluster, preset.options["queue"]) == ("dask", "slurm", "short")
+    assert preset.folder == "results/runs/jobs"
+
+
+def test_a_missing_batch_system_is_reported_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="there is no command sbatch here"):
+        run_jobs([compose(*TINY, "reducer=svd", "runner=slurm", "out=o")])
+    assert not (tmp_path / "o" / "jobs").exists()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_jobs_of_every_batch_system_run_one_task_at_a_time_over_tls(system, tmp_path, monkeypatch):
+    for name in ("sbatch", "qsub", "bsub", "condor_submit"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.environ["PATH"]]))
+    options = {"disk": "1GB"} if system == "htcondor" else {"queue": "short"}
+    options |= {"memory": "6GB", "job_script_prologue": ["export MINE=1"]}
+    started = {"system": system, "size": 3, "threads": 2, "options": options, "folder": str(tmp_path / "jobs")}
+    with dask.connected(None, None, None, started) as cluster:
+        script = cluster._jobs.cluster.job_script()
+        assert "tls://" in script
+        assert re.search("short|RequestDisk", script)
+        assert re.search(r"--nthreads 1 --memory-limit 0 --no-dashboard", script)
+        assert script.index("PYTHONSAFEPATH=1") < script.index("MINE=1") < script.index("dask_worker")
+        assert cluster._client.scheduler.address.startswith("tls://")
+        (folder,) = (tmp_path / "jobs").iterdir()
+        keys = [path for path in folder.iterdir() if "key" in path.name]
+        assert {path.stat().st_mode & 0o777 for path in [folder, *keys]} == {0o700, 0o600}
+        for security in (None, distributed.Security.temporary()):
+            with pytest.raises((OSError, ValueError, TypeError)):
+                distributed.Client(
+                    cluster._client.scheduler.address, security=security, timeout="3s", set_as_default=False
+                )
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_options_come_from_the_command_then_from_dask_then_from_kmdr(tmp_path):
+    import dask as configuration
+
+    with configuration.config.set(
+        {"jobqueue.slurm.memory": "3GB", "jobqueue.slurm.worker-extra-args": ["--lifetime", "1h"]}
+    ):
+        options = batch._options("slurm", 2, {"processes": 3, "queue": None}, tmp_path)
+        assert (options["memory"], options["cores"], options["processes"]) == ("3GB", 6, 3)
+        assert options["worker_extra_args"][-2:] == ["--lifetime", "1h"]
+        assert "queue" not in options
+        assert batch._options("slurm", 2, {"memory": "5GB", "cores": 8}, tmp_path)["memory"] == "5GB"
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_run_in_jobs_has_the_rows_of_a_run_here_and_leaves_nothing(slurm, tmp_path):
+    settings = (*TINY, "repeats=8", "reducer=random_sign")
+    assert run_jobs([compose(*settings, *ON_SLURM)]) == 0
+    wait(10, lambda: not slurm.jobs())
+    assert run_jobs([compose(*settings, "runner=sequential", "out=here")]) == 0
+    rows = check_same_table(tmp_path / "slurm", tmp_path / "here")
+    assert {row["concurrency"] for row in rows} == {"2"}
+    assert not (tmp_path / "slurm" / "jobs").exists()
+    assert slurm.submitted() == 2
+
+
+@pytest.mark.slow
+def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
+    settings = (*TINY, "repeats=1", "timing_repeats=0", "reducer=random_sign", "runner=slurm", "runner.n_jobs=20")
+    assert run_jobs([compose(*settings, "out=slurm")]) == 0
+    assert slurm.submitted() == 1
+
+
+@pytest.mark.slow
+def test_a_killed_job_is_replaced(slurm, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    process = command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
+    wait_for_rows(tmp_path / "slurm", 8)
+    wait(60, lambda: len(slurm.jobs()) == 2)
+    slurm.kill(slurm.jobs()[0])
+    wait(60, lambda: slurm.submitted() >= 3)
+    status, said = finished(process)
+    assert (status, "Traceback" in said) == (0, False), said
+    rows = read_rows(tmp_path / "slurm" / "rows.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 120
+    wait(10, lambda: not slurm.jobs())
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    process = command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
+    wait_for_rows(tmp_path / "slurm", 8)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
+    status, said = finished(process)
+    assert (status, said.count(INTERRUPTED), "Traceback" in said) == (130, 1, False), said
+    wait(10, lambda: not slurm.jobs())
+    assert not (tmp_path / "slurm" / "jobs").exists()
+
+
+@pytest.mark.slow
+def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_removes_its_folder(slurm, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
+    process = command(tmp_path, *run)
+    wait_for_rows(tmp_path / "slurm", 8)
+    os.killpg(process.pid, signal.SIGKILL)
+    finished(process)
+    wait(30, lambda: not slurm.jobs())
+    assert (tmp_path / "slurm" / "jobs").exists()
+    status, said = finished(command(tmp_path, *run))
+    assert (status, "Traceback" in said) == (0, False), said
+    assert not (tmp_path / "slurm" / "jobs").exists()
+
+
+@pytest.mark.slow
+def test_a_job_that_cannot_import_kmdr_is_left_out(slurm, tmp_path):
+    broken = tmp_path / "broken" / "kmdr"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise RuntimeError('half an installation')")
+    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    first = (
+        f"if mkdir {tmp_path}/first; then export PYTHONPATH={broken.parent}; else sleep 3; fi"  # joins before others
+    )
+    process = command(
+        tmp_path, *TINY, *SLOW, "repeats=30", *ON_SLURM, f"runner.options.job_script_prologue=['{first}']"
+    )
+    status, said = finished(process)
+    assert (status, "Traceback" in said) == (0, False), said
+    (line,) = [line for line in said.splitlines() if "left out" in line]
+    assert "half an installation" in line
+    rows = read_rows(tmp_path / "slurm" / "rows.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("queue=nowhere", "slurm refused 3 jobs in succession (sbatch: error: invalid partition specified: nowhere"),
+        ("job_script_prologue=['echo no more >&2','exit 3']", "ended before their worker connected (no more); change"),
+        ("nodelst=node1", "runner.options: Got unexpected keyword argument 'nodelst'"),
+    ],
+)
+def test_jobs_that_never_run_end_the_command_with_a_sentence(slurm, tmp_path, option, sentence):
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        run_jobs([compose(*TINY, "repeats=8", "reducer=svd", *ON_SLURM, f"runner.options.{option}")])
+    wait(10, lambda: not slurm.jobs())
+    assert not (tmp_path / "slurm" / "jobs").exists()
+
+
+@pytest.mark.long
+def test_a_task_that_kills_its_worker_three_times_is_a_failed_row(slurm, tmp_path, monkeypatch):
+    (tmp_path / "deadly.py").write_text(DEADLY_CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = (*TINY, *ON_SLURM)
+    assert run_jobs([compose(*settings, "repeats=4", "reducer=svd"), compose(*settings, *DEADLY)]) == 1
+    rows = read_rows(tmp_path / "slurm" / "rows.csv")
+    errors = {(row["reducer"], row["status"], row["error"]) for row in rows}
+    assert errors == {("svd", "ok", ""), (DEADLY_NAME, "failed", "its worker died, 3 times")}
+
+
+@pytest.mark.long
+def test_a_run_survives_its_jobs_and_its_driver_and_ends_as_on_one_machine(slurm, tmp_path):
+    run = ("-m", *TINY, METHODS, "timing_repeats=1", "repeats=100")
+    first = command(tmp_path, *run, *ON_SLURM)
+    for count in (8, 60):
+        wait_for_rows(tmp_path / "slurm", count)
+        with suppress(IndexError):
+            slurm.kill(slurm.jobs()[-1])
+    wait_for_rows(tmp_path / "slurm", 80)
+    os.killpg(first.pid, signal.SIGKILL)
+    finished(first)
+    kept = {path: path.read_bytes() for path in (tmp_path / "slurm").glob("tasks/*/*/*/*.csv")}
+    wait(30, lambda: not slurm.jobs())
+    check_survival(tmp_path, "slurm", kept, run, *ON_SLURM)
+
+
+# -- adaptive clusters of others -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
+    """Tasks take 0.2 s, and such a cluster requests another worker for each five seconds of work that it knows of."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
+    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    most = 0
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address=None, protocol="tcp://", memory_limit=0
+    ) as cluster:
+        cluster.adapt(minimum=0, maximum=2)
+        process = command(
+            tmp_path,
+            *TINY,
+            *SLOW,
+            "repeats=120",
+            "runner=dask",
+            f"runner.address={cluster.scheduler_address}",
+            "out=there",
+        )
+        while process.poll() is None:
+            most = max(most, len(cluster.scheduler_info["workers"]))
+            time.sleep(0.1)
+        status, said = finished(process)
+    assert (status, "Traceback" in said) == (0, False), said
+    assert most == 2
+    rows = read_rows(tmp_path / "there" / "rows.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 240
