@@ -8,13 +8,13 @@ notice a job that was refused, or that ended before its worker connected: `Jobs.
 import logging
 import shlex
 import shutil
+import signal
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import dask
-import dask_jobqueue
 import distributed
 from distributed.core import Status
 
@@ -132,6 +132,16 @@ class Jobs:
         return ""
 
 
+def _import_jobqueue() -> Any:
+    """Import dask-jobqueue, which gives this process a handler of SIGINT that exits with status 0, and undo that."""
+    handler = signal.getsignal(signal.SIGINT)
+    import dask_jobqueue
+
+    if signal.getsignal(signal.SIGINT) is not handler:
+        signal.signal(signal.SIGINT, handler)
+    return dask_jobqueue
+
+
 def _reason(error: Exception) -> str:
     """Return why a job was not submitted: of a command that failed, what it wrote to stderr."""
     return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
@@ -190,7 +200,7 @@ def started(
     UserError
         When the system's commands are missing, or an option is not valid.
     """
-    cluster_class = getattr(dask_jobqueue, SYSTEMS[system])
+    cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
     command = shlex.split(cluster_class.job_cls.submit_command)[0]
     if shutil.which(command) is None:
         raise UserError(
