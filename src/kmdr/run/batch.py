@@ -9,10 +9,13 @@ import logging
 import shlex
 import shutil
 import signal
+import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dask
 import distributed
@@ -28,8 +31,10 @@ from kmdr.run.workers import SAFE_PATH, TRIES
 # count mapped data files as memory. The web pages of a worker would show its tasks to other users.
 _WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
 _PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
-# A job leaves an empty file with its name and this suffix when it ends.
-_ENDED = ".ended"
+# What a job does before its worker starts: what cannot run kmdr never connects.
+_CHECK = "from kmdr.run.work import check_installation; check_installation()"
+# A job that failed is submitted again after so many seconds, the next time after their square, and so on.
+_PAUSE_SECONDS = 4
 
 
 class Jobs:
@@ -47,34 +52,38 @@ class Jobs:
 
     def __init__(self, folder: Path, system: str, most: int) -> None:
         self._folder, self._system, self.most = folder, system, most
-        self._joined: set[str] = set()
-        self._refused: list[tuple[str, str]] = []
-        self._refusals, self._failures = 0, 0
         self.cluster: Any = None
-
-    def requested(self) -> int:
-        """Return the number of workers that the present jobs should have, whether they have started or not."""
-        return len(self.cluster.plan)
+        # Each job by the file that it leaves when it ends, those that were not submitted and why, and how often the
+        # jobs of each name failed since one connected.
+        self._jobs: dict[Path, Any] = {}
+        self._refused: list[tuple[Any, str]] = []
+        self._failures = Counter[str]()
 
     def job_class(self, base: Any) -> Any:
         """Return a class of jobs that also report how they are submitted and when they end."""
         jobs = self
 
         class Job(base):  # type: ignore[misc]
+            connected = False
+
             def __init__(
                 self, scheduler: Any = None, name: Any = None, job_script_prologue: Any = (), **options: Any
             ) -> None:
-                ended = shlex.quote(str(jobs._folder / f"{name}{_ENDED}"))
-                prologue = [f"trap {shlex.quote(f'touch {ended}')} EXIT", *_PROLOGUE, *job_script_prologue]
+                mark = jobs._folder / f"{uuid4().hex}.ended"
+                ended, check = shlex.quote(f"touch {shlex.quote(str(mark))}"), shlex.quote(_CHECK)
+                prologue = [
+                    f"trap {ended} EXIT", *_PROLOGUE, *job_script_prologue, f"{options['python']} -c {check} || exit 1"
+                ]  # fmt: skip
                 super().__init__(scheduler, name, job_script_prologue=prologue, **options)
+                jobs._jobs[mark] = self
 
             async def start(self) -> None:
                 try:
                     await super().start()
                 except Exception as error:
-                    jobs._refused.append((self.name, _reason(error)))
+                    self.status = Status.failed
+                    jobs._refused.append((self, _reason(error)))
                     raise
-                jobs._refusals = 0
 
             async def close(self) -> None:
                 await super().close()
@@ -87,48 +96,69 @@ class Jobs:
 
         return Job
 
-    def replace_ended(self, workers: Collection[str]) -> None:
-        """Resubmit jobs that were refused or that ended; ``workers`` are the names of those connected.
+    def replace_ended(self, workers: Collection[str]) -> list[str]:
+        """Submit jobs again that were refused or that ended, and return what to report.
+
+        Parameters
+        ----------
+        workers : collection of str
+            Names of those that are connected: of the job, or with a suffix where it has several.
 
         Raises
         ------
         UserError
             When there are no workers, and several jobs in succession were refused or ended before they connected.
         """
-        if not self._joined.issuperset(workers):
-            self._failures = 0
-        self._joined.update(workers)
+        current: dict[str, Any] = dict(self.cluster.workers)
+        names = {worker if worker in current else worker.rpartition("-")[0] for worker in workers}
+        for name in names & current.keys():
+            if not current[name].connected:
+                current[name].connected = True
+                self._failures.clear()
+        failed = []
         while self._refused:
-            name, reason = self._refused.pop()
-            self._refusals += 1
-            self._resubmit(name)
-            if self._refusals == TRIES and not workers:
-                raise UserError(
-                    f"{self._system} refused {TRIES} jobs in succession ({reason}); change runner.options; finished "
-                    "tasks are kept"
-                )
-        for path in self._folder.glob(f"*{_ENDED}"):
-            path.unlink(missing_ok=True)
-            name = path.name.removesuffix(_ENDED)
-            self._resubmit(name)
-            self._failures += not any(worker == name or worker.startswith(f"{name}-") for worker in self._joined)
-            if self._failures == TRIES and not workers:
-                raise UserError(
-                    f"{TRIES} jobs of {self._system} in succession ended before their worker connected"
-                    f"{self._last_words()}; change runner.options; finished tasks are kept"
-                )
+            job, reason = self._refused.pop()
+            failed.append((job, f"was refused ({reason})"))
+        for mark in self._folder.glob("*.ended"):
+            mark.unlink(missing_ok=True)
+            job = self._jobs.pop(mark)
+            cancelled = current.get(job.name) is not job
+            if cancelled:
+                continue
+            if job.connected:
+                self._submit_again(job, 0)
+            else:
+                failed.append((job, f"ended before its worker connected{self._last_words(job)}"))
+        return [self._tolerate(job, fate, bool(workers)) for job, fate in failed]
 
-    def _resubmit(self, name: str) -> None:
-        """Forget a job: dask-jobqueue then submits another in its place, if there are still tasks for it."""
-        self.cluster.loop.add_callback(self.cluster.workers.pop, name, None)
+    def _tolerate(self, job: Any, fate: str, others: bool) -> str:
+        """Submit a job that failed again, later each time, and return what to report."""
+        self._failures[job.name] += 1
+        if self._failures.total() >= TRIES and not others:
+            raise UserError(
+                f"{TRIES} jobs of {self._system} failed, and none has a worker: the last {fate}; change "
+                "runner.options; finished tasks are kept"
+            )
+        seconds = _PAUSE_SECONDS ** self._failures[job.name]
+        self._submit_again(job, seconds)
+        return f"kmdr: a job of {self._system} {fate}; another is submitted in {seconds} s"
 
-    def _last_words(self) -> str:
-        """Return the last line of the newest log, in brackets."""
-        with suppress(OSError):
-            logs = [path for path in self._folder.iterdir() if path.suffix != _ENDED and path.stat().st_size]
-            for path in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True):
-                lines = [line.strip() for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
-                return f" ({lines[-1][:200]})" if lines else ""
+    def _submit_again(self, job: Any, seconds: float) -> None:
+        """Forget a job later: dask-jobqueue then submits another in its place, if there are still tasks for it."""
+        loop, workers = self.cluster.loop, self.cluster.workers
+
+        def forget() -> None:
+            if workers.get(job.name) is job:
+                del workers[job.name]
+
+        loop.add_callback(loop.call_later, seconds, forget)
+
+    def _last_words(self, job: Any) -> str:
+        """Return the last line that a job wrote, in brackets."""
+        for path in Path(job.log_directory).glob(f"*{job.job_id}*"):
+            lines = [line.strip() for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
+            if lines:
+                return f" ({lines[-1][:200]})"
         return ""
 
 
@@ -151,7 +181,7 @@ def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) 
     """Return the options of a cluster class: those given, else those of Dask's configuration, else kmdr's defaults."""
     defaults: dict[str, Any] = {
         "cores": None, "memory": "4GB", "processes": 1, "log_directory": str(folder), "job_script_prologue": [],
-        "worker_extra_args": [], "scheduler_options": {},
+        "worker_extra_args": [], "scheduler_options": {}, "python": sys.executable,
     }  # fmt: skip
     configured = dask.config.get(f"jobqueue.{system}")
     options = {name: configured.get(name.replace("_", "-")) or value for name, value in defaults.items()}

@@ -86,6 +86,7 @@ class Cluster:
         # Of each worker, what keeps it from running tasks, or nothing; and which are not reported yet.
         self._faults: dict[str, str] = {}
         self._unreported: list[str] = []
+        self._lines: list[str] = []
 
     def size(self) -> int:
         """Return the number of workers, at least 1: the first may be yet to come."""
@@ -102,13 +103,11 @@ class Cluster:
         """
         if time.monotonic() - self._seen > _FRESH_SECONDS:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
-            expected = 0
             if self._jobs:
-                self._jobs.replace_ended({str(worker["name"]) for worker in workers.values()})
-                expected = self._jobs.requested()
+                self._lines += self._jobs.replace_ended({str(worker["name"]) for worker in workers.values()})
             self._probe([address for address in workers if address not in self._faults])
             self._faults = {address: self._faults[address] for address in workers}
-            if self._faults and all(self._faults.values()) and len(workers) >= expected:
+            if self._faults and all(self._faults.values()):
                 raise UserError(
                     f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
                     "install the same kmdr there"
@@ -131,7 +130,9 @@ class Cluster:
                 self._unreported += [address] * bool(fault)
 
     def _report(self, tell: Callable[[str], None]) -> None:
-        """Name the workers that are newly left out, in one line."""
+        """Report jobs that failed, and in one line the workers that are newly left out."""
+        while self._lines:
+            tell(self._lines.pop(0))
         if new := [address for address in self._unreported if self._faults.get(address)]:
             tell(
                 f"kmdr: left out {', '.join(new)} of {self._where}, which cannot run kmdr ({self._faults[new[0]]}); "
@@ -187,7 +188,7 @@ class Cluster:
                 reported = True
                 tell(f"kmdr: {self._where} has no workers yet; the run continues when one connects")
             with self._connection():
-                while queue and (workers or not self._faults):  # not to workers that cannot run kmdr
+                while queue:
                     submit(queue.popleft())
                 if not _wait_for_one(finished):
                     continue
