@@ -2,8 +2,8 @@
 
 ``python scripts/engines.py [--study bzmd15_fig1 --repeats 3 --workers 2] [ENGINE ...]`` runs the ordinary command, in a
 process of its own, with no timed repetitions: on loky, on a Dask scheduler and workers that it starts, on a Ray of this
-machine, and on the Slurm whose ``squeue`` answers. What is not there is told of and left out. All find the same
-prepared data. Rows are equal when they are in every column but times and stamps.
+machine, and in jobs of the Slurm whose ``squeue`` answers. Engines that are missing are reported and skipped. All find
+the same prepared data. Rows are equal when they are in every column but times and stamps.
 
 ``start`` is what a run of two tiny trials takes longer than it does on loky: processes, imports, the queue of Slurm.
 ``ratio`` is the seconds of the study, less the start, to those on loky. The exit status is 1 where rows differ.
@@ -24,13 +24,15 @@ from kmdr.run.runner import BACKENDS
 from kmdr.run.store import read_rows
 from kmdr.run.task import TIME_COLUMNS
 
+# Presets of conf/runner, and the package that each needs beyond kmdr's own.
+ENGINES = {**BACKENDS, "slurm": "dask_jobqueue"}
 TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "reducer=none", "repeats=2")
 MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine"}
 
 
 def ready(engine: str) -> bool:
     """Whether an engine can be had here."""
-    package = BACKENDS[engine]
+    package = ENGINES[engine]
     if package is not None and importlib.util.find_spec(package) is None:
         return False
     try:
@@ -76,7 +78,7 @@ def quality(folder: Path) -> list[dict[str, str]]:
 def main() -> int:
     """Run everything and print a line an engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("engines", nargs="*", metavar="ENGINE", default=[name for name in BACKENDS if name != "loky"])
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", default=[name for name in ENGINES if name != "loky"])
     parser.add_argument("--study", default="bzmd15_fig1")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)

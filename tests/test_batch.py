@@ -248,8 +248,13 @@ def test_wrong_settings_are_refused_before_anything_is_done(settings, sentence):
 
 
 def test_a_preset_of_slurm_is_the_runner_dask_with_that_cluster():
-    preset = compose(*TINY, "reducer=svd", "runner=slurm", "runner.options.queue=short").runner
-    assert (preset.backend, preset.cluster, preset.options["queue"]) == ("dask", "slurm", "short")
+    settings = ["queue=short", "walltime=02:00:00", "job_extra_directives=['--qos=high','--constraint=avx2']"]
+    options = [f"runner.options.{setting}" for setting in settings]
+    preset = compose(*TINY, "reducer=svd", "runner=slurm", *options).runner
+    assert (preset.backend, preset.cluster) == ("dask", "slurm")
+    assert {name: value for name, value in preset.options.items() if value} == {
+        "queue": "short", "walltime": "02:00:00", "job_extra_directives": ["--qos=high", "--constraint=avx2"]
+    }  # fmt: skip
     assert preset.folder == "results/runs/jobs"
 
 

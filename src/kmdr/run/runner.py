@@ -103,16 +103,7 @@ class Runner:
         ------
         UserError
         """
-        backend = config.get("backend")
-        if not isinstance(backend, str) or backend not in BACKENDS:
-            raise UserError(
-                f"runner.backend = {shown(backend)} is not one of {', '.join(BACKENDS)}; choose one of them"
-            )
-        package = BACKENDS[backend]
-        if package is not None and importlib.util.find_spec(package) is None:
-            raise UserError(
-                f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]' has it"
-            )
+        backend = _checked_backend(config.get("backend"))
         for name in config:
             if name not in _SETTINGS:
                 raise unknown("setting of runner", name, _SETTINGS)
@@ -135,7 +126,7 @@ class Runner:
             raise UserError("runner.options are those of the jobs of a batch system; name it by runner.cluster")
         if backend == "sequential":
             n_jobs = 1
-        elif n_jobs == -1 and not (elsewhere and package):
+        elif n_jobs == -1 and not (elsewhere and BACKENDS[backend]):
             n_jobs = joblib.cpu_count()
         return cls(backend, n_jobs, threads, address, scheduler_file, cluster, options or {}, folder)
 
@@ -167,6 +158,25 @@ class Runner:
         from kmdr.run import ray
 
         return ray.connected(self.address, workers)
+
+
+def _checked_backend(backend: Any) -> str:
+    """Return the name of a backend that can be used here.
+
+    Raises
+    ------
+    UserError
+    """
+    if isinstance(backend, str) and backend in SYSTEMS:
+        raise UserError(f"runner.backend = {backend!r} is a batch system; use runner=dask runner.cluster={backend}")
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise UserError(f"runner.backend = {shown(backend)} is not one of {', '.join(BACKENDS)}; choose one of them")
+    package = BACKENDS[backend]
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise UserError(
+            f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]' has it"
+        )
+    return backend
 
 
 def _check_batch(settings: Mapping[str, Any]) -> None:
