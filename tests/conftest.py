@@ -4,22 +4,19 @@ Every test that takes ``rng`` gets a generator of its own, seeded by the test's 
 Statistical checks are sized so that at a fresh seed each raises a false alarm with probability below 1e-6.
 """
 
-import ast
-import importlib.util
 import math
 import os
 import zlib
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from commands import WarmWorkers
+from edits import changed_module
 from kmdr import reducers
-from kmdr.run import provenance, workers
+from kmdr.run import workers
 from kmdr.run.compiled import compile_kernels, is_compiled
-from kmdr.run.task import code_of
 
 
 def pytest_configure(config):
@@ -83,22 +80,5 @@ def warm_workers(monkeypatch):
 
 @pytest.fixture
 def edited():
-    """Return a context in which the text of a module is another: a function from the text to the other."""
-
-    @contextmanager
-    def edit(module, change):
-        source = importlib.util.find_spec(module).loader.get_source(module)
-        other = ast.parse(change(source))
-        assert change(source) != source
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("_parsed", "_imported", "_content_hash"):
-                known = getattr(provenance, name)
-                anew = (lambda _: other) if name == "_parsed" else known.__wrapped__
-                patch.setattr(provenance, name, lambda m, known=known, anew=anew: (anew if m == module else known)(m))
-            for cached in (provenance.code_hash, code_of):
-                cached.cache_clear()
-            yield
-        for cached in (provenance.code_hash, code_of):
-            cached.cache_clear()
-
-    return edit
+    """Return a context in which a module has another text: a function from the text to the other."""
+    return changed_module

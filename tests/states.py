@@ -34,7 +34,7 @@ import numpy as np
 from hydra._internal.hydra import Hydra
 from PIL import Image
 
-from kmdr.run.provenance import code_hash
+from kmdr.run.identity import code_hash
 from kmdr.threads import pinned
 
 TIMEOUT_SECONDS = 300

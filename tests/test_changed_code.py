@@ -11,12 +11,12 @@ from textwrap import dedent
 import pandas as pd
 import pytest
 
+import edits
 from commands import Command
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.untrusted import rows_of
 from kmdr.outside import origin
-from kmdr.run import provenance
 from kmdr.run.store import mixed_code
 from kmdr.run.task import code_identity, current_code
 
@@ -312,9 +312,8 @@ def forgetful():
 
     def forget():
         importlib.invalidate_caches()
-        for cached in (origin, *vars(provenance).values()):
-            if hasattr(cached, "cache_clear"):
-                cached.cache_clear()
+        origin.cache_clear()
+        edits.forget()
 
     yield forget
     forget()

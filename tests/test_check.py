@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from edits import with_another_statement
 from kmdr.analysis.results import Results
 from kmdr.analysis.untrusted import fact_of
 from kmdr.claims import facts
@@ -229,7 +230,7 @@ def test_a_fact_is_made_again_when_the_code_that_computes_it_changed_and_for_no_
     make_fact()
     with edited(module, lambda text: f"# a comment\n{text}"):
         assert make_fact() == 1
-    with edited(module, lambda text: f"{text}\n_MORE = 1\n"):
+    with edited(module, with_another_statement):
         assert make_fact() == 1 + follows
 
 

@@ -22,9 +22,11 @@ from typing import Generic, TypeVar
 
 from kmdr.errors import UserError
 from kmdr.files import content_hash
-from kmdr.run.provenance import PLUGIN, PLUGIN_PREFIX, code_lines, hash_of
+from kmdr.run.identity import code_hash, hash_of, is_own, origins, sources
 
 ENTRY_POINTS = "kmdr.guests"
+# The packages of folders that KMDR_PATH names; their names depend on where the folder lies.
+PLUGIN_PREFIX = "kmdr_guest_"
 # Folders whose modules are loaded; those in the others are there to be imported by these.
 _KINDS = ("reducers", "engines", "metrics", "datasets")
 # What of a guest can change a number.
@@ -55,14 +57,6 @@ class Root:
         """Return the files of a pattern in one of its folders, by name."""
         return sorted((self.folder / kind).glob(pattern))
 
-    @property
-    def origin(self) -> str:
-        """Name, version and hash of all that can change a number: its files, and what its modules import elsewhere.
-
-        Nothing for the built-in root.
-        """
-        return "" if self is _BUILT_IN else _origin(self)
-
 
 @dataclass(frozen=True)
 class PaperFolder:
@@ -90,12 +84,14 @@ _BUILT_IN = Root(Path(__file__).resolve().parent, __package__ or "kmdr", "kmdr")
 
 
 @cache
-def _origin(root: Root) -> str:
+def origin_of_root(root: Root) -> str:
+    """Return name, version and hash of a plugin: of its files, and of what its modules import elsewhere."""
     digest = content_hash(sorted(_files(root.folder)))[:12]
     modules = [f"{root.package}.{kind}.{file.stem}" for kind in _KINDS for file in root.files(kind, "*.py")]
-    inside = (f"{root.package}.", f"{root.package} ", f"{PLUGIN}.", "kmdr.")  # `code_of` has kmdr's own
-    if elsewhere := [line for line in code_lines(*modules) if not line.startswith(inside)]:
-        digest = hash_of([digest, *elsewhere])
+    inside = [each for each in sources(*modules) if f"{each}.".startswith(f"{root.package}.")]
+    elsewhere = [each for each in sources(*modules) if each not in inside and not is_own(each)]
+    if more := [*map(code_hash, elsewhere), *origins(inside)]:
+        digest = hash_of([digest, *more])
     return " ".join(filter(None, (root.name, root.version, digest)))
 
 
@@ -208,7 +204,7 @@ class Registry(Generic[T]):
 
 def origin_of(module: str) -> str:
     """Return the origin of the guest that a module belongs to; nothing for one of kmdr's own."""
-    return next((root.origin for root in guests() if module.startswith(f"{root.package}.")), "")
+    return next((origin_of_root(root) for root in guests() if module.startswith(f"{root.package}.")), "")
 
 
 def _guest(folder: Path) -> Root:

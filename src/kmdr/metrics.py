@@ -562,6 +562,12 @@ def matchings() -> tuple[str, ...]:
     return ("best", *numberings())
 
 
+def matching_modules() -> list[str]:
+    """Return the names of the modules with the matchings that papers bring."""
+    folders = [folder for folder in paper_folders() if (folder.folder / "matchings.py").is_file()]
+    return [f"{folder.package}.matchings" for folder in folders]
+
+
 def check_matching(matching: str, truth: Dense | None) -> None:
     """Refuse labels that a matching cannot be had with.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kmdr.errors import UserError, shown, unknown
-from kmdr.run.provenance import hash_of, third_party_origin
+from kmdr.run.identity import hash_of, third_party_origin
 
 # Import paths that the user of this process named. A worker takes them over with each task of its driver.
 _allowed: set[str] = set()

@@ -13,7 +13,7 @@ from kmdr.datasets import availability, load
 from kmdr.files import DamagedError, note_of
 from kmdr.guests import PaperFolder, origin_of
 from kmdr.results.folder import read_file, write_file
-from kmdr.run.provenance import code_hash
+from kmdr.run.identity import code_hash
 from kmdr.run.task import current_code, short_hash
 
 

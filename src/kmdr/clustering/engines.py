@@ -19,6 +19,7 @@ from kmdr.guests import Registry, origin_of
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, scaled_back
 from kmdr.outside import allow, arguments, check_arguments, find_class, origin, seed_of
+from kmdr.run.identity import name_of
 
 Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clustering]
 _registry: Registry[Engine] = Registry("engines")
@@ -47,6 +48,11 @@ def summary(name: str) -> str:
 def module_of(name: str) -> str:
     """Return the name of the module that an engine is written in; of an import path, of that which calls it."""
     return __name__ if "." in name else _registry.known()[name].__module__
+
+
+def entry_point(name: str) -> str:
+    """Return where the code of an engine begins, for `kmdr.run.identity.reach`."""
+    return name_of(_outside if "." in name else _registry.known()[name])
 
 
 def origin_of_engine(name: str) -> str:

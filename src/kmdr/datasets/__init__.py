@@ -46,7 +46,7 @@ from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
 from kmdr.paths import cache_folder
-from kmdr.run.provenance import code_hash
+from kmdr.run.identity import code_hash, name_of
 from kmdr.text import tell
 
 __all__ = [
@@ -143,9 +143,9 @@ class Availability:
 
 
 def generated_by(name: str) -> list[str]:
-    """Return the module that generates a dataset, by its name; none where it comes from files."""
+    """Return where the code that generates a dataset begins, for `kmdr.run.identity.reach`; none where it has files."""
     e = entry(name)
-    return [] if e.sources or e.by_path else [all_loaders()[e.format].__module__]
+    return [] if e.sources or e.by_path else [name_of(all_loaders()[e.format])]
 
 
 def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:
@@ -759,8 +759,8 @@ def _is_pinned(e: Entry, settings: Mapping[str, Any]) -> bool:
 def _loader_code(e: Entry) -> list[list[str]]:
     """Return hash and origin of the code that turns the files of a dataset, whichever are found, into its matrix."""
     known = all_loaders()
-    modules = {known[name].__module__ for name in (e.format, *(s.format for s in e.sources)) if name in known}
-    return [[code_hash(module, valid.__name__), origin_of(module)] for module in sorted(modules)]
+    functions = {known[name] for name in (e.format, *(s.format for s in e.sources)) if name in known}
+    return sorted([code_hash(name_of(each), valid.__name__), origin_of(each.__module__)] for each in functions)
 
 
 def fingerprint(name: str, options: Mapping[str, Any]) -> str:

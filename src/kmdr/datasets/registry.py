@@ -11,7 +11,7 @@ from typing import Any
 
 from kmdr import paths
 from kmdr.errors import UserError, unknown
-from kmdr.guests import guests
+from kmdr.guests import guests, origin_of_root
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -134,7 +134,7 @@ def entries() -> Mapping[str, Entry]:
             for name, guest in _read(file).items():
                 if name in known:
                     raise UserError(f"{file} names a dataset {name!r}, which there is already; rename it")
-                known[name] = replace(guest, guest=root.origin, package=root.package)
+                known[name] = replace(guest, guest=origin_of_root(root), package=root.package)
     return known
 
 

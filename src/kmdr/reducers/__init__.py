@@ -33,6 +33,7 @@ from kmdr.reducers.selection import Variance
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD, LeftSingularVectors
 from kmdr.reducers.sparse_embedding import OSNAP, SparseEmbedding
 from kmdr.reducers.sparsified import Sparsified
+from kmdr.run.identity import name_of
 
 
 @cache
@@ -67,6 +68,11 @@ def summary(name: str) -> str:
 def module_of(name: str) -> str:
     """Return the name of the module that a reducer is written in."""
     return Outside.__module__ if "." in name else _all()[name].__module__
+
+
+def entry_point(name: str) -> str:
+    """Return where the code of a reducer begins, for `kmdr.run.identity.reach`."""
+    return name_of(Outside if "." in name else _all()[name])
 
 
 def origin_of_reducer(name: str) -> str:

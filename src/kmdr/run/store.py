@@ -48,7 +48,7 @@ from kmdr.files import (
     without_checksum,
     writing,
 )
-from kmdr.guests import guests
+from kmdr.guests import guests, origin_of_root
 from kmdr.private_paths import file_names, paths_in, without_folders
 from kmdr.results.folder import (
     file_status,
@@ -973,7 +973,7 @@ class Store:
             reducer, _, key = file.parts[-2].rpartition("-")
             code.add((reducer, configs.get(key, {}).get("kmeans", {}).get("engine", ""), file.parts[-3]))
         of_code = [[*each, current_code(*each, "")] for each in sorted(code)]
-        return short_hash([stamps, COLUMNS, _TEXTS, of_code, [root.origin for root in guests()]])
+        return short_hash([stamps, COLUMNS, _TEXTS, of_code, [*map(origin_of_root, guests())]])
 
 
 def _content(folder: Path, path: Path | str) -> bytes:

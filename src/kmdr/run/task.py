@@ -22,8 +22,8 @@ from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
 from kmdr.outside import origin
 from kmdr.reducers.base import images, shares_work
+from kmdr.run.identity import code_hash, is_own, name_of, third_party_origin
 from kmdr.run.once import Done, Key, is_kept, once, under, untouched
-from kmdr.run.provenance import code_hash, third_party_origin
 from kmdr.seeding import generator
 from kmdr.timing import Stopwatch
 
@@ -193,19 +193,27 @@ class Stamp:
     machine: str = ""
 
 
+def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
+    """Return where the code of the rows of a reducer on a dataset begins, for `kmdr.run.identity.reach`.
+
+    They are what every row runs, and what its configuration selects by name. The dataset has its registered name.
+    """
+    selected = [reducers.entry_point(reducer), engines.entry_point(engine)]
+    generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
+    measures = [name_of(measure.function) for measure in metrics.metrics().values()]
+    scores = filter(is_own, [*measures, *metrics.matching_modules()])
+    return [*map(name_of, (_trials, _shared_key, Protocol, Dataset)), *selected, *scores, *generators]
+
+
 @cache
 def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
     """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now.
 
-    The dataset has its registered name. Code that is not kmdr's own counts by what it imports of kmdr; `guests_of` has
-    the rest of it.
+    Of a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
     """
     if "." not in reducer and reducer not in reducers.names():
         return ""
-    modules = [reducers.module_of(reducer), engines.module_of(engine)]
-    if dataset in datasets.names():
-        modules += datasets.generated_by(dataset)
-    return code_hash(__name__, *modules)
+    return code_hash(*entry_points(reducer, dataset, engine))
 
 
 @cache
@@ -233,7 +241,7 @@ def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
 def origin_of_metric(name: str) -> str:
     """Return name, version and hash of what brings a metric, where it is not kmdr's own."""
     module = metrics.metrics()[name].function.__module__
-    return origin_of(module) or ("" if module.startswith("kmdr.") else third_party_origin(module))
+    return origin_of(module) or ("" if is_own(module) else third_party_origin(module))
 
 
 def code_identity(code_hash: str, guests: str) -> str:
@@ -456,6 +464,11 @@ def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
         _warm.update(cells.values())
 
 
+def _shared_key(task: Task, data: Dataset, threads: int) -> Key:
+    """Return all that steps which are the same in all repetitions depend on."""
+    return (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, threads)
+
+
 def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
     """Run a task.
 
@@ -488,9 +501,8 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if why := changed(data):
         return failed(task, stamp, why)
     alone = task.serial or stamp.concurrency == 1
-    key: Key | None = None
-    if not (alone or _methods_from(task.reducer, task.protocol.engine, guests())):
-        key = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, stamp.threads)
+    third_party = _methods_from(task.reducer, task.protocol.engine, guests())
+    key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     if alone and timed:
