@@ -82,16 +82,19 @@ def changed_module(module: str, change: Callable[[str], str]):
     return changed_trees({module: ast.parse(change(source))})
 
 
-class _Statement(ast.NodeTransformer):
+class _Everything(ast.NodeTransformer):
     def visit_FunctionDef(self, node):
         self.generic_visit(node)
         node.body = [*node.body[:-1], ast.parse("print()").body[0], node.body[-1]]
         return node
 
+    def visit_Constant(self, node):
+        return ast.Constant(node.value + 1) if type(node.value) is int else node
 
-def with_another_statement(text: str) -> str:
-    """Return the text of a module whose functions all do one more thing."""
-    return ast.unparse(ast.fix_missing_locations(_Statement().visit(ast.parse(text))))
+
+def with_everything_changed(text: str) -> str:
+    """Return the text of a module whose functions all do one more thing, with other whole numbers."""
+    return ast.unparse(ast.fix_missing_locations(_Everything().visit(ast.parse(text))))
 
 
 # -- edits that keep what is computed --------------------------------------------------------------------------------
@@ -309,7 +312,7 @@ def mutated(node: ast.AST, choose: random.Random) -> ast.AST | None:  # noqa: PL
         case ast.Call(keywords=[_, *_]) if choose.random() < 0.5:
             node.keywords.pop()
         case ast.Call():
-            node.func = ast.Name("print")
+            node.func = ast.Name("print", ast.Load())
         case ast.Attribute():
             node.attr = {"float64": "float32", "int64": "int32"}.get(node.attr, f"{node.attr}_")
         case ast.arguments(defaults=[_, *_]):

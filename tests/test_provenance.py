@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from edits import with_another_statement
+from edits import with_everything_changed
 from kmdr import reducers
 from kmdr.run import provenance
 from kmdr.run.provenance import code_version
@@ -42,12 +42,12 @@ def test_comments_docstrings_and_layout_change_nothing(hash_after):
      ("kmdr.run.identity", False), ("kmdr.report.build", False), ("kmdr.claims.verdicts", False)],
 )  # fmt: skip
 def test_the_hash_follows_what_a_trial_runs_and_nothing_else(hash_after, module, follows):
-    assert (hash_after(module, with_another_statement) != code_of("svd", "usps")) == follows
+    assert (hash_after(module, with_everything_changed) != code_of("svd", "usps")) == follows
     assert hash_after(module, lambda text: text + "\n_MORE = 1\n") == code_of("svd", "usps"), "nobody uses it"
 
 
 def test_a_generated_dataset_brings_its_generator(hash_after):
-    more = hash_after("kmdr.datasets.synth", with_another_statement, dataset="synth")
+    more = hash_after("kmdr.datasets.synth", with_everything_changed, dataset="synth")
     assert more != code_of("svd", "synth") != code_of("svd", "usps")
     assert code_of("no such reducer", "usps") == ""
     assert all(len(code_of(name, "usps")) == 12 for name in reducers.names())

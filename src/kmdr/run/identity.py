@@ -696,7 +696,7 @@ def code_hash(*entries: str) -> str:
     for definition in reached:
         for part in _form(definition).parts:
             if isinstance(part, _Parameter):
-                known = part.owner in named or (part.owner, "*") in keywords
+                known = part.owner is not None and (part.owner in named or (part.owner, "*") in keywords)
                 kept = known or (part.owner, part.name) in keywords or (None, part.name) in keywords
                 texts.append(part.name if kept else "")
             else:
