@@ -1,0 +1,29 @@
+"""Folders of versions 0.1 and 0.2, which had fewer columns, give the same table as those of today."""
+
+import pandas as pd
+import pytest
+
+from kmdr import screen
+from kmdr.run.task import SETTINGS
+from rows import make_rows, write_rows
+
+LATER = {"0.2": ("machine",), "0.1": ("machine", "metrics", "guests", "code_hash", *SETTINGS)}
+
+
+@pytest.mark.parametrize("version", LATER)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_of_an_older_version_gives_the_same_table(version, packed, tmp_path, capsys):
+    for name in ("today", "older"):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name, make_rows("s", "d", "none"), make_rows("s", "d", "svd", objective=0.6))
+    path = tmp_path / "older" / "rows.csv"
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=list(LATER[version]))
+    rows.to_csv(path.with_suffix(".csv.xz") if packed else path, index=False)
+    if packed:
+        path.unlink()
+    shown = []
+    for name in ("today", "older"):
+        screen.table([str(tmp_path / name)])
+        shown.append(capsys.readouterr().out)
+    assert "svd" in shown[0]
+    assert shown[0] == shown[1]
