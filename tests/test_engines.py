@@ -10,11 +10,12 @@ from sklearn.mixture import GaussianMixture
 
 from kmdr import outside
 from kmdr.clustering import engines
-from kmdr.clustering.kmeans import Protocol, lloyd_error, lloyd_reference
+from kmdr.clustering.kmeans import Protocol
 from kmdr.errors import UserError
 from kmdr.metrics import accuracy
 from kmdr.outside import seed_of
 from kmdr.run.task import canonical
+from oracles import lloyd_error, lloyd_reference
 
 
 @pytest.fixture(autouse=True)

@@ -5,18 +5,10 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 
-from kmdr.linalg.hadamard import (
-    padded,
-    rotate,
-    rotate_error,
-    rotate_reference,
-    rotated_entries,
-    rotated_product,
-    rotated_product_error,
-    rotated_product_reference,
-)
+from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
 from kmdr.linalg.signs import random_signs
 from kmdr.threads import pinned
+from oracles import rotate_error, rotate_reference, rotated_product_error, rotated_product_reference
 
 LAYOUTS = {
     "C": np.ascontiguousarray,

@@ -7,14 +7,9 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from kmdr.linalg import neighbours
-from kmdr.linalg.neighbours import (
-    mean_distance,
-    mean_distance_reference,
-    nearest_neighbours,
-    nearest_neighbours_error,
-    nearest_neighbours_reference,
-)
+from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
 from kmdr.threads import pinned
+from oracles import mean_distance_reference, nearest_neighbours_error, nearest_neighbours_reference
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 from kmdr import paths, reducers
 from kmdr.clustering import engines, kmeans
-from kmdr.clustering.kmeans import Protocol, lloyd, lloyd_error, lloyd_reference
+from kmdr.clustering.kmeans import Protocol, lloyd
 from kmdr.errors import UserError
 from kmdr.threads import pinned
+from oracles import lloyd_error, lloyd_reference
 
 LAYOUTS = [np.copy, sp.csr_array]
 layouts = pytest.mark.parametrize("layout", LAYOUTS, ids=["dense", "csr"])

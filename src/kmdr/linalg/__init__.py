@@ -1,8 +1,4 @@
-"""The kernels that reducers rest on, one a module.
-
-Beside each, in its module, stand its plain numpy form, ``…_reference``, which tests compare it with, and a check that
-judges a result without either, ``…_error``.
-"""
+"""The kernels that reducers rest on, one per module; ``tests/oracles.py`` has their plain numpy forms."""
 
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product

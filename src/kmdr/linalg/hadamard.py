@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room
 from kmdr.linalg.tiles import (
     TILE,
     add,
@@ -308,48 +307,3 @@ def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
 
     over_rows(len(C), rotated)
     return C
-
-
-def rotate_reference(A: Matrix, signs: Dense) -> Dense:
-    """Return what :func:`rotate` does, in float64, by the explicit matrix."""
-    d = A.shape[1]
-    H = scipy.linalg.hadamard(padded(d)) / np.sqrt(padded(d))
-    return np.asarray(A @ (signs[:, None] * H[:d]))
-
-
-def rotated_product_reference(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
-    """Return what :func:`rotated_product` does, in float64."""
-    return np.asarray(rotate_reference(A, signs) @ P.toarray().T)
-
-
-def _error(A: Matrix, Mw: Dense, w: Dense, C: Dense) -> float:
-    """Return ‖Cw − A(Mw)‖₂ / (‖A‖_F ‖Mw‖₂), a few units of rounding if C = AM; ‖Cw‖₂ where the divisor is 0."""
-    residual = np.linalg.norm(C @ w - A @ Mw)
-    return float(residual / (np.sqrt(squared_frobenius(A)) * np.linalg.norm(Mw) or 1))
-
-
-def _apply_rotation(signs: Dense, w: Dense) -> Dense:
-    """Return DHw for a vector w of d' entries."""
-    Hw = w / np.sqrt(len(w))
-    for h in (1 << stage for stage in range(len(w).bit_length() - 1)):
-        x, y = Hw.reshape(-1, 2, h).transpose(1, 0, 2)
-        Hw = np.stack([x + y, x - y], axis=1).reshape(-1)
-    return np.asarray(signs * Hw[: len(signs)])
-
-
-def rotate_error(A: Matrix, signs: Dense, C: Dense, rng: np.random.Generator) -> float:
-    """Return ‖Cw − A(DHw)‖₂ / (‖A‖_F ‖DHw‖₂) for a Gaussian w: a few units of rounding if C = ADH.
-
-    It costs O(nnz + nd'). A wrong C goes unnoticed with probability 0.
-    """
-    w = np.asarray(rng.standard_normal(C.shape[1]))
-    return _error(A, _apply_rotation(signs, w), w, C)
-
-
-def rotated_product_error(A: Matrix, signs: Dense, P: sp.csr_array, C: Dense, rng: np.random.Generator) -> float:
-    """Return ‖Cw − A(DHPᵀw)‖₂ / (‖A‖_F ‖DHPᵀw‖₂) for a Gaussian w: a few units of rounding if C = ADHPᵀ.
-
-    It costs O(nnz + nr + nnz of P). A wrong C goes unnoticed with probability 0.
-    """
-    w = np.asarray(rng.standard_normal(C.shape[1]))
-    return _error(A, _apply_rotation(signs, P.T @ w), w, C)

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, room, squared_frobenius
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
 from kmdr.threads import over_rows
 
@@ -266,22 +266,3 @@ def sign_matrix_reference(bits: Dense, d: int) -> Dense:
     """Return the d×r matrix of ±1 of ``bits``, float64."""
     by_word = np.unpackbits(bits.astype("<u8")[..., None].view(np.uint8), axis=-1, bitorder="little")
     return by_word.transpose(0, 2, 1).reshape(-1, bits.shape[1])[:d] * 2.0 - 1
-
-
-def sign_product_reference(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
-    """Return what :func:`sign_product` does, in float64, from the explicit sign matrix."""
-    _check(A, bits, r)
-    return np.asarray(scale * (A @ sign_matrix_reference(bits, A.shape[1])))
-
-
-def sign_product_error(A: Matrix, bits: Dense, r: int, scale: float, C: Dense, rng: np.random.Generator) -> float:
-    """Return ‖Cw − scale·A(Rw)‖₂ / (scale·‖A‖_F ‖Rw‖₂) for a Gaussian w: a few units of rounding if C is right.
-
-    It costs O(nnz + (n + d)r) and holds 64 rows of R at a time. A wrong C goes unnoticed with probability 0. Where the
-    divisor is 0 it is left out.
-    """
-    _check(A, bits, r)
-    w = rng.standard_normal(r)
-    Rw = np.concatenate([sign_matrix_reference(row[None], _WORD) @ w for row in bits])[: A.shape[1]]
-    residual = np.linalg.norm(C @ w - scale * (A @ Rw))
-    return float(residual / (abs(scale) * np.sqrt(squared_frobenius(A)) * np.linalg.norm(Rw) or 1))

@@ -20,7 +20,6 @@ from kmdr.linalg.matrix import (
     normalised,
     panels,
     row_blocks,
-    squared_frobenius,
 )
 
 # Residual bound ‖SSᵀU − UΘ‖_F ≤ 1e-12·θ_1. A subspace errs by residual/gap, so a relative gap of 1e-5 between θ_k and
@@ -327,53 +326,6 @@ def top_right_singular_vectors_reference(A: Dense, k: int) -> Dense:
     return _canonical_signs(np.linalg.svd(A.astype(np.float64), full_matrices=False)[2][:k].T)
 
 
-def singular_vectors_error(A: Matrix, V: Dense) -> tuple[float, float]:
-    """Judge right singular vectors without knowing them.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    V : (d, k) ndarray
-
-    Returns
-    -------
-    residual : float
-        ‖AᵀAV − VΘ‖_F/θ_1, where Θ holds the Rayleigh quotients ‖AV_j‖² and θ_1 the largest. It does not tell whether
-        a larger singular value is missing; `frobenius_excess` does.
-    loss : float
-        max |VᵀV − I|.
-    """
-    Y = A @ V
-    theta = np.einsum("ij,ij->j", Y, Y)
-    residual = np.linalg.norm(A.T @ Y - V * theta)
-    loss = np.abs(V.T @ V - np.eye(V.shape[1])).max()
-    return float(residual / theta.max()) if residual else 0.0, float(loss)
-
-
-def frobenius_excess(A: Matrix, Z: Dense, best: Dense) -> float:
-    """Return ‖A − AZZᵀ‖²_F / ‖A − A_k‖²_F − 1, what Z misses beyond the best of its rank.
-
-    Lemma 4 of bzmd15 bounds its expectation by ε for `fast_frobenius_svd`.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-        Of rank above k.
-    Z : (d, k) ndarray
-        Orthonormal columns.
-    best : (k,) ndarray
-        The k largest singular values of ``A``.
-
-    Returns
-    -------
-    float
-        At least 0, up to rounding.
-    """
-    Y = A @ Z
-    tail = squared_frobenius(A) - float(best @ best)
-    return float(best @ best - np.vdot(Y, Y)) / tail
-
-
 def sketch_size(k: int, eps: float) -> int:
     """Columns of the Gaussian matrix in FastFrobeniusSVD: k + ⌈k/ε + 1⌉ (bzmd15, after Lemma 4)."""
     return k + int(np.ceil(k / eps + 1))
@@ -481,9 +433,3 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
         return top_right_singular_vectors(A, k)
     Q, _ = np.linalg.qr(A @ R)
     return top_right_singular_vectors((A.T @ Q).T, k)
-
-
-def fast_frobenius_svd_reference(A: Dense, k: int, R: Dense) -> Dense:
-    """Plain form of `fast_frobenius_svd` for a given Gaussian R (d × width): QR and SVD as the paper writes them."""
-    Q, _ = np.linalg.qr(A @ R)
-    return _canonical_signs(np.linalg.svd(Q.T @ A, full_matrices=False)[2][:k].T)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms
 
 from kmdr.errors import ArgumentError, whole_number
-from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours, take_columns
+from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
 from kmdr.reducers.base import fewer_than_points, one_of, register, true_or_false
 from kmdr.reducers.selection import BestFeatures
@@ -208,58 +208,6 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     varies = scale >= least_variance(A)
     scores[varies] = cross[varies] / scale[varies]
     return scores
-
-
-def laplacian_scores_reference(A: Dense, W: sp.csr_array) -> Dense:
-    """Return what `laplacian_scores` does, a feature at a time, densely (He, Cai, Niyogi 2005, (2)–(4)).
-
-    Parameters
-    ----------
-    A : (n, d) array
-    W : (n, n) csr_array
-
-    Returns
-    -------
-    (d,) ndarray of float64
-    """
-    D = np.diag(W.toarray().sum(axis=1))
-    L, ones, scores = D - W.toarray(), np.ones(len(A)), []
-    for f in A.astype(np.float64).T:
-        tilde = f - (f @ D @ ones) / (ones @ D @ ones) * ones
-        variance = tilde @ D @ tilde
-        scores.append(tilde @ L @ tilde / variance if variance > least_variance(A) else 1.0)
-    return np.array(scores)
-
-
-def laplacian_scores_error(
-    A: Matrix, W: sp.csr_array, scores: Dense, rng: np.random.Generator, sample: int = 20
-) -> float:
-    """Return how far the scores of some features are from f̃ᵀLf̃ / f̃ᵀDf̃ by sparse products, O(sample·nnz of W).
-
-    A share p of wrong scores stays unseen with probability at most (1 − p)^sample.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    W : (n, n) csr_array
-    scores : (d,) array
-        As returned by `laplacian_scores`.
-    rng : numpy.random.Generator
-    sample : int
-
-    Returns
-    -------
-    float
-        The largest difference.
-    """
-    columns = rng.integers(A.shape[1], size=sample)
-    F = take_columns(A, columns).astype(np.float64)
-    degree = np.asarray(W.sum(axis=1)).ravel()
-    F -= F[0]  # neither side changes with a shift, and this one is exact for a constant feature
-    F -= degree @ F / degree.sum()
-    scale, cross = degree @ F**2, np.einsum("ij,ij->j", F, degree[:, None] * F - W @ F)
-    expected = np.divide(cross, scale, out=np.ones(sample), where=scale > least_variance(A))
-    return float(np.abs(scores[columns] - expected).max())
 
 
 @register("laplacian_score")
