@@ -7,6 +7,7 @@ seconds and the peak memory of parsing them, of preparing the dataset, and of op
 
 import bz2
 import json
+import math
 import os
 import re
 import resource
@@ -21,7 +22,8 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from kmdr.datasets import load, registry
-from kmdr.datasets.svmlight import svmlight, whole_lines
+from kmdr.datasets.reading import unpacked
+from kmdr.datasets.svmlight import svmlight
 from kmdr.datasets.text_like import text_like
 
 TRAINING = 15_564
@@ -106,7 +108,7 @@ def main(n: int = 534_135) -> None:
         print(f"wrote {n} documents, {size / 2**20:.0f} MiB, in {time.perf_counter() - start:.1f} s", flush=True)
         cache = Path(folder) / "cache"
         start = time.perf_counter()
-        text = sum(len(block) for path in paths for block in whole_lines(path))
+        text = sum(len(block) for path in paths for block in unpacked(path, math.inf))
         seconds = time.perf_counter() - start
         print(f"{'decompress':<18} {seconds:9.3f} s   of {text / 2**20:.0f} MiB of text", flush=True)
         for title, what in (("parse", "parse"), ("prepare", "prepare"), ("open again", "prepare")):

@@ -40,7 +40,7 @@ def svm(path, text, opener=open):
 
 @pytest.mark.parametrize("zero_based", [True, False])
 @pytest.mark.parametrize(("suffix", "opener"), [("", open), (".bz2", bz2.open), (".gz", gzip.open), (".xz", lzma.open)])
-def test_svmlight_is_what_sklearn_reads_bit_by_bit(tmp_path, rng, zero_based, suffix, opener, monkeypatch):
+def test_svmlight_is_what_sklearn_reads_bit_by_bit(tmp_path, rng, zero_based, suffix, opener):
     # Magnitudes from denormal to near overflow, so that both ways of reading a number are taken.
     values = rng.standard_normal(3000) * 10.0 ** rng.integers(-300, 300, 3000)
     values[:1500] = np.round(rng.random(1500), rng.integers(1, 12))
@@ -51,7 +51,6 @@ def test_svmlight_is_what_sklearn_reads_bit_by_bit(tmp_path, rng, zero_based, su
     with opener(tmp_path / f"a.svm{suffix}", "wb") as file:
         dump_svmlight_file(A, y, file, zero_based=zero_based, comment="written by a test")
     theirs, classes = load_svmlight_file(str(tmp_path / "a.svm"), zero_based="auto") if not suffix else (None, None)
-    monkeypatch.setattr(svmlight, "READ_BYTES", 1000)  # lines across blocks
     B, labels, _ = formats.read(tmp_path / f"a.svm{suffix}")
     if theirs is None:
         with opener(tmp_path / f"a.svm{suffix}", "rb") as file:
@@ -132,7 +131,6 @@ def test_damaged_and_endless_text_is_refused(tmp_path, monkeypatch):
     (tmp_path / "a.gz").write_bytes(whole)
     with pytest.raises(UserError, match="damaged or cut off"):
         formats.read(tmp_path / "a.gz")
-    monkeypatch.setattr(svmlight, "READ_BYTES", 100)
     monkeypatch.setattr(svmlight, "_LINE_BYTES", 1000)
     with pytest.raises(UserError, match="a line is over 1000 bytes"):
         formats.read(svm(tmp_path / "b.bz2", "1" * 10**6, bz2.open))
