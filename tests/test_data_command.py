@@ -38,7 +38,7 @@ def shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(socket.socket, "connect", off)
     monkeypatch.setattr(socket, "getaddrinfo", off)
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    for name in ("_probes", "_errors", "_origins"):
+    for name in ("_silent", "_errors", "_origins"):
         monkeypatch.setattr(acquire, name, {})
     monkeypatch.delenv("KMDR_DATA", raising=False)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))

@@ -34,7 +34,7 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.setattr(socket.socket, "connect", refused)
     monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    monkeypatch.setattr(acquire, "_probes", {})
+    monkeypatch.setattr(acquire, "_silent", {})
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
 
 

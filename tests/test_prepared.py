@@ -358,7 +358,6 @@ def test_a_full_or_failing_disk_ends_the_search_for_sources(number, monkeypatch)
     def refuse(*args, **kwargs):
         raise OSError(number, "refused by the disk")
 
-    monkeypatch.setattr(acquire, "_ask_all_hosts", lambda: None)
     monkeypatch.setattr(acquire, "_download", refuse)
     with pytest.raises(UserError, match=r"cannot write .*raw/nips \(refused by the disk\)"):
         datasets.load("nips")

