@@ -27,6 +27,7 @@ import importlib.util
 import pkgutil
 import re
 import sys
+import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -277,7 +278,8 @@ def _acts(node: ast.stmt, loaded: frozenset[str]) -> bool:
         case ast.Assign() | ast.AnnAssign():
             goals = node.targets if isinstance(node, ast.Assign) else [node.target]
             called = node.value.func if isinstance(node.value, ast.Call) else None
-            may_act = called is not None and not hasattr(builtins, getattr(called, "id", ""))
+            name = getattr(called, "id", getattr(called, "attr", ""))
+            may_act = called is not None and not (hasattr(builtins, name) or hasattr(typing, name))
             unused = may_act and not {name for name, _ in _bindings(node)} & loaded
             return unused or not all(isinstance(goal, ast.Name | ast.Tuple) for goal in goals)
         case ast.If() | ast.Try() | ast.With():

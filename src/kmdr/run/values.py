@@ -116,7 +116,9 @@ VALUES: Mapping[str, Values] = {
         "a version such as 1.0.0", re.compile(r"[0-9A-Za-z.+!_-]{1,100}"), meaning="the version of kmdr"
     ),
     "code_hash": Values(
-        "12 hexadecimal digits", re.compile(f"({_HASH.pattern})?"), meaning="the modules that compute the row"
+        "12 hexadecimal digits",
+        re.compile(f"({_HASH.pattern})?"),
+        meaning="the code that computes the row: its syntax trees, without names of locals, comments and docstrings",
     ),
     "guests": _of(_TEXT, "what is not kmdr's own and took part: name, version and hash of its files"),
     "env_hash": _of(_KEY, "the environment: `environments/<hash>.json`"),
