@@ -65,6 +65,7 @@ def restamp(folder: Path, size: int, seed: int) -> int:
     store = Store(folder)
     with store.taking_in() as put:
         put(rows)
+    (folder / "rows.csv.xz").unlink()  # it was written in haste
     compress(folder)
     (folder / "rows.csv").unlink()
     done = {"rows_restamped": changed, "rows_run_again_exact": outcomes["exact"], "seed": seed}

@@ -117,7 +117,7 @@ def test_one_file_each_is_found_run_and_read(guest, tmp_path):
         assert (row["status"], row["reducer"], row["params"]) == ("ok", "guest_uniform", '{"scaled":true}')
         purity = json.loads(row["metrics"])["guest_purity"]
         assert float(row["accuracy"]) <= purity <= 1
-        assert row["guests"] == root.origin
+        assert row["guests"] == guests.origin_of_root(root)
         assert row["guests"].startswith("lab ")
     table = summarise(rows_of(tmp_path / "out"), "guest_purity")
     assert table["count"].tolist() == [2, 2]
@@ -132,10 +132,10 @@ def test_an_engine_of_a_guest_clusters(guest, tmp_path):
 
 def test_a_changed_file_changes_the_origin(guest, tmp_path):
     (before,) = guests.guests()
-    known = before.origin
-    guests._origin.cache_clear()
+    known = guests.origin_of_root(before)
+    guests.origin_of_root.cache_clear()
     (guest / "metrics/purity.py").write_text((guest / "metrics/purity.py").read_text() + "# changed\n")
-    assert before.origin != known
+    assert guests.origin_of_root(before) != known
 
 
 def test_without_the_guest_nothing_of_it_is_known_and_its_rows_stay_readable(guest, tmp_path, monkeypatch):

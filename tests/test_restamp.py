@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import lzma
 import os
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def test_rows_that_give_the_same_numbers_are_restamped_and_those_that_do_not_are
     assert [{**row, "code_hash": ""} for row in after] == [{**row, "code_hash": ""} for row in before]
     assert all(row["code_hash"] == code_of(row["reducer"], "synth") for row in after)
     assert outdated_code(after) == []
+    packed = (older / "rows.csv.xz").read_bytes()
+    smallest = lzma.compress(lzma.decompress(packed), check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
+    assert packed == smallest
     assert missing([], after, refresh=True) == []
     (line,) = log_lines(older)
     assert json.loads(line)["rows_restamped"] == len(before) == 9

@@ -36,8 +36,8 @@ _ENTRIES = 2**22
 # Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
 # `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
 # were written before there were such columns may have none; `metrics` is one of the metrics that have no column, empty
-# where there are none; `code_hash` is that of the code that computes a row (`kmdr.run.identity`), so it tells rows of other code
-# apart, as `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
+# where there are none; `code_hash` is that of the code that computes a row, so it tells rows of other code apart, as
+# `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
 # guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
 # Both together identify the code of a row: see `code_identity`.
 COLUMNS = (
