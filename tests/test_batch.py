@@ -340,10 +340,10 @@ def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
 def test_a_killed_job_is_replaced(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     process = command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
-    wait_for_rows(tmp_path / "slurm", 8)
-    wait(60, lambda: len(slurm.jobs()) == 2)
+    wait_for_rows(tmp_path / "slurm", 8, 300)
+    wait(120, lambda: len(slurm.jobs()) == 2)
     slurm.kill(slurm.jobs()[0])
-    wait(60, lambda: slurm.submitted() >= 3)
+    wait(120, lambda: slurm.submitted() >= 3)
     status, said = finished(process)
     assert (status, "Traceback" in said) == (0, False), said
     rows = read_rows(tmp_path / "slurm" / "rows.csv")
@@ -355,7 +355,7 @@ def test_a_killed_job_is_replaced(slurm, tmp_path):
 def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     process = command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
-    wait_for_rows(tmp_path / "slurm", 8)
+    wait_for_rows(tmp_path / "slurm", 8, 300)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
     status, said = finished(process)
     assert (status, said.count(INTERRUPTED), "Traceback" in said) == (130, 1, False), said
@@ -368,7 +368,7 @@ def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_rem
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
     process = command(tmp_path, *run)
-    wait_for_rows(tmp_path / "slurm", 8)
+    wait_for_rows(tmp_path / "slurm", 8, 300)
     os.killpg(process.pid, signal.SIGKILL)
     finished(process)
     wait(30, lambda: not slurm.jobs())
@@ -431,10 +431,10 @@ def test_a_run_survives_its_jobs_and_its_driver_and_ends_as_on_one_machine(slurm
     run = ("-m", *TINY, METHODS, "timing_repeats=1", "repeats=100")
     first = command(tmp_path, *run, *ON_SLURM)
     for count in (8, 60):
-        wait_for_rows(tmp_path / "slurm", count)
+        wait_for_rows(tmp_path / "slurm", count, 300)
         with suppress(IndexError):
             slurm.kill(slurm.jobs()[-1])
-    wait_for_rows(tmp_path / "slurm", 80)
+    wait_for_rows(tmp_path / "slurm", 80, 300)
     os.killpg(first.pid, signal.SIGKILL)
     finished(first)
     kept = {path: path.read_bytes() for path in (tmp_path / "slurm").glob("tasks/*/*/*/*.csv")}
@@ -449,6 +449,7 @@ def test_a_run_survives_its_jobs_and_its_driver_and_ends_as_on_one_machine(slurm
 def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
     """Tasks take 0.2 s, and such a cluster requests another worker for each five seconds of work that it knows of."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
+    monkeypatch.syspath_prepend(tmp_path)  # which workers of this process take over
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     most = 0
     with distributed.LocalCluster(
