@@ -303,7 +303,7 @@ def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
 
 def _failure(error: Exception) -> dict[str, Any]:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return {"status": "failed", "error": " ".join(text.split())}
+    return {"status": "failed", "error": " ".join(text.split())[:2000]}
 
 
 def _trials(

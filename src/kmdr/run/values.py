@@ -138,7 +138,7 @@ _FLOATS = tuple(name for name in NUMBERS if name not in WHOLE_NUMBERS)
 _MOST_NUMBER = 1e100  # squares and sums of such numbers are finite
 _MOST_DEPTH = 16  # of JSON
 _MOST_NAME = 200  # bytes of a name, so that it can be a file's
-_MOST_TEXT = 10_000  # characters
+_MOST_TEXT = 10_000  # bytes of another text
 _MOST_NAMED = 10  # kinds of refused rows
 _NAMES = ("study", "dataset", "reducer")
 # The columns of the settings of k-means, and all that give a configuration.
@@ -191,17 +191,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_NUMBER
 
 
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
 # What the object in a JSON column holds: in words, and a test of its members by name, "" being all others.
 SHAPES: Mapping[str, tuple[str, Mapping[str, Callable[[Any], bool]]]] = {
-    "params": ("a JSON object", {"": lambda _: True}),
-    "options": ("a JSON object whose name is text", {"name": lambda value: isinstance(value, str), "": lambda _: True}),
+    "params": ("a JSON object", {"": _is(object)}),
+    "options": ("a JSON object whose name is text", {"name": _is(str), "": _is(object)}),
     "kmeans": (
         "a JSON object of args, online and empty_action",
-        {
-            "args": _is_arguments,
-            "online": lambda value: isinstance(value, bool),
-            "empty_action": lambda value: isinstance(value, str),
-        },
+        {"args": _is_arguments, "online": _is(bool), "empty_action": _is(str)},
     ),
     "metrics": ("a JSON object of finite numbers", {"": _is_number}),
 }
@@ -236,19 +236,15 @@ class Fault(NamedTuple):
 def _of_column(column: str, text: str) -> Fault | None:
     """Return what is wrong with a text that is not what its column holds."""
     holds = VALUES[column]
-    expected = holds.words
     if not holds.pattern.fullmatch(text):
-        return Fault(column, text, expected)
+        return Fault(column, text, holds.words)
     if column in NUMBERS:
         fits = not text or holds.low <= float(text) <= min(holds.high, _MOST_NUMBER)
-    elif column in _NAMES:
-        fits, expected = len(text.encode()) <= _MOST_NAME, f"a name of at most {_MOST_NAME} bytes"
-    elif len(text) > _MOST_TEXT:
-        fits, expected = False, f"at most {_MOST_TEXT} characters"
-    else:
-        fits = column not in JSON_COLUMNS or _has_shape(column, text)
-        expected = SHAPES[column][0] if column in JSON_COLUMNS else expected
-    return None if fits else Fault(column, text, expected)
+        return None if fits else Fault(column, text, holds.words)
+    if len(text.encode()) > (_MOST_NAME if column in _NAMES else _MOST_TEXT):
+        return Fault(column, text, f"at most {_MOST_NAME if column in _NAMES else _MOST_TEXT} bytes")
+    fits = column not in JSON_COLUMNS or _has_shape(column, text)
+    return None if fits else Fault(column, text, SHAPES[column][0])
 
 
 def _to_floats(texts: Sequence[str]) -> NDArray[np.float64]:
