@@ -39,17 +39,17 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils.extmath import randomized_svd
 
+from kmdr.base.errors import UserError
+from kmdr.base.threads import pinned
+from kmdr.base.timing import Stopwatch
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.datasets import load
-from kmdr.errors import UserError
 from kmdr.figures.canvas import power_of_ten
 from kmdr.figures.style import print_style
+from kmdr.harness.provenance import code_version, environment
 from kmdr.linalg import Dense, count_sketch, fast_frobenius_svd, sketch_size, top_right_singular_vectors
 from kmdr.reducers import FJLT, RandomSign, make
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
-from kmdr.run.provenance import code_version, environment
-from kmdr.threads import pinned
-from kmdr.timing import Stopwatch
 from plain_loop import plain_loop
 
 OUT = Path("results/bench")

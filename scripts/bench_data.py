@@ -22,9 +22,9 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from kmdr.datasets import load, registry
-from kmdr.datasets.reading import unpacked
-from kmdr.datasets.svmlight import svmlight
-from kmdr.datasets.text_like import text_like
+from kmdr.datasets.formats.reading import unpacked
+from kmdr.datasets.formats.svmlight import svmlight
+from kmdr.datasets.sources.text_like import text_like
 
 TRAINING = 15_564
 ROWS = 5_000

@@ -20,9 +20,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kmdr.run.runner import BACKENDS
-from kmdr.run.store import read_rows
-from kmdr.run.task import TIME_COLUMNS
+from kmdr.harness.runner import BACKENDS
+from kmdr.harness.task import TIME_COLUMNS
+from kmdr.results.store import read_rows
 
 # Presets of conf/runner, and the package that each needs beyond kmdr's own.
 ENGINES = {**BACKENDS, "slurm": "dask_jobqueue"}

@@ -23,7 +23,7 @@ from typing import Any
 
 from hypothesis import seed
 
-from kmdr.files import content_hash
+from kmdr.base.files import content_hash
 
 _PROJECT = Path(__file__).parents[1]
 _CACHE = _PROJECT / ".fuzz_cache"

@@ -41,10 +41,11 @@ from typing import Any
 
 import numpy as np
 
-from kmdr import cli, threads
-from kmdr.files import note_of, sealed, with_checksum
-from kmdr.run import workers
-from kmdr.run.task import COLUMNS
+from kmdr.base import threads
+from kmdr.base.files import note_of, sealed, with_checksum
+from kmdr.cli import commands as cli
+from kmdr.harness.engines import local as workers
+from kmdr.harness.task import COLUMNS
 from watched import Watch
 
 MOST_MEGABYTES = 512

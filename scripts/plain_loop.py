@@ -13,10 +13,10 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import confusion_matrix, pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 
+from kmdr.base.seeding import generator
 from kmdr.clustering.kmeans import Protocol, starting_rows
 from kmdr.datasets import Dataset
 from kmdr.linalg import Dense
-from kmdr.seeding import generator
 
 R_GRID = range(5, 101, 5)
 REPEATS = 5

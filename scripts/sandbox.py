@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 import tqdm
 
-import kmdr.paths
-from kmdr import cli
+import kmdr.base.paths
 from kmdr.__main__ import main
-from kmdr.compose import from_command_line
-from kmdr.datasets import loaders
-from kmdr.datasets.acquire import sha256_of
-from kmdr.report import build
-from kmdr.run import workers
+from kmdr.cli import commands as cli
+from kmdr.config.compose import from_command_line
+from kmdr.datasets.acquire.find import sha256_of
+from kmdr.datasets.sources import loaders
+from kmdr.harness.engines import local as workers
+from kmdr.reporting import build
 
 HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")
@@ -334,7 +334,7 @@ class Sandbox:
             os.environ.clear()
             os.environ.update(self.environment())
             if argv[:2] == ("data", "get"):
-                kmdr.paths.REGISTRY = self.base / "in" / "registry.toml"
+                kmdr.base.paths.REGISTRY = self.base / "in" / "registry.toml"
             if composed is not None:
                 run_instead(composed)
             sys.argv = ["kmdr", *argv]

@@ -40,11 +40,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import kmdr.jobs
+import kmdr.cli.jobs
 import sandbox
-from kmdr import cli
+from kmdr.base.text import aligned
+from kmdr.cli import commands as cli
 from kmdr.datasets import status
-from kmdr.text import aligned
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
 _IN_A_ROW = 6
@@ -484,7 +484,7 @@ _WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
 
 def _run_lightly(jobs: list[Any]) -> None:
     """Run jobs without the seconds that the reference run tells of studies, 62,000 rows to read."""
-    kmdr.jobs.reference_rows = list  # type: ignore[attr-defined]
+    kmdr.cli.jobs.reference_rows = list  # type: ignore[attr-defined]
     sandbox.run_instead(jobs)
 
 

@@ -29,11 +29,11 @@ from kmdr.analysis.statistics import (
     several,
     share,
 )
+from kmdr.base.seeding import generator
 from kmdr.claims.draws import jointly, of_best, of_count, of_run
 from kmdr.claims.effects import decided
 from kmdr.claims.reported import Number
 from kmdr.linalg import Dense
-from kmdr.seeding import generator
 
 # From a generator and a truth to the p-values for and against.
 Simulated = Callable[[np.random.Generator, float], tuple[float, float]]

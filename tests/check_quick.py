@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kmdr import datasets
 from kmdr.claims.catalogue import claims, items
-from kmdr.compose import compose_studies
-from kmdr.run.store import read_rows
+from kmdr.config.compose import compose_studies
+from kmdr.results.store import read_rows
 
 folder = Path(sys.argv[1])
 rows = read_rows(folder / "rows.csv")

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import kmdr
-from kmdr.run.provenance import machine
-from kmdr.run.store import read_rows
-from kmdr.run.task import TIME_COLUMNS
+from kmdr.harness.provenance import machine
+from kmdr.harness.task import TIME_COLUMNS
+from kmdr.results.store import read_rows
 
 # What says where and when a row was made, and with whom.
 MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}

@@ -12,10 +12,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kmdr.run import workers
+from kmdr.harness.engines import local as workers
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["kmdr.cli", "kmdr.run.runner", "kmdr.report.build"])
+_SERVER.set_forkserver_preload(["kmdr.cli.commands", "kmdr.harness.runner", "kmdr.reporting.build"])
 
 
 def _work(environment, function, pipe):
@@ -53,7 +53,7 @@ def _run(arguments, environment, said, before):
     workers.get_context = lambda _: _ForkedWorkers
     if before:
         before()
-    from kmdr import cli
+    from kmdr.cli import commands as cli
 
     cli.sys.argv = ["kmdr", *arguments]
     cli.main()

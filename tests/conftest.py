@@ -15,8 +15,8 @@ from scipy.stats import chi2
 from commands import WarmWorkers
 from edits import changed_module
 from kmdr import reducers
-from kmdr.run import workers
-from kmdr.run.compiled import compile_kernels, is_compiled
+from kmdr.harness.compiled import compile_kernels, is_compiled
+from kmdr.harness.engines import local as workers
 
 
 def pytest_configure(config):

@@ -7,13 +7,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kmdr.analysis.statistics import Component, Margin
+from kmdr.base.plugins import PaperFolder
 from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
 from kmdr.claims.register import Change, Flip
 from kmdr.claims.verdicts import Diagnosis, Judgement, Swing, Verdict
 from kmdr.figures.canvas import Drawing, save
 from kmdr.figures.tables import Table, save_table
-from kmdr.guests import PaperFolder
-from kmdr.report.model import Report, Reproduction
+from kmdr.reporting.model import Report, Reproduction
 
 COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.run.task import COLUMNS, Task, code_of, settings_of, short_hash
-from kmdr.run.values import config_of
+from kmdr.harness.task import COLUMNS, Task, code_of, settings_of, short_hash
+from kmdr.results.schema import config_of
 
 HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]

@@ -34,8 +34,8 @@ import numpy as np
 from hydra._internal.hydra import Hydra
 from PIL import Image
 
-from kmdr.run.identity import code_hash
-from kmdr.threads import pinned
+from kmdr.base.identity import code_hash
+from kmdr.base.threads import pinned
 
 TIMEOUT_SECONDS = 300
 MOST_REPEATS = 4
@@ -44,7 +44,7 @@ N, D, K = 20, 5, 3
 CODE = {
     "lab/datasets/lab_points.py": """
         import numpy as np
-        from kmdr.datasets.loaders import loader
+        from kmdr.datasets.sources.loaders import loader
         from ..lib.points import SHIFT
 
         @loader
@@ -223,8 +223,8 @@ def enter(folder):
 
 def command(arguments):
     """Run a command in this process, which must not be used for much else."""
-    from kmdr import cli
-    from kmdr.entry import exit_status
+    from kmdr.base.process import exit_status
+    from kmdr.cli import commands as cli
 
     sys.argv = ["kmdr", *arguments]
     out, error = io.StringIO(), io.StringIO()
@@ -289,7 +289,7 @@ def sketched():
 def _commands(folder, commands, killed_after):
     enter(folder)
     if killed_after is not None:
-        from kmdr.run.store import Store
+        from kmdr.results.store import Store
 
         add, left = Store.add, iter(range(killed_after))
 
@@ -338,10 +338,10 @@ def points(content):
 
 def _recompute(folder, trial, r_grid):
     enter(folder)
+    from kmdr.base.outside import allow
     from kmdr.clustering.kmeans import Protocol
     from kmdr.datasets import Dataset
-    from kmdr.outside import allow
-    from kmdr.run.task import Stamp, Task, run
+    from kmdr.harness.task import Stamp, Task, run
 
     allow(trial.reducer, trial.engine)
     A, groups = points(trial.content)

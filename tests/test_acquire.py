@@ -22,11 +22,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from kmdr import paths
-from kmdr.datasets import acquire, archives, package_index
-from kmdr.datasets.archives import UnverifiedError, open_decompressed, read_members
+from kmdr.base import paths
+from kmdr.base.errors import UserError
+from kmdr.datasets.acquire import archives, package_index
+from kmdr.datasets.acquire import find as acquire
+from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed, read_members
 from kmdr.datasets.registry import entry
-from kmdr.errors import UserError
 
 CONTENT = b"some verified bytes\r\n\0"
 
@@ -480,7 +481,7 @@ def test_progress_bar_is_for_long_files_on_a_terminal(register, source, monkeypa
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from kmdr import paths
+from kmdr.base import paths
 paths.REGISTRY = Path(sys.argv[1])
 from kmdr.datasets import acquire, registry
 acquire.package_indexes = tuple

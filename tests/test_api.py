@@ -15,9 +15,9 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 import kmdr
 import kmdr.reducers
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.harness.task import COLUMNS
 from kmdr.reducers import SVD
-from kmdr.run.task import COLUMNS
 
 
 @pytest.fixture
@@ -83,16 +83,16 @@ def test_rows_are_drawn(clusters):
 
 
 def test_functions_that_share_their_names_with_packages_can_be_called_again_and_again(tmp_path):
-    import kmdr.report.build
-    import kmdr.run.store
+    import kmdr.reporting.build
+    import kmdr.results.store
 
     for _ in range(2):
         with pytest.raises(ValueError, match="has no rows; name a folder"):
             kmdr.report(tmp_path)
         with pytest.raises(UserError, match="no study is named 'nosuch'"):
             kmdr.run("nosuch", tmp_path)
-        assert kmdr.run.store.Store
-        assert kmdr.report.build.build
+        assert kmdr.results.store.Store
+        assert kmdr.reporting.build.build
 
 
 def test_importing_it_and_asking_for_its_version_load_nothing_heavy():

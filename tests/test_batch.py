@@ -30,19 +30,19 @@ from clusters import (
     free_port,
     wait_for_rows,
 )
-from kmdr.compose import compose
-from kmdr.early import INTERRUPTED
-from kmdr.errors import UserError
-from kmdr.jobs import run_jobs
-from kmdr.run.runner import SYSTEMS
-from kmdr.run.store import read_rows
+from kmdr.base.early import INTERRUPTED
+from kmdr.base.errors import UserError
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.harness.runner import SYSTEMS
+from kmdr.results.store import read_rows
 
 if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
     pytest.skip("dask-jobqueue or cryptography is not installed", allow_module_level=True)
 
 import distributed
 
-from kmdr.run import batch, dask
+from kmdr.harness.engines import batch, dask
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scancel")
 CONFIGURATION = """\

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import t as student
 
 from browser import MISSING, chromium
-from kmdr.report.explore import explored
-from kmdr.report.html import write_report
-from kmdr.studies import studies
+from kmdr.config.studies import studies
+from kmdr.reporting.explore import explored
+from kmdr.reporting.html import write_report
 from reports import THINNED, make_report
 from rows import make_rows
 

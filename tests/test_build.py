@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
+from kmdr.base.errors import UserError
 from kmdr.claims.register import Flip
-from kmdr.errors import UserError
-from kmdr.report import build
-from kmdr.studies import studies
+from kmdr.config.studies import studies
+from kmdr.reporting import build
 from rows import make_rows, write_rows
 
 IDS = ("bzmd15_fig1", "bzmd15_table1", "lf20_fig2", "bzmd15-1", "bzmd15-2", "lf20-1")

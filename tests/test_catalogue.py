@@ -8,14 +8,14 @@ import pytest
 from omegaconf import OmegaConf
 
 from kmdr import datasets
+from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, verdict_on
-from kmdr.compose import compose
-from kmdr.errors import UserError
+from kmdr.config.compose import compose
+from kmdr.config.studies import config_files, studies, study_names
 from kmdr.metrics import agreement, matchings
-from kmdr.studies import config_files, studies, study_names
 from rows import make_results, make_rows
 
 PAPERS = {paper.name: paper for paper in papers()}

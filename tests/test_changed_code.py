@@ -15,10 +15,10 @@ import edits
 from commands import Command
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.rows import code_notes
-from kmdr.analysis.untrusted import rows_of
-from kmdr.outside import origin
-from kmdr.run.store import mixed_code
-from kmdr.run.task import code_identity, current_code
+from kmdr.base.outside import origin
+from kmdr.harness.task import code_identity, current_code
+from kmdr.results.reader import rows_of
+from kmdr.results.store import mixed_code
 
 REDUCER = '''
     """A reducer."""
@@ -232,7 +232,7 @@ REGISTRY = """
     """
 LOADER = """
     import numpy as np
-    from kmdr.datasets.loaders import loader
+    from kmdr.datasets.sources.loaders import loader
     from ..lib.core import FIRST
 
     @loader
@@ -251,7 +251,7 @@ def write_dataset(folder, values=None):
     """Write a plugin with a dataset, which it generates or reads from a file of given values."""
     source = ""
     if values is not None:
-        from kmdr.datasets.acquire import sha256_of
+        from kmdr.datasets.acquire.find import sha256_of
 
         (folder.parent / "shelf").mkdir(exist_ok=True)
         path = folder.parent / "shelf" / "values.txt"

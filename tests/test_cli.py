@@ -12,16 +12,16 @@ import pytest
 
 from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
+from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import papers
-from kmdr.cli import COMMANDS, main
+from kmdr.cli.commands import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
-from kmdr.compose import compose, compose_studies
-from kmdr.errors import UserError
-from kmdr.run import task
-from kmdr.run.runner import BACKENDS
-from kmdr.run.store import Store
-from kmdr.run.task import canonical
-from kmdr.studies import config_files, on_request, study_names
+from kmdr.config.compose import compose, compose_studies
+from kmdr.config.studies import config_files, on_request, study_names
+from kmdr.harness import task
+from kmdr.harness.runner import BACKENDS
+from kmdr.harness.task import canonical
+from kmdr.results.store import Store
 
 PAPER = papers()[0].name
 TINY = ("dataset.n=40", "dataset.d=12", "dataset.k=2", "r_grid=[2,3]", "repeats=1", "runner=sequential")
@@ -204,7 +204,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         return real(name, options, verify)
 
     real = datasets.prepare
-    monkeypatch.setattr("kmdr.jobs.datasets.prepare", nowhere)
+    monkeypatch.setattr("kmdr.cli.jobs.datasets.prepare", nowhere)
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
     assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential") == int(damaged)
     assert "put usps_all.mat somewhere" in capsys.readouterr().err
@@ -330,7 +330,7 @@ def test_python_m_kmdr_says_its_version():
 def test_a_signal_at_the_very_end_gets_one_line(name):
     code = (
         f"import os, signal; signal.signal(signal.{name}, signal.SIG_DFL); "  # nohup and a shell's & let it be ignored
-        "from kmdr.entry import exit_status; assert exit_status(lambda: 0, last=True) == 0; "
+        "from kmdr.base.process import exit_status; assert exit_status(lambda: 0, last=True) == 0; "
         f"os.kill(os.getpid(), signal.{name})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

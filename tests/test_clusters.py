@@ -35,15 +35,16 @@ from clusters import (
     wait_for_rows,
 )
 from kmdr import datasets
-from kmdr.compose import compose
-from kmdr.datasets import prepare, prepared_by_content, sent
-from kmdr.errors import UserError
-from kmdr.jobs import run_jobs
-from kmdr.run import work
-from kmdr.run.provenance import machine
-from kmdr.run.store import read_rows
-from kmdr.run.task import Stamp
-from kmdr.run.work import Answer, Lacking, Refused, serve
+from kmdr.base.errors import UserError
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.datasets import prepare, prepared_by_content
+from kmdr.datasets import transfer as sent
+from kmdr.harness.engines import contract as work
+from kmdr.harness.engines.contract import Answer, Lacking, Refused, serve
+from kmdr.harness.provenance import machine
+from kmdr.harness.task import Stamp
+from kmdr.results.store import read_rows
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -118,7 +119,7 @@ def test_a_ray_cluster_without_a_core_is_told_of_once(resources, expected, task,
         exceptions=SimpleNamespace(),
     )
     monkeypatch.setitem(sys.modules, "ray", fake)
-    spec = importlib.util.find_spec("kmdr.run.ray")
+    spec = importlib.util.find_spec("kmdr.harness.engines.ray")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     told = []
@@ -371,7 +372,7 @@ def test_a_task_that_kills_its_worker_three_times_is_a_failed_row(cluster, tmp_p
 
 @needs_dask
 def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp_path):
-    from kmdr.run import dask
+    from kmdr.harness.engines import dask
 
     monkeypatch.setattr(dask, "_PATIENCE_SECONDS", 1)
     monkeypatch.chdir(tmp_path)

@@ -27,9 +27,9 @@ from edits import (
     with_other_words,
 )
 from kmdr import reducers
+from kmdr.base.identity import Definition, code_hash, reach
 from kmdr.clustering import engines
-from kmdr.run.identity import Definition, code_hash, reach
-from kmdr.run.task import entry_points
+from kmdr.harness.task import entry_points
 
 MODULES = [module.name for module in pkgutil.walk_packages(kmdr.__path__, "kmdr.") if "skeletons" not in module.name]
 NUMERIC = [name for name in MODULES if re.match(r"kmdr\.(reducers|clustering|metrics|seeding|linalg)\b", name)]
@@ -203,9 +203,9 @@ def moved(old, new):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("kmdr.clustering.lloyd", "kmdr.clustering.compiled"), ("kmdr.run.once", "kmdr.timing_of_steps"),
-     ("kmdr.linalg.singular_vectors", "kmdr.reducers.exact"), ("kmdr.seeding", "kmdr.run.generators"),
-     ("kmdr.timing", "kmdr.datasets.clocks"), ("kmdr.clustering.masked_kmeans", "kmdr.linalg.masks"),
+    [("kmdr.clustering.lloyd", "kmdr.clustering.compiled"), ("kmdr.harness.once", "kmdr.timing_of_steps"),
+     ("kmdr.linalg.singular_vectors", "kmdr.reducers.exact"), ("kmdr.base.seeding", "kmdr.run.generators"),
+     ("kmdr.base.timing", "kmdr.datasets.clocks"), ("kmdr.clustering.masked_kmeans", "kmdr.linalg.masks"),
      ("kmdr.linalg.tiles", "kmdr.vectors")],
 )  # fmt: skip
 def test_a_module_that_moves_keeps_the_hash(old, new):
@@ -222,7 +222,7 @@ def test_a_module_that_moves_keeps_the_hash(old, new):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("kmdr.clustering.lloyd", "run_starts"), ("kmdr.clustering.lloyd", "_gamma"), ("kmdr.seeding", "generator"),
+    [("kmdr.clustering.lloyd", "run_starts"), ("kmdr.clustering.lloyd", "_gamma"), ("kmdr.base.seeding", "generator"),
      ("kmdr.linalg.matrix", "squared_frobenius"), ("kmdr.clustering.kmeans", "Clustering"), ("kmdr.metrics", "_WIDTH")],
 )  # fmt: skip
 def test_a_definition_of_another_name_keeps_the_hash(module, name):
@@ -238,7 +238,7 @@ def test_a_definition_of_another_name_keeps_the_hash(module, name):
 
 SHOW = """
 import json, sys
-from kmdr.run.identity import code_hash
+from kmdr.base.identity import code_hash
 print(json.dumps([code_hash(*entries) for entries in json.load(sys.stdin)]))
 """
 
@@ -258,7 +258,12 @@ def test_all_processes_find_the_same(seed):
 def test_rows_reach_what_computes_them_and_neither_reports_nor_commands():
     for (_, engine), (_, reached) in rows().items():
         modules = {each.module for each in reached}
-        assert {"kmdr.seeding", "kmdr.metrics", "kmdr.clustering.kmeans", "kmdr.datasets.synth"} <= modules
+        assert {"kmdr.base.seeding", "kmdr.metrics", "kmdr.clustering.kmeans", "kmdr.datasets.sources.synth"} <= modules
         assert not {each for each in modules if re.match(r"kmdr\.(report|figures|claims|cli|export|analysis)\b", each)}
-        assert not modules & {"kmdr.run.store", "kmdr.run.provenance", "kmdr.run.identity", "kmdr.datasets.acquire"}
+        assert not modules & {
+            "kmdr.results.store",
+            "kmdr.harness.provenance",
+            "kmdr.base.identity",
+            "kmdr.datasets.acquire.find",
+        }
         assert ("kmdr.clustering.lloyd" in modules) or (engine != "kmdr")

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from edits import forget
-from kmdr.run import identity
+from kmdr.base import identity
 
 
 @pytest.fixture

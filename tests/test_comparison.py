@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from kmdr import cli, metrics
+from kmdr import metrics
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.statistics import above, below, equal, ratio_above
-from kmdr.analysis.untrusted import rows_of
+from kmdr.cli import commands as cli
 from kmdr.figures.comparison import beside_table, table_of
 from kmdr.figures.tables import latex, markdown, text
-from kmdr.report.own import own_runs
+from kmdr.reporting.own import own_runs
+from kmdr.results.reader import rows_of
 from rows import make_rows, write_rows
 
 SCALES = [1e-100, 1e-9, 1.0, 12345.6, 1e100]

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from kmdr.clustering.kmeans import Protocol
-from kmdr.run import compiled
-from kmdr.run import runner as module
-from kmdr.run.progress import Progress
-from kmdr.run.runner import Runner, run_tasks
+from kmdr.harness import compiled
+from kmdr.harness import runner as module
+from kmdr.harness.progress import Progress
+from kmdr.harness.runner import Runner, run_tasks
 
 _COMPILE = """
 from types import SimpleNamespace
 from kmdr.clustering.kmeans import Protocol
-from kmdr.run import compiled
+from kmdr.harness import compiled
 if __name__ == "__main__":
     task = SimpleNamespace(reducer="sparse_embedding", params="{}", n=3, d=3, nnz=4, protocol=Protocol(1, 2))
     print(compiled.is_compiled())
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 """
 _WARM_UP = """
 from kmdr.clustering.kmeans import Protocol
-from kmdr.run.task import warm_up
+from kmdr.harness.task import warm_up
 for reducer in ("sparse_embedding", "none"):
     warm_up(reducer, "{}", Protocol(5, 300), True, False, "float64", False)
 """

@@ -13,21 +13,21 @@ import pandas as pd
 import pytest
 
 import kmdr
-from kmdr import screen
 from kmdr.analysis.comparison import compared, trials_of, with_ratio
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import differing_settings, in_words, quantity_rows, summarise
-from kmdr.analysis.untrusted import rows_of
+from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, items
 from kmdr.claims.effects import by_repetition, paired
 from kmdr.claims.verdicts import verdict_on
-from kmdr.errors import UserError
+from kmdr.cli import screen
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
-from kmdr.report.build import _reproduce, _unread
-from kmdr.report.explore import explored
-from kmdr.report.own import own_runs
-from kmdr.run.task import COLUMNS
+from kmdr.harness.task import COLUMNS
+from kmdr.reporting.build import _reproduce, _unread
+from kmdr.reporting.explore import explored
+from kmdr.reporting.own import own_runs
+from kmdr.results.reader import rows_of
 from rows import hashed, make_results, make_rows, write_rows
 
 SEEDS = range(20)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.base.threads import pinned
 from kmdr.linalg.count_sketch import count_sketch
-from kmdr.threads import pinned
 from oracles import count_sketch_error, count_sketch_reference
 
 

@@ -6,15 +6,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 
 if importlib.util.find_spec("distributed") is None or importlib.util.find_spec("cryptography") is None:
     pytest.skip("Dask or cryptography is not installed", allow_module_level=True)
 
 import distributed
 
-from kmdr.run import dask
-from kmdr.run.workers import SAFE_PATH
+from kmdr.harness.engines import dask
+from kmdr.harness.engines.local import SAFE_PATH
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ import pytest
 import requests
 import scipy.io
 
-from kmdr import datasets, paths
-from kmdr.cli import main
-from kmdr.datasets import acquire
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.cli.commands import main
+from kmdr.datasets.acquire import find as acquire
 
 ONE = """
 [{name}]

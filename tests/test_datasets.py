@@ -15,11 +15,14 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from kmdr import datasets, paths
-from kmdr.datasets import acquire, loaders, readme
-from kmdr.datasets.archives import UnverifiedError
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.base.errors import UserError
+from kmdr.datasets import readme
+from kmdr.datasets.acquire import find as acquire
+from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.registry import entry, names
-from kmdr.errors import UserError
+from kmdr.datasets.sources import loaders
 
 SMALL = {"n": 23, "d": 7, "k": 4}
 

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.departures import departures
-from kmdr.analysis.untrusted import rows_of
 from kmdr.claims.verdicts import judge
-from kmdr.compose import compose
-from kmdr.protocols import experiments
+from kmdr.config.compose import compose
+from kmdr.config.protocols import experiments
+from kmdr.config.studies import studies
+from kmdr.harness.task import canonical
 from kmdr.reducers import recorded
-from kmdr.report.build import build, report_of
-from kmdr.run.task import canonical
-from kmdr.studies import studies
+from kmdr.reporting.build import build, report_of
+from kmdr.results.reader import rows_of
 from rows import make_results, make_rows, write_rows
 
 GRID = range(5, 101, 5)

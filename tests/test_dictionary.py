@@ -4,13 +4,13 @@ import json
 
 import pandas as pd
 
-from kmdr.run import dictionary
-from kmdr.run.task import COLUMNS
-from kmdr.run.values import VALUES
+from kmdr.harness.task import COLUMNS
+from kmdr.results import dictionary
+from kmdr.results.schema import VALUES
 
 
 def test_the_page_is_current():
-    assert dictionary.README.read_text("utf-8") == dictionary.text(), "run: python -m kmdr.run.dictionary"
+    assert dictionary.README.read_text("utf-8") == dictionary.text(), "run: python -m kmdr.results.dictionary"
 
 
 def test_every_column_is_told_of_once_in_the_order_of_the_table():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from kmdr.base.seeding import generator
 from kmdr.claims.draws import jointly, of_best, of_computation, of_count, of_run
 from kmdr.claims.reported import Number
-from kmdr.seeding import generator
 
 
 def number(value, quantity="objective", reading_error=0.0):

@@ -8,13 +8,13 @@ import scipy.sparse as sp
 from sklearn.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
 from sklearn.mixture import GaussianMixture
 
-from kmdr import outside
+from kmdr.base import outside
+from kmdr.base.errors import UserError
+from kmdr.base.outside import seed_of
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.errors import UserError
+from kmdr.harness.task import canonical
 from kmdr.metrics import accuracy
-from kmdr.outside import seed_of
-from kmdr.run.task import canonical
 from oracles import lloyd_error, lloyd_reference
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from kmdr.cli import COMMANDS
+from kmdr.base.errors import UserError
+from kmdr.base.process import exit_status
+from kmdr.cli.commands import COMMANDS
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
-from kmdr.entry import exit_status
-from kmdr.errors import UserError
 from kmdr.export import crate
 from kmdr.export.croissant import description, write_croissant
-from kmdr.run.store import Store
-from kmdr.run.task import COLUMNS, Task
+from kmdr.harness.task import COLUMNS, Task
+from kmdr.results.store import Store
 from rows import trial
 
 USPS = registry.entry("usps")

@@ -9,22 +9,23 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kmdr import screen
-from kmdr.analysis import untrusted
 from kmdr.analysis.results import Results
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError, with_checksum
+from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import items
+from kmdr.cli import screen
 from kmdr.clustering.kmeans import Protocol
-from kmdr.errors import UserError
 from kmdr.export import command as export
 from kmdr.figures import panels
-from kmdr.files import DamagedError, with_checksum
-from kmdr.paths import CONF
-from kmdr.report.build import _reproduce
-from kmdr.run import check, merge, rescore, verify
-from kmdr.run.provenance import environment
-from kmdr.run.store import Store, read_rows, read_task, row_check, rows_file
-from kmdr.run.task import COLUMNS, Task, short_hash
-from kmdr.run.values import JSON_COLUMNS, config_of
+from kmdr.harness import rescore, verify
+from kmdr.harness.provenance import environment
+from kmdr.harness.task import COLUMNS, Task, short_hash
+from kmdr.reporting.build import _reproduce
+from kmdr.results import check, merge
+from kmdr.results import reader as untrusted
+from kmdr.results.schema import JSON_COLUMNS, config_of
+from kmdr.results.store import Store, read_rows, read_task, row_check, rows_file
 from rows import trial
 
 REFERENCE = CONF.parent / "results" / "reference"
@@ -305,7 +306,7 @@ def test_metrics_go_on_behind_a_task_file_that_is_forged(whole, tmp_path, capsys
 
 
 def test_json_is_of_finite_numbers_and_bounded_depth():
-    from kmdr.run.values import parse_json
+    from kmdr.results.schema import parse_json
 
     assert parse_json(json.dumps({"a": [1, 2.5, None, True, "x"]})) == {"a": [1, 2.5, None, True, "x"]}
     for text in NO_OBJECTS[5:]:

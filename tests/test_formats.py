@@ -15,8 +15,11 @@ import scipy.io
 import scipy.sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file, load_svmlight_files
 
-from kmdr.datasets import formats, svmlight, tables, text_like, valid
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.datasets import valid
+from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import svmlight, tables
+from kmdr.datasets.sources import text_like
 
 DENSE = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.25, 0.0], [7.0, 0.0, 0.0]])
 CLASSES = np.array([3, 1, 3, 2])

@@ -15,11 +15,11 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kmdr.base.errors import UserError
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import lloyd
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
-from kmdr.datasets import svmlight
-from kmdr.errors import UserError
+from kmdr.datasets.formats import svmlight
 from kmdr.linalg import (
     count_sketch,
     draw_signs,

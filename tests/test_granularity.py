@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kmdr.base.errors import UserError
+from kmdr.base.plugins import PaperFolder
 from kmdr.claims import granularity
 from kmdr.claims.catalogue import papers
 from kmdr.claims.granularity import Printed, agreement, chance, counts, possible, printed, runs_averaged, shares
-from kmdr.errors import UserError
-from kmdr.guests import PaperFolder
 
 HEAD = "subject,dataset,stated,made_of,where,implies\n"
 

@@ -8,14 +8,15 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from kmdr import datasets, guests, metrics, reducers
+from kmdr import datasets, metrics, reducers
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import summarise
-from kmdr.analysis.untrusted import rows_of
+from kmdr.base import plugins as guests
+from kmdr.base.errors import UserError
+from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
-from kmdr.compose import compose
-from kmdr.errors import UserError
-from kmdr.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.results.reader import rows_of
 
 FILES = {
     "reducers/uniform.py": '''
@@ -62,7 +63,7 @@ FILES = {
         ''',
     "datasets/grid.py": '''
         import numpy as np
-        from kmdr.datasets.loaders import loader
+        from kmdr.datasets.sources.loaders import loader
 
         @loader
         def guest_grid(n=60):

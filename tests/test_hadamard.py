@@ -5,9 +5,9 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 
+from kmdr.base.threads import pinned
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
 from kmdr.linalg.signs import random_signs
-from kmdr.threads import pinned
 from oracles import rotate_error, rotate_reference, rotated_product_error, rotated_product_reference
 
 LAYOUTS = {

@@ -1,6 +1,6 @@
 """Whatever is asked for, a mistake gets one line that names the value, no traceback, and nothing is run.
 
-Values are tried at the doors that every command passes, `Job.from_configs` and `kmdr.errors`; what only the command
+Values are tried at the doors that every command passes, `Job.from_configs` and `kmdr.base.errors`; what only the command
 line can say goes through `main`; and what might take the memory or the time of the machine, through a process.
 """
 
@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmdr import cli
-from kmdr.compose import _check_sweep
+from kmdr.base.errors import UserError, memory, section, shown, whole_number
+from kmdr.base.process import exit_status
+from kmdr.base.text import one_line
+from kmdr.cli import commands as cli
+from kmdr.cli.jobs import Job
+from kmdr.config.compose import _check_sweep
+from kmdr.config.protocols import _variants
 from kmdr.datasets import Dataset
-from kmdr.entry import exit_status
-from kmdr.errors import UserError, memory, section, shown, whole_number
-from kmdr.jobs import Job
-from kmdr.protocols import _variants
-from kmdr.run.experiment import Experiment
-from kmdr.text import one_line
+from kmdr.harness.experiment import Experiment
 
 PLAIN = {
     "dataset": {"name": "synth", "n": 40, "d": 12, "k": 2},
@@ -311,7 +311,7 @@ def test_an_error_in_a_run_leaves_its_log_with_the_results(monkeypatch, tmp_path
     def broken(*arguments, **settings):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kmdr.jobs._run_together", broken)
+    monkeypatch.setattr("kmdr.cli.jobs._run_together", broken)
     job = Job.from_configs([changed("out", str(tmp_path))])
     assert exit_status(lambda: cli.run_jobs([job])) == 1
     assert f"the traceback is in {tmp_path / 'error.log'}" in capsys.readouterr().err

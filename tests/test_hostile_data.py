@@ -15,7 +15,7 @@ import scipy.io
 import scipy.sparse
 
 from kmdr import datasets
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 
 A = np.arange(24.0).reshape(8, 3)
 MEMORY = 2**29

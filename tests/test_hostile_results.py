@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kmdr.analysis import untrusted
 from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
 from kmdr.claims.catalogue import Item
-from kmdr.errors import UserError
+from kmdr.config.studies import studies
 from kmdr.figures import escape, panels
 from kmdr.figures.canvas import save
 from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, cells, latex, save_table
-from kmdr.files import DamagedError
-from kmdr.report.build import build
+from kmdr.reporting.build import build
+from kmdr.results import reader as untrusted
 from kmdr.results import table
-from kmdr.studies import studies
 from rows import HASH, make_rows, write_rows
 
 HOSTILE = "=cmd|' /C x'!A0"
@@ -43,7 +43,7 @@ def folder(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """One item and one claim of the catalogue in place of all."""
-    from kmdr.report import build as module
+    from kmdr.reporting import build as module
 
     monkeypatch.setattr(module, "items", lambda: [item for item in ITEMS if item.id == "bzmd15_fig1"])
     monkeypatch.setattr(module, "claims", lambda: [claim for claim in CLAIMS if claim.id == "bzmd15-1"])
@@ -68,7 +68,7 @@ def secret_beside(folder):
 
 @pytest.mark.slow
 def test_rows_of_several_versions_of_the_code_are_said_wherever_they_are_shown(folder, quick, monkeypatch):
-    from kmdr.report import build as module
+    from kmdr.reporting import build as module
 
     write_rows(folder, code_hash=["a" * 12, "b" * 12] * 3)
     said = "the rows of random_sign were made by 2 versions of the code"

@@ -11,22 +11,14 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from kmdr.analysis import untrusted
 from kmdr.claims import catalogue
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures import canvas, escape
 from kmdr.figures.escape import markdown_escaped
-from kmdr.report import html
-from kmdr.report.html import (
-    OUTCOMES,
-    STATES,
-    compared,
-    embedded,
-    figure_numbers,
-    shortfalls,
-    write_report,
-)
-from kmdr.report.model import Reproduction
+from kmdr.reporting import html
+from kmdr.reporting.html import OUTCOMES, STATES, compared, embedded, figure_numbers, shortfalls, write_report
+from kmdr.reporting.model import Reproduction
+from kmdr.results import reader as untrusted
 from reports import THINNED, curves, made_figure, make_report, papers
 
 VOID = {"meta", "link", "img", "br", "input"}

@@ -16,10 +16,10 @@ from sklearn.decomposition import PCA
 import kmdr
 from inputs import TYPES, bytes_of, dense_matrices, sparse_matrices
 from kmdr import datasets, linalg, metrics, reducers
+from kmdr.base.errors import ArgumentError
 from kmdr.datasets import valid
-from kmdr.datasets.profile import lines, profile
-from kmdr.datasets.reading import Content
-from kmdr.errors import ArgumentError
+from kmdr.datasets.formats.profile import lines, profile
+from kmdr.datasets.formats.reading import Content
 from kmdr.linalg import matrix
 from kmdr.linalg.matrix import large_beyond, read_only
 from kmdr.reducers.base import REGISTRY

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
+from kmdr.base.errors import UserError
+from kmdr.base.threads import pinned
 from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows, starter, starting_rows
 from kmdr.clustering.lloyd import block_size, run_starts
-from kmdr.errors import UserError
-from kmdr.threads import pinned
 from oracles import lloyd_error, lloyd_reference
 
 

@@ -8,15 +8,16 @@ import pytest
 
 from kmdr import metrics
 from kmdr.analysis.results import Results
-from kmdr.compose import compose
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
 from kmdr.datasets import load
-from kmdr.errors import UserError
-from kmdr.files import DamagedError
-from kmdr.jobs import run_jobs
-from kmdr.run import check, rescore
-from kmdr.run.labels import packed, read_labels
-from kmdr.run.store import labels_file, task_files
-from kmdr.run.task import TIME_COLUMNS
+from kmdr.harness import rescore
+from kmdr.harness.task import TIME_COLUMNS
+from kmdr.results import check
+from kmdr.results.labels import packed, read_labels
+from kmdr.results.store import labels_file, task_files
 
 SETTINGS = (
     "dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=3", "reducer=random_sign", "r_grid=[2,5]", "repeats=2",
@@ -83,7 +84,7 @@ def test_a_new_metric_is_computed_without_a_trial(kept, tmp_path, monkeypatch):
     folder, old = kept
     bring_metric(tmp_path, monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr("kmdr.run.task._trials", None)  # whoever calls it fails
+        patched.setattr("kmdr.harness.task._trials", None)  # whoever calls it fails
         assert rescore.fill(folder) == (4, 0)
         assert rescore.fill(folder) == (0, 0)
     with (folder / "rows.csv").open() as file:

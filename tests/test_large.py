@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 from kmdr import reducers
 from kmdr.clustering import kmeans
 from kmdr.datasets import Dataset, registry
+from kmdr.harness.task import Stamp, Task, canonical, run
 from kmdr.linalg import (
     fast_frobenius_svd,
     matrix,
@@ -29,7 +30,6 @@ from kmdr.reducers.laplacian_score import LaplacianScore, lengths_of, neighbour_
 from kmdr.reducers.leverage import ridge_leverage_scores
 from kmdr.reducers.selection import variances
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
-from kmdr.run.task import Stamp, Task, canonical, run
 from oracles import (
     frobenius_excess,
     lloyd_error,

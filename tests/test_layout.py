@@ -95,7 +95,7 @@ def test_the_folder_of_a_paper_can_be_deleted(name, tmp_path):
     run("ruff", "format", "--check", ".")
     run("mypy")
     run("kmdr", "report", "results/reference")
-    run("kmdr.report.readme")
+    run("kmdr.reporting.readme")
     tests = ("catalogue", "layout", "readme", "html", "metrics", "report", "statistics", "cli")
     run("pytest", "-q", "-m", "not slow", *(f"tests/test_{name}.py" for name in tests))
     scorecard = (tmp_path / "README.md").read_text("utf-8").partition("<!-- scorecard")[2].partition("<!-- end of")[0]

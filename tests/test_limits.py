@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from kmdr import cli
-from kmdr.entry import CrashError, check_process, exit_status
-from kmdr.errors import UserError
-from kmdr.text import announce
+from kmdr.base.errors import UserError
+from kmdr.base.process import CrashError, check_process, exit_status
+from kmdr.base.text import announce
+from kmdr.cli import commands as cli
 from rows import write_rows
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kmdr import cli
-from kmdr.files import sweep_abandoned
-from kmdr.run.store import multiverse_folder
+from kmdr.base.files import sweep_abandoned
+from kmdr.cli import commands as cli
+from kmdr.results.store import multiverse_folder
 
 _SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parent.parent / "scripts" / "watched.py")
 watched = importlib.util.module_from_spec(_SPEC)

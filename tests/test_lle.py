@@ -7,7 +7,7 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.manifold import LocallyLinearEmbedding
 
 from kmdr import reducers
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 from kmdr.linalg import nearest_neighbours
 from kmdr.reducers import lle
 from kmdr.reducers.lle import bottom_eigenvectors, cost_matrix, reconstruction_weights

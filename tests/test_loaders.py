@@ -20,10 +20,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 from kmdr import datasets
-from kmdr.datasets import loaders
-from kmdr.datasets.acquire import sha256_of
-from kmdr.datasets.archives import UnverifiedError
+from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.registry import entry
+from kmdr.datasets.sources import loaders
 
 NIPS_NPZ = "nips_2001-2003_CN_LT_NS_184x6314.npz"
 LIGHT_NPZ = "light_candidate_1428x1024.npz"

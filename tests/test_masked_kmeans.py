@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 
 from kmdr import reducers
+from kmdr.base.threads import pinned
 from kmdr.clustering import masked_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.metrics import accuracy
-from kmdr.threads import pinned
 
 
 def masked(dense, known):

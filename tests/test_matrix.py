@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.base.threads import pinned
 from kmdr.linalg import matmul, squared_frobenius, take_columns
 from kmdr.linalg.matrix import large_beyond
-from kmdr.threads import pinned
 
 LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 

@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kmdr.base.errors import UserError
+from kmdr.base.process import exit_status
 from kmdr.clustering.kmeans import Protocol
-from kmdr.entry import exit_status
-from kmdr.errors import UserError
+from kmdr.harness.task import Task, short_hash
+from kmdr.results import merge as module
+from kmdr.results import store as stores
+from kmdr.results.check import faults
 from kmdr.results.folder import read_json, write_json
-from kmdr.run import merge as module
-from kmdr.run import store as stores
-from kmdr.run.check import faults
-from kmdr.run.merge import merge, run
-from kmdr.run.store import Store, all_rows, compress, missing, task_files, trial_of
-from kmdr.run.task import Task, short_hash
+from kmdr.results.merge import merge, run
+from kmdr.results.store import Store, all_rows, compress, missing, task_files, trial_of
 from rows import trial
 
 PLATFORM = {"cpu": "A", "blas": [], "packages": {"numpy": "2", "scipy": "1", "numba": "0"}, "cores": 2}

@@ -30,16 +30,16 @@ from scipy.stats import ks_2samp
 
 import forms
 from kmdr import datasets, reducers
+from kmdr.base.seeding import generator
+from kmdr.base.threads import pinned
+from kmdr.cli.jobs import run_jobs
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.compose import compose
+from kmdr.config.compose import compose
 from kmdr.datasets import Dataset, from_arrays
-from kmdr.jobs import run_jobs
+from kmdr.harness.task import Stamp, Task, canonical, run
 from kmdr.linalg.matrix import normalised
 from kmdr.metrics import score
-from kmdr.run.labels import read_labels
-from kmdr.run.task import Stamp, Task, canonical, run
-from kmdr.seeding import generator
-from kmdr.threads import pinned
+from kmdr.results.labels import read_labels
 
 EXAMPLES = int(os.environ.get("KMDR_EXAMPLES", "20"))
 STAMP = Stamp(1, 1, "v", "e")

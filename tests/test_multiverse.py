@@ -14,28 +14,29 @@ import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
-from kmdr import cli, config_source
-from kmdr.analysis.factorial import design, shapley_shares
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.untrusted import Settled, universes_of
-from kmdr.claims import multiverse as claims_multiverse
+from kmdr.base.errors import UserError
+from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import papers
-from kmdr.claims.choices import Multiverse, multiverse_of, multiverses, settled
-from kmdr.claims.laws import law_of_best, law_of_share
-from kmdr.claims.multiverse import cross_validated, find, plausibility
 from kmdr.claims.reported import Number
-from kmdr.compose import compose
-from kmdr.errors import UserError
+from kmdr.cli import commands as cli
+from kmdr.cli.jobs import Job, run_jobs
+from kmdr.config import source as config_source
+from kmdr.config.compose import compose
+from kmdr.config.protocols import plain
+from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
-from kmdr.jobs import Job, run_jobs
-from kmdr.paths import CONF
-from kmdr.protocols import plain
-from kmdr.report.build import build
-from kmdr.report.multiverse import _holds
-from kmdr.run import check, merge
-from kmdr.run.store import read_rows
-from kmdr.run.task import TIME_COLUMNS
-from kmdr.studies import studies as configured
+from kmdr.harness.task import TIME_COLUMNS
+from kmdr.multiverse import run as claims_multiverse
+from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settled
+from kmdr.multiverse.factorial import design, shapley_shares
+from kmdr.multiverse.laws import law_of_best, law_of_share
+from kmdr.multiverse.run import cross_validated, find, plausibility
+from kmdr.multiverse.section import _holds
+from kmdr.reporting.build import build
+from kmdr.results import check, merge
+from kmdr.results.reader import Settled, universes_of
+from kmdr.results.store import read_rows
 from rows import make_results, make_rows
 
 LEVELS = [(2, 2), (2, 2, 2, 2), (3, 2, 2), (2, 4, 3), (3, 3, 2, 2)]
@@ -533,7 +534,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
         file.unlink()
     (out / "rows.csv").unlink()
     (out / "tasks" / ".merged").unlink()
-    monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
+    monkeypatch.setattr("kmdr.reporting.build.build", lambda out, *arguments, **options: out)
     assert cli._multiverse(["own30", f"OUT={out}"]) == 0
     assert numbers_in(out) == before
 
@@ -597,8 +598,8 @@ def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, 
     file.write_text(file.read_text() + "  own30_more: {plain: {}, best: {matching: best}}\n")
     toml = file.with_name("paper.toml")
     toml.write_text(toml.read_text() + '[[open]]\nid = "own30_more"\nquestion = "?"\nchosen = "-"\nother = "-"\n')
-    monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
-    monkeypatch.setattr("kmdr.multiverse.expected_seconds", lambda *tables: lambda task: 1.0)
+    monkeypatch.setattr("kmdr.reporting.build.build", lambda out, *arguments, **options: out)
+    monkeypatch.setattr("kmdr.cli.multiverse.expected_seconds", lambda *tables: lambda task: 1.0)
 
     def universes(*arguments):
         assert cli._multiverse(["own30", f"OUT={out}", *arguments]) == 0

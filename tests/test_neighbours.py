@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
+from kmdr.base.threads import pinned
 from kmdr.linalg import neighbours
 from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
-from kmdr.threads import pinned
 from oracles import mean_distance_reference, nearest_neighbours_error, nearest_neighbours_reference
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kmdr import new
-from kmdr.analysis.untrusted import rows_of
-from kmdr.cli import main
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.cli import new
+from kmdr.cli.commands import main
+from kmdr.results.reader import rows_of
 
 NAMES = {"reducer": "every_other", "dataset": "two_lines", "metric": "worth", "engine": "at_once", "paper": "own26"}
 
@@ -43,7 +43,7 @@ def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     variable, _, value = shlex.split(export)[1].partition("=")
     monkeypatch.setenv(variable, value)
     # The skeleton's own test makes a report.
-    monkeypatch.setattr("kmdr.report.build.build", lambda out, *arguments, **options: out)
+    monkeypatch.setattr("kmdr.reporting.build.build", lambda out, *arguments, **options: out)
     assert kmdr(monkeypatch, *shlex.split(command)[1:], *([] if kind == "paper" else ["runner=sequential"])) == 0
     rows = rows_of(Path("results") / NAMES[kind])
     assert set(rows["status"]) == {"ok"}

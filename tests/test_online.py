@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr import paths, reducers
+from kmdr import reducers
+from kmdr.base import paths
+from kmdr.base.errors import UserError
+from kmdr.base.threads import pinned
 from kmdr.clustering import engines, kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd
-from kmdr.errors import UserError
-from kmdr.threads import pinned
 from oracles import lloyd_error, lloyd_reference
 
 LAYOUTS = [np.copy, sp.csr_array]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kmdr.analysis.statistics import Component
 from kmdr.claims.repetitions import Need
 from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
-from kmdr.report.opening import opening
+from kmdr.reporting.opening import opening
 from reports import verdicts
 
 GOOD, BAD, OPEN = (

@@ -7,10 +7,11 @@ from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.manifold import MDS
 from sklearn.random_projection import SparseRandomProjection
 
-from kmdr import outside, reducers
-from kmdr.errors import UserError
+from kmdr import reducers
+from kmdr.base import outside
+from kmdr.base.errors import UserError
+from kmdr.base.outside import origin, seed_of
 from kmdr.figures.style import reducer_styles
-from kmdr.outside import origin, seed_of
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kmdr.analysis.untrusted import rows_of
 from kmdr.claims.catalogue import papers
-from kmdr.compose import compose
-from kmdr.jobs import run_jobs
-from kmdr.report.build import build
-from kmdr.report.own import own_runs
-from kmdr.studies import studies
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.config.studies import studies
+from kmdr.reporting.build import build
+from kmdr.reporting.own import own_runs
+from kmdr.results.reader import rows_of
 from rows import hashed, make_rows, write_rows
 
 DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")

@@ -10,16 +10,16 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.base.seeding import generator
 from kmdr.claims.best_of import drawn_again, kept_run
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
-from kmdr.compose import compose
+from kmdr.config.compose import compose
 from kmdr.datasets import Dataset
+from kmdr.harness.task import Stamp, Task, run
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items
-from kmdr.run.task import Stamp, Task, run
-from kmdr.seeding import generator
 from rows import make_results, make_rows
 
 F = {15: 0.758, 30: 0.751, 60: 0.749}

@@ -11,18 +11,18 @@ import scipy.sparse as sp
 from scipy import stats
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.claims.reported import numbers
-from kmdr.compose import compose
+from kmdr.config.compose import compose
 from kmdr.datasets import Dataset
-from kmdr.errors import UserError
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
+from kmdr.harness.task import Stamp, Task, run
 from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import agreement, check_matching
 from kmdr.papers.lf20 import claims, facts, items, matchings, protocol
-from kmdr.run.task import Stamp, Task, run
 from rows import make_results, make_rows
 
 GRID = tuple(range(5, 301, 5))

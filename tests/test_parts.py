@@ -14,10 +14,11 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
 from kmdr import datasets
-from kmdr.datasets import formats, own, prepared, valid
-from kmdr.datasets.features_like import features_like
+from kmdr.base.errors import UserError
+from kmdr.datasets import own, prepared, valid
+from kmdr.datasets.formats import files as formats
+from kmdr.datasets.sources.features_like import features_like
 from kmdr.datasets.streamed import Streamed, stacked
-from kmdr.errors import UserError
 from kmdr.linalg import matrix
 
 Y = np.arange(37) % 3

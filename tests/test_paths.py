@@ -10,8 +10,9 @@ from pathlib import Path
 import numba
 import pytest
 
-from kmdr import datasets, paths
-from kmdr.errors import UserError
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.base.errors import UserError
 
 VARIABLES = ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")
 

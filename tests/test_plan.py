@@ -6,11 +6,19 @@ from itertools import pairwise
 
 import pytest
 
+from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
-from kmdr.errors import UserError
-from kmdr.run.experiment import Experiment
-from kmdr.run.plan import ALLOWANCE_SECONDS, Limits, choose, expected_seconds, in_order, parse_duration, wall_seconds
-from kmdr.run.task import Task
+from kmdr.harness.experiment import Experiment
+from kmdr.harness.plan import (
+    ALLOWANCE_SECONDS,
+    Limits,
+    choose,
+    expected_seconds,
+    in_order,
+    parse_duration,
+    wall_seconds,
+)
+from kmdr.harness.task import Task
 
 
 def tasks(study="s", reducer="svd", repeats=5, timed=0, r_grid=(2, 5)):

@@ -11,11 +11,13 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from kmdr import datasets, paths
-from kmdr.compose import compose
-from kmdr.datasets import DamagedError, acquire, prepared, status
-from kmdr.errors import UserError
-from kmdr.run.task import Stamp, run
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.base.errors import UserError
+from kmdr.config.compose import compose
+from kmdr.datasets import DamagedError, prepared, status
+from kmdr.datasets.acquire import find as acquire
+from kmdr.harness.task import Stamp, run
 
 A = np.random.default_rng(0).random((40, 12))
 Y = np.arange(40) % 4
@@ -217,7 +219,7 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
         flip(path, 8000)
     else:
         trials = run.__globals__["_trials"]
-        monkeypatch.setattr("kmdr.run.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
+        monkeypatch.setattr("kmdr.harness.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
     (row,) = run(task, data, STAMP)
     assert row["status"] == "failed"
     assert row["error"].startswith(f"{path} changed while it was used")

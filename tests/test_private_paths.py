@@ -19,18 +19,18 @@ from sklearn.datasets import dump_svmlight_file
 
 import kmdr
 from kmdr import datasets
-from kmdr.compose import compose
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.base.files import note_of, noted, with_checksum, without_checksum
+from kmdr.base.private_paths import file_names, without_folders
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.config.studies import studies
 from kmdr.export.crate import write_crate
-from kmdr.files import note_of, noted, with_checksum, without_checksum
-from kmdr.jobs import run_jobs
-from kmdr.private_paths import file_names, without_folders
-from kmdr.report.build import build
-from kmdr.run.check import faults
-from kmdr.run.merge import merge
-from kmdr.run.store import LOCAL, local_paths, read_rows
-from kmdr.run.verify import verify_sample
-from kmdr.studies import studies
+from kmdr.harness.verify import verify_sample
+from kmdr.reporting.build import build
+from kmdr.results.check import faults
+from kmdr.results.merge import merge
+from kmdr.results.store import LOCAL, local_paths, read_rows
 
 SECRET = "secret_person_name"
 FAILING = f"""
@@ -196,7 +196,7 @@ def test_files_of_one_name_in_two_folders_are_found_again(here, monkeypatch, rng
     monkeypatch.setenv("KMDR_CACHE", str(here / "other"))
     assert verify_sample(here / "out", 10, 0) == 0
     monkeypatch.setenv("KMDR_CACHE", str(here / "third"))
-    monkeypatch.setattr("kmdr.run.store.machine", lambda: "0" * 12)
+    monkeypatch.setattr("kmdr.results.store.machine", lambda: "0" * 12)
     assert verify_sample(here / "out", 10, 0) == 1
     assert "its rows were computed from own.npy" in capsys.readouterr().out
 

@@ -8,9 +8,9 @@ import pytest
 
 from edits import with_everything_changed
 from kmdr import reducers
-from kmdr.run import provenance
-from kmdr.run.provenance import code_version
-from kmdr.run.task import code_of
+from kmdr.harness import provenance
+from kmdr.harness.provenance import code_version
+from kmdr.harness.task import code_of
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def test_comments_docstrings_and_layout_change_nothing(hash_after):
     assert (
         hash_after("kmdr.metrics", lambda text: '"""Other words."""\n' + text.partition('"""\n')[2].lstrip()) == before
     )
-    assert hash_after("kmdr.seeding", lambda text: ast.unparse(ast.parse(text))) == before
+    assert hash_after("kmdr.base.seeding", lambda text: ast.unparse(ast.parse(text))) == before
 
 
 @pytest.mark.parametrize(
     ("module", "follows"),
-    [("kmdr.run.task", True), ("kmdr.seeding", True), ("kmdr.metrics", True), ("kmdr.clustering.kmeans", True),
+    [("kmdr.harness.task", True), ("kmdr.base.seeding", True), ("kmdr.metrics", True), ("kmdr.clustering.kmeans", True),
      ("kmdr.clustering.lloyd", True), ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.base", True),
-     ("kmdr.reducers.singular_vectors", True), ("kmdr.reducers.lle", False), ("kmdr.datasets.synth", False),
-     ("kmdr.run.store", False), ("kmdr.cli", False), ("kmdr.errors", True), ("kmdr.run.provenance", False),
-     ("kmdr.run.identity", False), ("kmdr.report.build", False), ("kmdr.claims.verdicts", False)],
+     ("kmdr.reducers.singular_vectors", True), ("kmdr.reducers.lle", False), ("kmdr.datasets.sources.synth", False),
+     ("kmdr.results.store", False), ("kmdr.cli.commands", False), ("kmdr.base.errors", True), ("kmdr.harness.provenance", False),
+     ("kmdr.base.identity", False), ("kmdr.reporting.build", False), ("kmdr.claims.verdicts", False)],
 )  # fmt: skip
 def test_the_hash_follows_what_a_trial_runs_and_nothing_else(hash_after, module, follows):
     assert (hash_after(module, with_everything_changed) != code_of("svd", "usps")) == follows
@@ -47,7 +47,7 @@ def test_the_hash_follows_what_a_trial_runs_and_nothing_else(hash_after, module,
 
 
 def test_a_generated_dataset_brings_its_generator(hash_after):
-    more = hash_after("kmdr.datasets.synth", with_everything_changed, dataset="synth")
+    more = hash_after("kmdr.datasets.sources.synth", with_everything_changed, dataset="synth")
     assert more != code_of("svd", "synth") != code_of("svd", "usps")
     assert code_of("no such reducer", "usps") == ""
     assert all(len(code_of(name, "usps")) == 12 for name in reducers.names())

@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kmdr import datasets
-from kmdr.datasets import formats, tables, valid
-from kmdr.datasets.profile import lines, profile
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.datasets import valid
+from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import tables
+from kmdr.datasets.formats.profile import lines, profile
 
 BIG = 2**53
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}

@@ -9,7 +9,7 @@ from kmdr import datasets, reducers
 from kmdr.claims.catalogue import claims, items, papers
 from kmdr.datasets import UnavailableError
 from kmdr.metrics import accuracy
-from kmdr.report.readme import renewed
+from kmdr.reporting.readme import renewed
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from scipy.stats import binom, kstest
 from sklearn.decomposition import PCA
 
 from kmdr import reducers
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 from kmdr.linalg import fast_frobenius_svd, padded
 from kmdr.reducers import leverage
 from kmdr.reducers.fast_transform import successes

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from kmdr.analysis.statistics import Component, above, conjunction
+from kmdr.base.seeding import generator
 from kmdr.claims.repetitions import POWER, needed, repetitions_for
-from kmdr.seeding import generator
 
 
 def _power(effect: float, n: int, level: float) -> float:

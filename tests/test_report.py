@@ -16,15 +16,15 @@ from scipy import stats
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
-from kmdr.analysis.untrusted import rows_of
-from kmdr.compose import compose
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
-from kmdr.jobs import run_jobs
-from kmdr.run.store import configs_of
-from kmdr.run.task import COLUMNS
+from kmdr.harness.task import COLUMNS
+from kmdr.results.reader import rows_of
+from kmdr.results.store import configs_of
 from rows import hashed, make_results, make_rows
 
 GRID = (5, 10, 20)

@@ -10,13 +10,14 @@ from collections import Counter
 import pytest
 
 from commands import Command
-from kmdr import cli, jobs
-from kmdr.claims import choices
-from kmdr.compose import compose
-from kmdr.report import build
-from kmdr.run import plan as run_plan
-from kmdr.run.store import missing, read_rows, rows_file
-from kmdr.run.task import TIME_COLUMNS
+from kmdr.cli import commands as cli
+from kmdr.cli import jobs
+from kmdr.config.compose import compose
+from kmdr.harness import plan as run_plan
+from kmdr.harness.task import TIME_COLUMNS
+from kmdr.multiverse import choices
+from kmdr.reporting import build
+from kmdr.results.store import missing, read_rows, rows_file
 
 
 def _tiny_studies():
@@ -199,10 +200,10 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 
 
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
-    from kmdr.compose import compose
+    from kmdr.config.compose import compose
     from kmdr.datasets import open_prepared, prepare
-    from kmdr.run.progress import Progress
-    from kmdr.run.runner import Runner, run_tasks
+    from kmdr.harness.progress import Progress
+    from kmdr.harness.runner import Runner, run_tasks
 
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     (experiment,) = compose("dataset=synth", "dataset.n=30", "dataset.d=10", "r_grid=[2]", "repeats=3").experiments

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from commands import Command
-from kmdr.run.store import log_lines, missing, outdated_code, read_rows, rows_file
-from kmdr.run.task import code_of
+from kmdr.harness.task import code_of
+from kmdr.results.store import log_lines, missing, outdated_code, read_rows, rows_file
 
 spec = importlib.util.spec_from_file_location("restamp", Path(__file__).parents[1] / "scripts" / "restamp.py")
 restamp = importlib.util.module_from_spec(spec)

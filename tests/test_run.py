@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from commands import Command
-from kmdr.run.store import described
-from kmdr.run.task import COLUMNS, TIME_COLUMNS
+from kmdr.harness.task import COLUMNS, TIME_COLUMNS
+from kmdr.results.store import described
 
 SWEEP = [
     "-m", "dataset=synth", "dataset.n=150", "dataset.d=300", "reducer=none,random_sign,leverage_approx,svd",
@@ -183,7 +183,7 @@ def test_a_failure_is_told_and_kept_as_a_row_and_tried_again(cache, tmp_path):
         "    if r == 3: raise ValueError('three is out')\n"
         "    return real(self, A, r, rng, state)\n"
         "m.RandomSign.reduce = reduce\n"
-        "import sys\nfrom kmdr.cli import main\n"
+        "import sys\nfrom kmdr.cli.commands import main\n"
         "sys.argv = ['kmdr', *sys.argv[1:]]\nmain()\n"
     )
     arguments = ["dataset.n=60", "dataset.d=30", "r_grid=[2,3]", "repeats=2", "runner=sequential", f"out={tmp_path}/o"]

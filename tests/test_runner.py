@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kmdr.compose import compose
+from kmdr.config.compose import compose
 from kmdr.datasets import open_prepared, prepare
-from kmdr.run import runner as module
-from kmdr.run.progress import Progress
-from kmdr.run.runner import Runner, execute, run_tasks
-from kmdr.run.store import Store
+from kmdr.harness import runner as module
+from kmdr.harness.progress import Progress
+from kmdr.harness.runner import Runner, execute, run_tasks
+from kmdr.results.store import Store
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr import metrics, reducers
+from kmdr.base.errors import ArgumentError
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
 from kmdr.clustering.masked_kmeans import masked_lloyd
 from kmdr.datasets import Dataset
-from kmdr.errors import ArgumentError
+from kmdr.harness.task import Stamp, Task, run
 from kmdr.linalg import mean_distance, nearest_neighbours, top_right_singular_vectors
 from kmdr.linalg.matrix import check_structure, normalised, squared_frobenius
 from kmdr.metrics import objective, residual
 from kmdr.reducers import LaplacianScore
-from kmdr.run.task import Stamp, Task, run
 
 LAYOUTS = [np.asarray, sp.csr_array]
 # Whole numbers below 2⁷ times these are exact, the smallest denormal and the largest near the end of the type.

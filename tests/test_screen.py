@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from kmdr import cli, jobs, screen
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.statistics import above
-from kmdr.analysis.untrusted import rows_of
+from kmdr.base.text import Volume
+from kmdr.cli import commands as cli
+from kmdr.cli import jobs, screen
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
-from kmdr.text import Volume
+from kmdr.results.reader import rows_of
 from rows import make_rows, write_rows
 
 SEED = np.random.default_rng(5)
@@ -371,7 +372,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", [
-    "kmdr.paths", "kmdr.entry", "numpy.linalg", "numba.core", "kmdr.cli", "omegaconf.dictconfig",
+    "kmdr.base.paths", "kmdr.base.process", "numpy.linalg", "numba.core", "kmdr.cli.commands", "omegaconf.dictconfig",
     "kmdr.reducers.identity", "hydra._internal.logging_config",
 ])  # fmt: skip
 def test_ctrl_c_while_a_command_begins_gets_one_line(module, tmp_path):

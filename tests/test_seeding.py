@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kmdr.seeding import generator
+from kmdr.base.seeding import generator
 
 
 def first(seed, *names):

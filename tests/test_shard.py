@@ -8,17 +8,17 @@ from itertools import groupby, product
 import pandas as pd
 import pytest
 
-from kmdr import cli
+from kmdr.base.process import exit_status
+from kmdr.cli import commands as cli
 from kmdr.clustering.kmeans import Protocol
-from kmdr.entry import exit_status
-from kmdr.protocols import experiments
+from kmdr.config.protocols import experiments
+from kmdr.harness import plan
+from kmdr.harness.plan import expected_seconds, reference_rows
+from kmdr.harness.shard import SHARDS, absent, hash_of_cut, parse_part, partition, with_parts
+from kmdr.harness.task import TIME_COLUMNS, Task, canonical
+from kmdr.results.check import faults
 from kmdr.results.folder import read_json
-from kmdr.run import plan
-from kmdr.run.check import faults
-from kmdr.run.plan import expected_seconds, reference_rows
-from kmdr.run.shard import SHARDS, absent, hash_of_cut, parse_part, partition, with_parts
-from kmdr.run.store import Store
-from kmdr.run.task import TIME_COLUMNS, Task, canonical
+from kmdr.results.store import Store
 
 STUDIES = ("bmd09_table1", "bzmd15_fig1", "bzmd15_theorem12", "lf20_orl", "lst17_rcv1")
 

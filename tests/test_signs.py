@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.base.threads import pinned
 from kmdr.linalg.signs import (
     draw_signs,
     mailman_product,
@@ -12,7 +13,6 @@ from kmdr.linalg.signs import (
     sign_product,
     sign_products,
 )
-from kmdr.threads import pinned
 from oracles import sign_product_error, sign_product_reference
 
 PRODUCTS = [sign_product, mailman_product]

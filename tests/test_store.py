@@ -17,14 +17,14 @@ from uuid import uuid4
 
 import pytest
 
+from kmdr.base.errors import UserError
+from kmdr.base.files import sweep_abandoned, write_atomically
+from kmdr.base.paths import CONF
 from kmdr.clustering.kmeans import Protocol
-from kmdr.errors import UserError
-from kmdr.files import sweep_abandoned, write_atomically
-from kmdr.paths import CONF
+from kmdr.harness.task import COLUMNS, Task
+from kmdr.results import store as store_module
 from kmdr.results.folder import read_json
-from kmdr.run import store as store_module
-from kmdr.run.store import Store, compress, missing, mixed_code, read_rows, rows_file
-from kmdr.run.task import COLUMNS, Task
+from kmdr.results.store import Store, compress, missing, mixed_code, read_rows, rows_file
 from rows import trial
 
 SHA = "5" * 64
@@ -457,7 +457,7 @@ def test_an_aside_is_never_written_through_a_link(tmp_path, monkeypatch):
     kept = tmp_path / "kept"
     kept.write_bytes(b"kept")
     names = iter(["0" * 32, "1" * 32])
-    monkeypatch.setattr("kmdr.files.uuid4", lambda: type("Name", (), {"hex": next(names)}))
+    monkeypatch.setattr("kmdr.base.files.uuid4", lambda: type("Name", (), {"hex": next(names)}))
     (tmp_path / f".file.{'0' * 32}.tmp").symlink_to(kept)
     with pytest.raises(UserError, match="exists"):
         write_atomically(tmp_path / "file", b"new")

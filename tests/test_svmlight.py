@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from kmdr.datasets.svmlight import svmlight
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.datasets.formats.svmlight import svmlight
 
 
 def write(path, text, opener=open):

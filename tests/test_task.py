@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset
+from kmdr.harness.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
 from kmdr.linalg import matrix
 from kmdr.reducers import Gaussian, SparseEmbedding, base, make, names
-from kmdr.run.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
 
 STAMP = Stamp(concurrency=1, threads=1, code_version="v", env_hash="e")
 
@@ -117,11 +117,11 @@ def test_a_failed_trial_is_a_row_and_the_others_go_on(monkeypatch):
 @pytest.mark.parametrize("entries", [2**22, 720, 1])
 @pytest.mark.parametrize("reducer", ["random_sign", "random_sign_mailman", "none"])
 def test_trials_that_are_done_together_have_the_rows_of_those_done_alone(reducer, entries, monkeypatch):
-    monkeypatch.setattr("kmdr.run.once._kept", {})
+    monkeypatch.setattr("kmdr.harness.once._kept", {})
     several = task(reducer, r_grid=(2, 3, 5, 7, 9), keep_labels=True)
-    monkeypatch.setattr("kmdr.run.task._ENTRIES", 1)
+    monkeypatch.setattr("kmdr.harness.task._ENTRIES", 1)
     alone = run(several, data(), STAMP)
-    monkeypatch.setattr("kmdr.run.task._ENTRIES", entries)
+    monkeypatch.setattr("kmdr.harness.task._ENTRIES", entries)
     together = run(several, data(), replace(STAMP, concurrency=2))
     for row, expected in zip(together, alone, strict=True):
         assert row["reduce_seconds"] > 0
@@ -253,7 +253,7 @@ def cold(monkeypatch):
     """A process that has run nothing yet, and a list of the dimensions of what each k-means clusters."""
     import kmdr.reducers.base as module
 
-    monkeypatch.setattr("kmdr.run.task._warm", set(), raising=False)
+    monkeypatch.setattr("kmdr.harness.task._warm", set(), raising=False)
     real, seen = module.cluster_allowed, []
     monkeypatch.setattr(module, "cluster_allowed", lambda C, *rest: seen.append(C.shape) or real(C, *rest))
     run(task("none", repeat=9), data(), replace(STAMP, concurrency=2))  # what is compiled once a process

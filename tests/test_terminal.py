@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kmdr import cli
+from kmdr.base.text import EscapedStream, printable
+from kmdr.cli import commands as cli
+from kmdr.harness.task import COLUMNS
 from kmdr.results.rows import csv_content, parse_rows
-from kmdr.run.task import COLUMNS
-from kmdr.run.values import JSON_COLUMNS
-from kmdr.text import EscapedStream, printable
+from kmdr.results.schema import JSON_COLUMNS
 from rows import make_rows, write_rows
 
 CONTROLS = "".join(map(chr, (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))

@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 
 import kmdr
-from kmdr import outside, reducers
-from kmdr.cli import COMMANDS
+from kmdr import reducers
+from kmdr.base import outside
+from kmdr.base.errors import UserError
+from kmdr.cli.commands import COMMANDS
+from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.compose import compose
-from kmdr.errors import UserError
-from kmdr.jobs import run_jobs
-from kmdr.run.store import Store, described, read_rows
-from kmdr.run.task import COLUMNS, canonical, short_hash
-from kmdr.run.verify import check_trust, third_party, verify_sample
+from kmdr.config.compose import compose
+from kmdr.harness.task import COLUMNS, canonical, short_hash
+from kmdr.harness.verify import check_trust, third_party, verify_sample
+from kmdr.results.store import Store, described, read_rows
 
 EVIL = "evil_package.evil.Mod"
 TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "repeats=2")
@@ -48,7 +49,7 @@ TEXTS = ("study", "dataset", "reducer", "engine", "start", "matching", "stand_in
 # Commands on a folder, and a run into it; in one process, whose workers are processes of their own.
 PROGRAM = """
 import sys
-from kmdr.cli import main
+from kmdr.cli.commands import main
 
 seen = []
 sys.addaudithook(lambda event, given: seen.append(given[0]) if event == "import" and "evil" in str(given[0]) else None)
@@ -168,7 +169,7 @@ def test_a_class_that_only_a_folder_names_is_not_imported_by_anything_that_makes
 
 @pytest.mark.parametrize("use", ["reducer", "engine check", "engine"])
 def test_a_path_in_a_call_of_the_library_is_named_by_its_user(use, evil):
-    """In a process where nothing else named the class: no ``kmdr.outside.allow`` is needed."""
+    """In a process where nothing else named the class: no ``kmdr.base.outside.allow`` is needed."""
     protocol, starts = Protocol(1, 1, engine=EVIL), np.array([[0, 1]])
     if use == "reducer":
         assert reducers.make(EVIL).reduce(np.eye(4), 2, np.random.default_rng(0), None).shape == (4, 2)
@@ -193,7 +194,7 @@ def test_kmdr_itself_never_takes_a_name_for_its_users():
             alias.asname or alias.name
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom)
-            and node.module in ("kmdr.outside", "kmdr.reducers", "kmdr.clustering.engines")
+            and node.module in ("kmdr.base.outside", "kmdr.reducers", "kmdr.clustering.engines")
             for alias in node.names
         }
         for node in ast.walk(tree):
@@ -207,8 +208,8 @@ def test_kmdr_itself_never_takes_a_name_for_its_users():
                 callers.add((module, of.id))
     assert callers == {
         ("api.py", "check"), ("api.py", "allow"), ("reducers/__init__.py", "allow"),
-        ("clustering/engines.py", "allow"), ("run/experiment.py", "allow"), ("run/verify.py", "allow"),
-        ("run/work.py", "allow"), ("run/compiled.py", "allow"),
+        ("clustering/engines.py", "allow"), ("harness/experiment.py", "allow"), ("harness/verify.py", "allow"),
+        ("harness/engines/contract.py", "allow"), ("harness/compiled.py", "allow"),
     }  # fmt: skip
 
 

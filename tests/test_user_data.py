@@ -15,12 +15,14 @@ import scipy.io
 import scipy.sparse
 from sklearn.datasets import dump_svmlight_file
 
-from kmdr import datasets, paths
-from kmdr.compose import compose
-from kmdr.datasets import UnavailableError, UnverifiedError, formats, prepared, valid
-from kmdr.datasets.acquire import sha256_of
-from kmdr.errors import UserError
-from kmdr.jobs import run_jobs
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.base.errors import UserError
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.datasets import UnavailableError, UnverifiedError, prepared, valid
+from kmdr.datasets.acquire.find import sha256_of
+from kmdr.datasets.formats import files as formats
 
 A = np.arange(24.0).reshape(8, 3) % 7
 Y = np.array([5, 5, 5, 5, 9, 9, 9, 9])

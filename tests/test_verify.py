@@ -10,14 +10,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kmdr import datasets, paths
-from kmdr.compose import compose
-from kmdr.jobs import run_jobs
-from kmdr.run.provenance import environment
-from kmdr.run.store import Store, described, read_rows
-from kmdr.run.task import COLUMNS, Task, short_hash
-from kmdr.run.values import config_of
-from kmdr.run.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
+from kmdr import datasets
+from kmdr.base import paths
+from kmdr.cli.jobs import run_jobs
+from kmdr.config.compose import compose
+from kmdr.harness.provenance import environment
+from kmdr.harness.task import COLUMNS, Task, short_hash
+from kmdr.harness.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
+from kmdr.results.schema import config_of
+from kmdr.results.store import Store, described, read_rows
 
 REFERENCE = paths.CONF.parent / "results" / "reference"
 
@@ -103,7 +104,7 @@ def results(tmp_path_factory):
             "r_grid=[2,5]", "repeats=2", "timing_repeats=0", "kmeans.n_init=2", "runner=sequential", f"out={out}",
         )  # fmt: skip
         with pytest.MonkeyPatch.context() as quiet:
-            quiet.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
+            quiet.setattr("kmdr.reporting.build.draw_items", lambda *arguments: [])
             assert run_jobs([job]) == 0
         yield out, folders_by_content(read_rows(out / "rows.csv"))
 
@@ -141,7 +142,7 @@ def test_rows_of_own_data_are_compared_where_the_file_is(tmp_path, monkeypatch, 
     file, out = tmp_path / "own.csv", tmp_path / "out"
     np.savetxt(file, np.c_[rng.standard_normal((40, 6)), np.arange(40) % 3], delimiter=",", fmt="%.4g")
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "first"))
-    monkeypatch.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
+    monkeypatch.setattr("kmdr.reporting.build.draw_items", lambda *arguments: [])
     own = compose(
         "dataset=file", f"dataset.path={file}", "dataset.label=6", "dataset.header=false", "reducer=random_sign",
         "r_grid=[2]", "repeats=2", "timing_repeats=0", "runner=sequential", f"out={out}",
@@ -169,7 +170,7 @@ def command(reference, *arguments, **environ):
 def made_by_synth(tmp_path, monkeypatch):
     """Return a folder of rows of a study whose dataset is generated, so that the command needs no data."""
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kmdr.report.build.draw_items", lambda *arguments: [])
+    monkeypatch.setattr("kmdr.reporting.build.draw_items", lambda *arguments: [])
     out = tmp_path / "reference"
     job = compose(
         "study=bzmd15_fig1", "study.datasets=[synth]", "study.reducers=[random_sign]", "r_grid=[5]", "repeats=3",

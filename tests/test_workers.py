@@ -9,8 +9,8 @@ from multiprocessing import Pipe
 
 import pytest
 
-from kmdr.run import workers as module
-from kmdr.run.workers import Lost, Workers
+from kmdr.harness.engines import local as module
+from kmdr.harness.engines.local import Lost, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def stopped(command, *signals):
         for number in signals:
             signal.signal(number, signal.SIG_DFL)  # shells let what runs in the background ignore INT
 
-    imports = "import time\nfrom kmdr.entry import exit_status\n"
+    imports = "import time\nfrom kmdr.base.process import exit_status\n"
     script = f"{imports}def command():\n{command}\nraise SystemExit(exit_status(command))"
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -123,6 +123,8 @@ def test_a_command_that_is_told_to_stop_says_one_line_and_ends_at_the_second_sig
 
 
 def test_a_command_without_standard_streams_ends_as_it_would_with_them():
-    script = "import sys; from kmdr.entry import exit_status; raise SystemExit(exit_status(lambda: print('x') or 3))"
+    script = (
+        "import sys; from kmdr.base.process import exit_status; raise SystemExit(exit_status(lambda: print('x') or 3))"
+    )
     closed = subprocess.run(["sh", "-c", f'"$0" -c "{script}" >&- 2>&- <&-', sys.executable], check=False)
     assert closed.returncode == 3

@@ -8,28 +8,29 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from kmdr import cli, datasets
+from kmdr import datasets
 from kmdr.analysis.rows import numeric
-from kmdr.analysis.untrusted import rows_of
+from kmdr.base.errors import ArgumentError, UserError
+from kmdr.base.outside import allow, named_by_path
+from kmdr.base.paths import RESULTS
+from kmdr.base.threads import pinned
+from kmdr.cli import commands as cli
+from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.compose import compose
+from kmdr.config.compose import compose
+from kmdr.config.studies import studies
 from kmdr.datasets import Dataset, from_arrays
-from kmdr.errors import ArgumentError, UserError
 from kmdr.figures.panels import paper_grid
-from kmdr.jobs import run_jobs
-from kmdr.outside import allow, named_by_path
-from kmdr.paths import RESULTS
+from kmdr.harness.experiment import Experiment
+from kmdr.harness.plan import Limits, parse_duration
+from kmdr.harness.provenance import code_version, environment
+from kmdr.harness.task import Stamp, canonical, short_hash
+from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
-from kmdr.report.build import build
-from kmdr.run.experiment import Experiment
-from kmdr.run.plan import Limits, parse_duration
-from kmdr.run.provenance import code_version, environment
-from kmdr.run.store import has_rows
-from kmdr.run.task import Stamp, canonical, short_hash
-from kmdr.run.task import run as run_task
-from kmdr.studies import studies
-from kmdr.threads import pinned
+from kmdr.reporting.build import build
+from kmdr.results.reader import rows_of
+from kmdr.results.store import has_rows
 
 
 def _named(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from kmdr.errors import ArgumentError
-from kmdr.guests import PaperFolder, Registry, paper_folders
+from kmdr.base.errors import ArgumentError
+from kmdr.base.plugins import PaperFolder, Registry, paper_folders
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import (
     add_deviations,

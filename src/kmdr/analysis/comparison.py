@@ -32,10 +32,10 @@ from kmdr.analysis.rows import (
     settings_of,
 )
 from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.base.text import one_line
 from kmdr.metrics import BUILT_IN, metrics
-from kmdr.run.store import OF_CODE
-from kmdr.text import one_line
+from kmdr.results.store import OF_CODE
 
 
 class Quantity(NamedTuple):
@@ -108,7 +108,7 @@ class Trials(NamedTuple):
     machine : str
         The one on which they were timed.
     codes : frozenset of str
-        `kmdr.run.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
+        `kmdr.harness.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
         nothing is tested against.
     """
 
@@ -205,7 +205,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.analysis.untrusted.rows_of` gives them, failed ones included; with ``ratio``, see `with_ratio`.
+        As `kmdr.results.reader.rows_of` gives them, failed ones included; with ``ratio``, see `with_ratio`.
 
     Returns
     -------

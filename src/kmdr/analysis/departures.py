@@ -9,11 +9,11 @@ import pandas as pd
 
 from kmdr import reducers
 from kmdr.analysis.rows import named_settings
+from kmdr.base.text import override
+from kmdr.config.protocols import choice
 from kmdr.datasets import registry
-from kmdr.protocols import choice
-from kmdr.run.experiment import Experiment
-from kmdr.run.task import canonical, settings_of
-from kmdr.text import override
+from kmdr.harness.experiment import Experiment
+from kmdr.harness.task import canonical, settings_of
 
 # Where a file of the user's own lies, and how much of it may be read, is no protocol.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
@@ -65,7 +65,7 @@ def departures(
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.analysis.untrusted.rows_of` gives them; rows whose settings are not known are left out.
+        As `kmdr.results.reader.rows_of` gives them; rows whose settings are not known are left out.
     experiments : callable
         Gives what a study asks for.
     plan : mapping

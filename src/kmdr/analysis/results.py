@@ -20,11 +20,11 @@ from kmdr.analysis.rows import (
     quantity_rows,
     where,
 )
-from kmdr.analysis.untrusted import asked_of, fact_of, missing_of, read_or_note, sound_rows
-from kmdr.errors import UserError
-from kmdr.files import StorageError
-from kmdr.private_paths import without_folders
-from kmdr.text import tell
+from kmdr.base.errors import UserError
+from kmdr.base.files import StorageError
+from kmdr.base.private_paths import without_folders
+from kmdr.base.text import tell
+from kmdr.results.reader import asked_of, fact_of, missing_of, read_or_note, sound_rows
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Results:
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.analysis.untrusted.rows_of` gives them, failed ones included.
+        As `kmdr.results.reader.rows_of` gives them, failed ones included.
     facts : Path or None
         Folder of the facts.
     missing : mapping

@@ -11,12 +11,12 @@ from kmdr import reducers
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, TRIAL
 from kmdr.analysis.statistics import BestOf, best_of
+from kmdr.base.seeding import generator
 from kmdr.claims.reported import numbers
 from kmdr.datasets import Dataset
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table
 from kmdr.linalg import Dense, Matrix
-from kmdr.seeding import generator
 
 SYMBOLS = {"accuracy": "P", "objective": "F"}
 

@@ -20,12 +20,12 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import timed_rows
 from kmdr.analysis.statistics import Component
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.plugins import PaperFolder, paper_folders
+from kmdr.config.studies import on_request
 from kmdr.datasets import Dataset
-from kmdr.errors import UserError, unknown
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
-from kmdr.guests import PaperFolder, paper_folders
-from kmdr.studies import on_request
 
 Kind = Literal["figure", "table"]
 

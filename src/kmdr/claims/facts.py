@@ -7,14 +7,14 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.untrusted import plan_of, read_or_note
+from kmdr.base.files import DamagedError, note_of
+from kmdr.base.identity import code_hash
+from kmdr.base.plugins import PaperFolder, origin_of
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.datasets import availability, load
-from kmdr.files import DamagedError, note_of
-from kmdr.guests import PaperFolder, origin_of
+from kmdr.harness.task import current_code, short_hash
 from kmdr.results.folder import read_file, write_file
-from kmdr.run.identity import code_hash
-from kmdr.run.task import current_code, short_hash
+from kmdr.results.reader import plan_of, read_or_note
 
 
 def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from kmdr.analysis.statistics import LEVEL
+from kmdr.base.errors import UserError
+from kmdr.base.plugins import PaperFolder
 from kmdr.claims.reported import reported
-from kmdr.errors import UserError
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table
-from kmdr.guests import PaperFolder
 
 NEAR = 10
 """So far from the stated number of points others are looked for."""

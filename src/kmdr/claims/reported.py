@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kmdr.guests import paper_folders
+from kmdr.base.plugins import paper_folders
 
 
 def reported(paper: str) -> pd.DataFrame:

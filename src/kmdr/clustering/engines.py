@@ -13,13 +13,13 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.identity import name_of
+from kmdr.base.outside import allow, arguments, check_arguments, find_class, origin, seed_of
+from kmdr.base.plugins import Registry, origin_of
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts, lloyd
-from kmdr.errors import UserError, unknown
-from kmdr.guests import Registry, origin_of
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, scaled_back
-from kmdr.outside import allow, arguments, check_arguments, find_class, origin, seed_of
-from kmdr.run.identity import name_of
 
 Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clustering]
 _registry: Registry[Engine] = Registry("engines")
@@ -51,7 +51,7 @@ def module_of(name: str) -> str:
 
 
 def entry_point(name: str) -> str:
-    """Return where the code of an engine begins, for `kmdr.run.identity.reach`."""
+    """Return where the code of an engine begins, for `kmdr.base.identity.reach`."""
     return name_of(_outside if "." in name else _registry.known()[name])
 
 

@@ -30,8 +30,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import kmeans_plusplus
 
+from kmdr.base.errors import ArgumentError, UserError, whole_number, yes_or_no
+from kmdr.base.threads import over_rows
 from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, prepare, run_starts, workspace
-from kmdr.errors import ArgumentError, UserError, whole_number, yes_or_no
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import (
     CACHED,
@@ -43,7 +44,6 @@ from kmdr.linalg.matrix import (
     row_blocks,
     scaled_back,
 )
-from kmdr.threads import over_rows
 
 # Entries of CSR data, stored or not, and of their inner products, up to which these may be computed.
 _GRAM_ENTRIES = 2**22

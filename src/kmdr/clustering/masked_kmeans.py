@@ -18,12 +18,12 @@ from typing import Any
 import numba
 import numpy as np
 
+from kmdr.base.errors import ArgumentError
+from kmdr.base.threads import over_rows
 from kmdr.clustering.kmeans import Clustering, checked_starts
-from kmdr.errors import ArgumentError
 from kmdr.linalg import Dense
 from kmdr.linalg.matrix import BLOCK, check_structure, normalised, room, scaled_back
 from kmdr.linalg.tiles import TILE, add_square, load, multiply_add, store, zeros
-from kmdr.threads import over_rows
 
 # Centres that are looked at together: of 4096 coordinates these are 512 KB of float32, which stay in a second-level
 # cache while the points of a tile, of so many entries, pass by (2¹⁷ entries: 1.15 of the time; 2²⁰: 1.05).

@@ -21,8 +21,14 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.datasets import formats, prepared, reading, treatment, valid
-from kmdr.datasets.acquire import (
+from kmdr.base.errors import UserError, plain_name, unknown, whole_number
+from kmdr.base.identity import code_hash, name_of
+from kmdr.base.paths import cache_folder
+from kmdr.base.plugins import origin_of
+from kmdr.base.text import tell
+from kmdr.datasets import prepared, valid
+from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.acquire.find import (
     UnavailableError,
     UnwritableError,
     file_names,
@@ -34,20 +40,16 @@ from kmdr.datasets.acquire import (
     sha256_of,
     temporary,
 )
-from kmdr.datasets.archives import UnverifiedError
-from kmdr.datasets.loaders import all_loaders
+from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import reading, treatment
+from kmdr.datasets.formats.profile import Profile, identifier_warning, in_short, profile, warnings_of
+from kmdr.datasets.formats.reading import Content
 from kmdr.datasets.prepared import DamagedError, checked_verify, stamp
-from kmdr.datasets.profile import Profile, identifier_warning, in_short, profile, warnings_of
-from kmdr.datasets.reading import Content
 from kmdr.datasets.registry import COMMON, Entry, entry, names
+from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.datasets.streamed import Streamed, streamed
-from kmdr.errors import UserError, plain_name, unknown, whole_number
-from kmdr.guests import origin_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
-from kmdr.paths import cache_folder
-from kmdr.run.identity import code_hash, name_of
-from kmdr.text import tell
 
 __all__ = [
     "Availability",
@@ -143,7 +145,7 @@ class Availability:
 
 
 def generated_by(name: str) -> list[str]:
-    """Return where the code that generates a dataset begins, for `kmdr.run.identity.reach`; none where it has files."""
+    """Return where the code that generates a dataset begins, for `kmdr.base.identity.reach`; none where it has files."""
     e = entry(name)
     return [] if e.sources or e.by_path else [name_of(all_loaders()[e.format])]
 

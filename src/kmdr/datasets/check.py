@@ -7,11 +7,11 @@ from shutil import rmtree
 from typing import Any, NamedTuple
 
 from kmdr import datasets
+from kmdr.base.errors import UserError
+from kmdr.base.paths import cache_folder
 from kmdr.datasets import DamagedError, fingerprint, prepared
-from kmdr.datasets.acquire import TEMPORARY, file_names, obtain, sha256_of
+from kmdr.datasets.acquire.find import TEMPORARY, file_names, obtain, sha256_of
 from kmdr.datasets.registry import entry
-from kmdr.errors import UserError
-from kmdr.paths import cache_folder
 
 
 class Finding(NamedTuple):

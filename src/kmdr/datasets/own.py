@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from kmdr import datasets
-from kmdr.datasets.profile import lines, scale_hint, warnings_of
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.text import aligned, one_line, tell
+from kmdr.datasets.formats.profile import lines, scale_hint, warnings_of
 from kmdr.datasets.registry import entry
-from kmdr.errors import UserError, unknown
-from kmdr.text import aligned, one_line, tell
 
 # Their values are signs, some of which YAML takes for its own.
 _SIGNS = ("separator", "decimal")

@@ -23,11 +23,11 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from kmdr.base.errors import UserError
+from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.datasets import valid
-from kmdr.datasets.acquire import TEMPORARY, temporary
+from kmdr.datasets.acquire.find import TEMPORARY, temporary
 from kmdr.datasets.streamed import Streamed
-from kmdr.errors import UserError
-from kmdr.files import sweep_abandoned, write_atomically
 
 VERIFY = ("always", "once", "never")
 """When prepared files are verified: by every process that opens them, once a boot of the machine, or not at all."""

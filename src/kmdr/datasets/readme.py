@@ -1,6 +1,6 @@
 """The tables in ``datasets/README.md``; ``python -m kmdr.datasets.readme`` writes them anew from the registry."""
 
-from kmdr import paths
+from kmdr.base import paths
 from kmdr.datasets.registry import comments, entry, names
 
 _BEGIN, _END = "<!-- table: python -m kmdr.datasets.readme -->", "<!-- end of table -->"

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from kmdr import paths
-from kmdr.errors import UserError, unknown
-from kmdr.guests import guests, origin_of_root
+from kmdr.base import paths
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.plugins import guests, origin_of_root
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")

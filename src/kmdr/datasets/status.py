@@ -9,14 +9,14 @@ from pathlib import Path
 from tqdm import tqdm
 
 from kmdr import datasets
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.files import write_atomically
+from kmdr.base.paths import RESULTS, cache_folder
+from kmdr.base.text import aligned, tell, unescaped
 from kmdr.datasets import own
-from kmdr.datasets.acquire import file_names, find, last_errors, raw_folder, sweep, user_folders
+from kmdr.datasets.acquire.find import file_names, find, last_errors, raw_folder, sweep, user_folders
 from kmdr.datasets.check import check_cache
 from kmdr.datasets.registry import Entry, entry
-from kmdr.errors import UserError, unknown
-from kmdr.files import write_atomically
-from kmdr.paths import RESULTS, cache_folder
-from kmdr.text import aligned, tell, unescaped
 
 _HERE = ("prepared", "cached", "local", "generated")
 

@@ -9,8 +9,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
+from kmdr.base.errors import UserError, check_memory
 from kmdr.datasets.streamed import Streamed
-from kmdr.errors import UserError, check_memory
 from kmdr.linalg.matrix import read_only
 
 WITHOUT = "none"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from kmdr.errors import UserError, shown, unknown
+from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.text import announce, tell
 from kmdr.export.croissant import write_croissant
 from kmdr.results.folder import has_file
-from kmdr.text import announce, tell
 
 _USAGE = "'kmdr export DIR --crate OUT' or OUT.zip, or 'kmdr export --croissant DATASET OUT.json'"
 

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kmdr.analysis.untrusted import check_places
+from kmdr.base.errors import UserError
+from kmdr.base.files import sealed, writing
+from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
+from kmdr.config.studies import studies
 from kmdr.datasets import registry
-from kmdr.errors import UserError
-from kmdr.files import sealed, writing
-from kmdr.private_paths import without_folders
+from kmdr.harness.task import COLUMNS
 from kmdr.results.folder import files_at, has_file, read_json, require_file
+from kmdr.results.reader import check_places
 from kmdr.results.rows import TextRow
-from kmdr.results.table import most_bytes
-from kmdr.run.store import (
+from kmdr.results.schema import VALUES
+from kmdr.results.store import (
     LOG,
     log_lines,
     multiverse_folder,
@@ -37,9 +39,7 @@ from kmdr.run.store import (
     rows_file,
     stated_paths,
 )
-from kmdr.run.task import COLUMNS
-from kmdr.run.values import VALUES
-from kmdr.studies import studies
+from kmdr.results.table import most_bytes
 
 _CRATE, _PROFILE = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/process/0.5"
 _METADATA = "ro-crate-metadata.json"

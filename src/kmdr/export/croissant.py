@@ -5,10 +5,10 @@ import mimetypes
 from pathlib import Path
 from typing import Any
 
+from kmdr.base.errors import UserError
+from kmdr.base.files import write_atomically
 from kmdr.datasets import registry
 from kmdr.datasets.registry import Entry, Source
-from kmdr.errors import UserError
-from kmdr.files import write_atomically
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",

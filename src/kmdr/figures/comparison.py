@@ -8,8 +8,8 @@ import pandas as pd
 
 from kmdr.analysis.comparison import Beside, Quantity, differences, quantities_in
 from kmdr.analysis.statistics import LEVEL
+from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
-from kmdr.text import format_number
 
 # Lines at the end of a run: what a person takes in at a glance.
 MOST_LINES = 30

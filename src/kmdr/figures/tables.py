@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from kmdr.base.text import format_number, printable
 from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
 from kmdr.results.folder import write_file
-from kmdr.text import format_number, printable
 
 
 @dataclass(frozen=True)

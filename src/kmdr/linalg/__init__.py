@@ -1,5 +1,9 @@
 """The kernels that reducers rest on, one per module; ``tests/oracles.py`` has their plain numpy forms."""
 
+from kmdr.base.paths import place_library_caches
+
+place_library_caches()  # before numba is imported, which refuses kernels without a folder for them
+
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
 from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius, take_columns

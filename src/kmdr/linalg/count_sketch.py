@@ -8,9 +8,9 @@ Python's counting from the end: CSR with signed indices took 1.4–1.8 times as 
 import numba
 import numpy as np
 
+from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, load, multiply_add, read_tile, scratch, store, write_tile
-from kmdr.threads import over_rows
 
 # Features of a tile at a time, which stay in L1 (64 and 256: 0.9–1.2 times as long).
 _FEATURES = 128

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
+from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room
 from kmdr.linalg.tiles import (
     TILE,
@@ -22,7 +23,6 @@ from kmdr.linalg.tiles import (
     write_tile,
     zeros,
 )
-from kmdr.threads import over_rows
 
 # The first stages combine neighbours, so they run through this many at a time, which stay in L1.
 _NEAR = 64

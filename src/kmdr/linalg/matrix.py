@@ -13,8 +13,8 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.errors import ArgumentError, memory
-from kmdr.paths import cache_folder
+from kmdr.base.errors import ArgumentError, memory
+from kmdr.base.paths import cache_folder
 
 Dense: TypeAlias = np.ndarray
 Matrix: TypeAlias = np.ndarray | sp.csr_array

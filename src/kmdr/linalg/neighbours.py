@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
+from kmdr.base.threads import over_rows
 from kmdr.linalg import matrix
 from kmdr.linalg.matrix import (
     Dense,
@@ -24,7 +25,6 @@ from kmdr.linalg.matrix import (
     scaled_back,
 )
 from kmdr.linalg.product import in_groups, write_product
-from kmdr.threads import over_rows
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
 _TILE_DENSE = (512, 512)

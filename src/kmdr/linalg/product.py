@@ -6,9 +6,9 @@ OpenBLAS has for some processors a kernel of half the width of their registers a
 import numba
 import numpy as np
 
+from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, is_large, room
 from kmdr.linalg.tiles import TILE, add, load, multiply_add, read_tile, scratch, store, write_tile, zeros
-from kmdr.threads import over_rows
 
 # Columns of the product whose sums over so many features of a tile stay in registers, of which there are 16 where a
 # vector is two of them: 160 GFlop/s on a core with AVX-512 (8 columns: 165; 4: 119), 109 with AVX2 (8: 66; 4: 96),

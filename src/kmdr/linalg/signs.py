@@ -9,9 +9,9 @@ from typing import Any
 import numba
 import numpy as np
 
+from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
-from kmdr.threads import over_rows
 
 _WORD = 64
 _GROUP = 4  # columns of A that one table combines; its 16 sums of 16 rows and those of a whole word stay in L1

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from kmdr.errors import UserError, plain_name, shown, unknown
-from kmdr.guests import origin_of
-from kmdr.outside import allow, origin
+from kmdr.base.errors import UserError, plain_name, shown, unknown
+from kmdr.base.identity import name_of
+from kmdr.base.outside import allow, origin
+from kmdr.base.plugins import origin_of
 from kmdr.reducers.base import REGISTRY, Reducer
 from kmdr.reducers.fast_transform import FJLT, SRHT
 from kmdr.reducers.laplacian_score import LaplacianScore
@@ -33,7 +34,6 @@ from kmdr.reducers.selection import Variance
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD, LeftSingularVectors
 from kmdr.reducers.sparse_embedding import OSNAP, SparseEmbedding
 from kmdr.reducers.sparsified import Sparsified
-from kmdr.run.identity import name_of
 
 
 @cache
@@ -71,7 +71,7 @@ def module_of(name: str) -> str:
 
 
 def entry_point(name: str) -> str:
-    """Return where the code of a reducer begins, for `kmdr.run.identity.reach`."""
+    """Return where the code of a reducer begins, for `kmdr.base.identity.reach`."""
     return name_of(Outside if "." in name else _all()[name])
 
 
@@ -142,7 +142,7 @@ def make_allowed(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
     """Return the reducer of that name, wherever the name comes from, e.g. a row or a configuration.
 
     Parameters and errors are those of `make`; in addition, an import path is refused unless the user of this process
-    named it (`kmdr.outside.is_allowed`).
+    named it (`kmdr.base.outside.is_allowed`).
     """
     if "." in name:
         outside = Outside(name, params)

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kmdr.base.errors import ArgumentError, UserError, memory, whole_number
+from kmdr.base.plugins import Registry
 from kmdr.clustering.engines import cluster_allowed
 from kmdr.clustering.kmeans import Clustering, Protocol
-from kmdr.errors import ArgumentError, UserError, memory, whole_number
-from kmdr.guests import Registry
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_large, read_only, room
 

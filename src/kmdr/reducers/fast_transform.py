@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotated_product
 from kmdr.reducers.base import Reducer, at_most, register
 

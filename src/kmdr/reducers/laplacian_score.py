@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms
 
-from kmdr.errors import ArgumentError, whole_number
+from kmdr.base.errors import ArgumentError, whole_number
+from kmdr.base.threads import over_rows
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
 from kmdr.reducers.base import fewer_than_points, one_of, register, true_or_false
 from kmdr.reducers.selection import BestFeatures
-from kmdr.threads import over_rows
 
 # The MATLAB code that the papers ran estimates the kernel width on at most this many points, ...
 _WIDTH_SAMPLE = 3000

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
 from kmdr.linalg.matrix import in_float64, normalised, panels, row_blocks
 from kmdr.linalg.singular_vectors import gram

@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from kmdr.errors import UserError, whole_number
+from kmdr.base.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
 from kmdr.linalg.matrix import normalised, times_power
 from kmdr.reducers.base import Reducer, affordable, at_most, dense, fewer_than_points, register, true_or_false

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
+from kmdr.base.outside import arguments, check_arguments, find_class, seed_of
 from kmdr.linalg import Dense, Matrix
-from kmdr.outside import arguments, check_arguments, find_class, seed_of
 from kmdr.reducers.base import Reducer
 
 

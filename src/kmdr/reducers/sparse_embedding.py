@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmdr.errors import whole_number
+from kmdr.base.errors import whole_number
 from kmdr.linalg import Dense, Matrix, count_sketch, random_signs
 from kmdr.reducers.base import Reducer, register
 

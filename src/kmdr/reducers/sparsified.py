@@ -7,9 +7,9 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn import get_config
 
+from kmdr.base.errors import ArgumentError
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
-from kmdr.errors import ArgumentError
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotated_entries
 from kmdr.reducers.base import Reducer, at_most, register
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kmdr.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, sealed, unsealed, writing
+from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, sealed, unsealed, writing
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from kmdr.errors import UserError
-from kmdr.files import DamagedError
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
+from kmdr.harness.task import COLUMNS
 from kmdr.results.table import check_rows, most_bytes, too_large
-from kmdr.run.task import COLUMNS
 
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
 _BETWEEN = "\0"  # which no column may hold

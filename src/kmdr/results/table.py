@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from kmdr.errors import UserError
-from kmdr.files import DamagedError
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
 from kmdr.results.folder import open_file
 
 # Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.

@@ -9,6 +9,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import best_in_blocks
+from kmdr.base.seeding import generator
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
@@ -16,7 +17,6 @@ from kmdr.datasets import Dataset
 from kmdr.linalg import Dense, Matrix, top_right_singular_vectors
 from kmdr.metrics import accuracy, objective
 from kmdr.reducers.leverage import leverage_scores
-from kmdr.seeding import generator
 
 STUDY = "bmd09_table1"
 BEST_OF = 30

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import Results
+from kmdr.base.seeding import generator
+from kmdr.base.threads import pinned
+from kmdr.base.timing import Stopwatch
 from kmdr.claims.catalogue import fact
 from kmdr.datasets import Dataset
 from kmdr.linalg import Dense, draw_signs, mailman_product
 from kmdr.linalg.signs import sign_matrix_reference
-from kmdr.seeding import generator
-from kmdr.threads import pinned
-from kmdr.timing import Stopwatch
 
 from .protocol import TABLE2_SIGNS
 

@@ -8,6 +8,9 @@ from sklearn.manifold import TSNE
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION
+from kmdr.base.seeding import generator
+from kmdr.base.threads import pinned
+from kmdr.base.timing import Stopwatch
 from kmdr.claims.best_of import drawn_again, kept_run, runs
 from kmdr.claims.catalogue import fact
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
@@ -17,9 +20,6 @@ from kmdr.metrics import objective
 from kmdr.reducers.base import column_centred
 from kmdr.reducers.leverage import leverage_scores, sample_columns
 from kmdr.reducers.random_projection import RandomSign
-from kmdr.seeding import generator
-from kmdr.threads import pinned
-from kmdr.timing import Stopwatch
 
 from .protocol import BEST_OF, ENOUGH, GOOD, NIPS_RUNS, WORDS_R
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmdr.errors import UserError
+from kmdr.base.errors import UserError
 from kmdr.linalg import Dense
 
 

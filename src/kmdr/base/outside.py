@@ -1,0 +1,151 @@
+"""Classes of other packages, found by their import path: ``package.module.Class``.
+
+A path that came with a folder of results is never imported. `kmdr.reducers.make`, `kmdr.clustering.engines.check` and
+``cluster``, and `kmdr.compare` are for a caller who names the path, and allow it; ``make_allowed``, ``check_allowed``
+and ``cluster_allowed``, which kmdr itself uses, take any name and import only what was allowed before.
+"""
+
+import importlib
+import inspect
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.identity import hash_of, third_party_origin
+
+# Import paths that the user of this process named. A worker takes them over with each task of its driver.
+_allowed: set[str] = set()
+
+
+def allow(*names: Any) -> None:
+    """Allow imports by these names, where they are import paths: never by names that a folder of results holds."""
+    _allowed.update(name for name in names if isinstance(name, str) and "." in name)
+
+
+def is_allowed(path: str) -> bool:
+    """Return whether the user of this process named an import path, so that its class may be imported."""
+    return path in _allowed
+
+
+def find_class(path: str, what: str) -> type:
+    """Return the class that an import path names, if the user named that path.
+
+    Parameters
+    ----------
+    path : str
+        ``package.module.Class``; the module may be of an installed package or lie in a folder of ``PYTHONPATH``.
+    what : str
+        What it is to be, for the sentence of an error, e.g. ``"reducer"``.
+
+    Raises
+    ------
+    UserError
+        When nobody allowed the path, the module cannot be imported, or has no such class.
+    """
+    if not is_allowed(path):
+        raise UserError(
+            f"{what} {shown(path)} is third-party code that this command did not name, so it is not imported; name it "
+            f"in a setting of the command, or call kmdr.base.outside.allow({shown(path)}) first"
+        )
+    return _imported(path, what)
+
+
+@cache
+def _imported(path: str, what: str) -> type:
+    module, _, name = path.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # whatever the module raises while it is imported
+        raise UserError(
+            f"{what} {path!r}: the module {module!r} cannot be imported ({type(error).__name__}: {error}); install its "
+            f"package, or name the folder of your own module in PYTHONPATH{_hint(module)}"
+        ) from error
+    if not inspect.isclass(cls):
+        names = [key for key, value in vars(importlib.import_module(module)).items() if inspect.isclass(value)]
+        raise unknown(f"class of the module {module}", name, names)
+    return cls
+
+
+def _hint(module: str) -> str:
+    """Return the remedy for a module of the current folder, from which nothing is imported unasked."""
+    package = module.partition(".")[0]
+    here = any(Path(name).exists() for name in (f"{package}.py", f"{package}/__init__.py"))
+    return f"; {package!r} lies in the current folder, which PYTHONPATH=. names" if here else ""
+
+
+def arguments(cls: type) -> list[str]:
+    """Return the names of a constructor's arguments."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, parameter in inspect.signature(cls).parameters.items() if parameter.kind in kinds]
+
+
+def check_arguments(cls: type, given: Mapping[str, Any], what: str) -> None:
+    """Refuse arguments that a constructor does not take.
+
+    Raises
+    ------
+    UserError
+    """
+    valid = arguments(cls)
+    for name in given:
+        if name not in valid:
+            raise unknown(f"argument of {what}", name, valid)
+
+
+def seed_of(rng: np.random.Generator) -> int:
+    """Return a seed for a class that takes ``random_state`` as a number."""
+    return int(rng.integers(2**31 - 1))
+
+
+def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
+    """Return the import path of a class, or of an instance's with the arguments in which it differs from a new one.
+
+    Raises
+    ------
+    UserError
+        When the class cannot be imported by its path, or an argument cannot be written down as JSON.
+    """
+    cls = transformer if inspect.isclass(transformer) else type(transformer)
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    allow(path)
+    if "<locals>" in path or find_class(path, "reducer") is not cls:
+        raise UserError(f"{path} cannot be imported by its name; define the class at the top level of a module")
+    given = {} if transformer is cls else transformer.get_params(deep=False)
+    defaults = {name: value.default for name, value in inspect.signature(cls).parameters.items()}
+    ours = ("n_components", "random_state")
+    args = {name: value for name, value in given.items() if name not in ours and value is not defaults.get(name)}
+    args = {name: value for name, value in args.items() if value != defaults.get(name)}
+    try:
+        json.dumps(args)
+    except TypeError as error:
+        raise UserError(
+            f"the arguments {shown(args)} of {path} cannot be written down ({error}); give plain values"
+        ) from error
+    return path, args
+
+
+@cache
+def origin(path: str) -> str:
+    """Return where a class comes from: its distribution and version, and the hash of the code that it reaches.
+
+    Empty where its module is not available.
+
+    Examples
+    --------
+    >>> allow("sklearn.decomposition.NMF")
+    >>> origin("sklearn.decomposition.NMF").split()[0]
+    'scikit-learn'
+    """
+    module, _, name = path.rpartition(".")
+    known = third_party_origin(module, name)
+    if known != module:
+        return known
+    try:  # defined in a notebook, whose code is in no file
+        return f"{known} {hash_of([inspect.getsource(find_class(path, 'class'))])}"
+    except (OSError, TypeError, UserError):
+        return known

@@ -1,0 +1,247 @@
+"""Where papers, methods and data come from: the built-in folder, then folders of the user's with the same layout.
+
+A root is a folder that may hold ``reducers/ engines/ metrics/ datasets/ papers/ conf/``. The built-in one is this
+package; others, the guests, are packages with an entry point in the group ``kmdr.guests``, then the folders that
+``KMDR_PATH`` names. A folder's modules are imported under a package name of their own, which its path determines, so
+that relative imports work inside it and nothing of it can be mistaken for another's. They are a user's own code, and
+are run from where the user named them and from nowhere else.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import content_hash
+from kmdr.base.identity import code_hash, hash_of, is_own, origins, sources
+
+ENTRY_POINTS = "kmdr.guests"
+# The packages of folders that KMDR_PATH names; their names depend on where the folder lies.
+PLUGIN_PREFIX = "kmdr_guest_"
+# Folders whose modules are loaded; those in the others are there to be imported by these.
+_KINDS = ("reducers", "engines", "metrics", "datasets")
+# What of a guest can change a number.
+_COUNTED = (".py", ".yaml", ".toml", ".csv")
+# What tells that a folder within a guest's is none of its code: results of runs, or an environment of Python.
+_NOT_CODE = ("runs.jsonl", "configs.jsonl", "pyvenv.cfg")
+
+
+@dataclass(frozen=True)
+class Root:
+    """A folder with the layout of the built-in one.
+
+    Attributes
+    ----------
+    folder : Path
+    package : str
+        Under which its modules are imported.
+    name, version : str
+        Of the distribution that brings it; a folder has its own name and no version.
+    """
+
+    folder: Path
+    package: str
+    name: str
+    version: str = ""
+
+    def files(self, kind: str, pattern: str) -> list[Path]:
+        """Return the files of a pattern in one of its folders, by name."""
+        return sorted((self.folder / kind).glob(pattern))
+
+
+@dataclass(frozen=True)
+class PaperFolder:
+    """A folder that holds all there is of one paper.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the paper, with which the ids of its items and claims begin.
+    folder : Path
+    package : str
+        Under which its modules are imported.
+    """
+
+    name: str
+    folder: Path
+    package: str
+
+    def module(self, name: str) -> ModuleType | None:
+        """Return one of the paper's modules; None where it has none of that name."""
+        return importlib.import_module(f"{self.package}.{name}") if (self.folder / f"{name}.py").is_file() else None
+
+
+_BUILT_IN = Root(Path(__file__).resolve().parents[1], "kmdr", "kmdr")
+
+
+@cache
+def origin_of_root(root: Root) -> str:
+    """Return name, version and hash of a plugin: of its files, and of what its modules import elsewhere."""
+    digest = content_hash(sorted(_files(root.folder)))[:12]
+    modules = [f"{root.package}.{kind}.{file.stem}" for kind in _KINDS for file in root.files(kind, "*.py")]
+    inside = [each for each in sources(*modules) if f"{each}.".startswith(f"{root.package}.")]
+    elsewhere = [each for each in sources(*modules) if each not in inside and not is_own(each)]
+    if more := [*map(code_hash, elsewhere), *origins(inside)]:
+        digest = hash_of([digest, *more])
+    return " ".join(filter(None, (root.name, root.version, digest)))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a guest that can change a number."""
+    for place, folders, names in os.walk(folder):
+        path = Path(place)
+        if path != folder and any((path / name).exists() for name in _NOT_CODE):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (file for name in names if (file := path / name).suffix in _COUNTED and file.is_file())
+
+
+@cache
+def _packages() -> tuple[Root, ...]:
+    """Return the installed packages that are guests."""
+    guests = []
+    for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        spec = importlib.util.find_spec(point.value)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            raise UserError(f"the entry point {point.name} names {point.value!r}, which is no package; name a package")
+        known = point.dist
+        guests.append(
+            Root(Path(places[0]), point.value, known.name if known else point.name, known.version if known else "")
+        )
+    return tuple(guests)
+
+
+def roots() -> tuple[Root, ...]:
+    """Return the built-in root, installed packages that are guests, and the folders that ``KMDR_PATH`` names.
+
+    Raises
+    ------
+    UserError
+        When one of them is not a folder.
+    """
+    named = [Path(text).expanduser() for text in os.environ.get("KMDR_PATH", "").split(os.pathsep) if text]
+    return (_BUILT_IN, *_packages(), *map(_guest, named))
+
+
+def guests() -> tuple[Root, ...]:
+    """Return the roots that are not built in."""
+    return roots()[1:]
+
+
+def _load(kind: str, root: Root) -> None:
+    """Import every module of one of a root's folders: each makes what it defines known by a decorator.
+
+    Raises
+    ------
+    UserError
+        When one cannot be imported.
+    """
+    for file in root.files(kind, "*.py"):
+        try:
+            importlib.import_module(f"{root.package}.{kind}.{file.stem}")
+        except UserError:
+            raise
+        except Exception as error:  # whatever a user's module raises
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); mend it") from error
+
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """What modules make known by name: kmdr's own, and those of the guests that there are now.
+
+    Parameters
+    ----------
+    kind : {"reducers", "engines", "metrics", "datasets"}
+        The folder of a guest whose modules are looked through.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._made: dict[tuple[str, str], T] = {}
+
+    def add(self, name: str, module: str, made: T) -> None:
+        """Make something known under a name; the module that defines it may do so again."""
+        self._made[name, module] = made
+
+    def known(self) -> dict[str, T]:
+        """Return what is known, by name.
+
+        Raises
+        ------
+        UserError
+            When a guest's module cannot be imported, or two make something of one name known.
+        """
+        return dict(self._known(guests(), len(self._made)))
+
+    @cache  # noqa: B019  registries live as long as the process
+    def _known(self, places: tuple[Root, ...], count: int) -> dict[str, T]:
+        del count  # asked again when something was added
+        for root in places:
+            _load(self._kind, root)
+        here = tuple(f"{root.package}." for root in places)
+        where: dict[str, str] = {}
+        for name, module in self._made:
+            gone = module.startswith(PLUGIN_PREFIX) and not module.startswith(here)
+            if not gone and where.setdefault(name, module) != module:
+                raise UserError(
+                    f"two {self._kind} are named {name!r}, in {where[name]} and {module}; rename one of them"
+                )
+        return {name: self._made[name, module] for name, module in where.items()}
+
+
+def origin_of(module: str) -> str:
+    """Return the origin of the guest that a module belongs to; nothing for one of kmdr's own."""
+    return next((origin_of_root(root) for root in guests() if module.startswith(f"{root.package}.")), "")
+
+
+def _guest(folder: Path) -> Root:
+    """Return a user's folder as a root, and let its modules be imported under their own package name."""
+    if not folder.is_dir():
+        raise UserError(
+            f"KMDR_PATH names {folder}, which is no folder; name folders that hold reducers/, datasets/, papers/ …"
+        )
+    place = folder.resolve()
+    package = f"{PLUGIN_PREFIX}{sha256(str(place).encode()).hexdigest()[:12]}"
+    if package not in sys.modules:
+        module = ModuleType(package)
+        module.__path__ = [str(place)]
+        sys.modules[package] = module
+    return Root(place, package, place.name)
+
+
+def paper_folders() -> tuple[PaperFolder, ...]:
+    """Return the folders of all papers, those that hold a ``paper.toml``, by name.
+
+    Raises
+    ------
+    UserError
+        When two have one name, or a name that no id can begin with.
+    """
+    return _paper_folders(roots())
+
+
+@cache
+def _paper_folders(places: tuple[Root, ...]) -> tuple[PaperFolder, ...]:
+    papers: dict[str, PaperFolder] = {}
+    for root in places:
+        for file in sorted(root.folder.glob("papers/*/paper.toml")):
+            name = file.parent.name
+            if not (name.isidentifier() and name.isalnum()):
+                raise UserError(f"{file.parent} is not named with letters and digits alone, as a paper is; rename it")
+            if name in papers:
+                raise UserError(f"{file.parent} and {papers[name].folder} are both named {name}; rename one of them")
+            papers[name] = PaperFolder(name, file.parent, f"{root.package}.papers.{name}")
+    return tuple(papers[name] for name in sorted(papers))

@@ -1,0 +1,1 @@
+"""The command ``kmdr``: its subcommands, arguments, help and screen."""

@@ -1,0 +1,161 @@
+"""Running multiverses: every way to settle what papers leave open, or as many as a budget allows."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kmdr.base.errors import UserError
+from kmdr.base.text import tell
+from kmdr.cli.jobs import Job, Prepared, run_jobs
+from kmdr.harness.experiment import Experiment
+from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
+from kmdr.harness.task import Task
+from kmdr.multiverse.choices import Multiverse, named, settled
+from kmdr.multiverse.run import STUDY
+from kmdr.results.store import UNIVERSES, Store, missing
+
+Config = dict[str, Any]
+# From the composed configuration of a study to one for each pair of a dataset and a reducer.
+Pairs = Callable[[Config], list[Config]]
+
+
+class _Design:
+    """The universes of one paper, composed one after the other.
+
+    Parameters
+    ----------
+    spec : Multiverse
+    studies : mapping of str to Config
+        The composed configuration of every study.
+    pairs : callable
+    out : Path
+    prepared : Prepared
+    """
+
+    def __init__(
+        self, spec: Multiverse, studies: Mapping[str, Config], pairs: Pairs, out: Path, prepared: Prepared
+    ) -> None:
+        self.spec = spec
+        self._studies, self._pairs, self._out, self._prepared = studies, pairs, out, prepared
+        # Of each configuration: the plain one, and its tasks; by the universe, what each configuration stands for.
+        self.known: dict[str, tuple[Config, list[Task]]] = {}
+        self.universes: list[dict[str, list[str]]] = []
+
+    @property
+    def part(self) -> float:
+        """Share of the universes that are composed."""
+        return len(self.universes) / self.spec.all
+
+    def grow(self, size: int) -> list[Task]:
+        """Compose as many more universes, and return the tasks that no earlier one has."""
+        start = len(self.universes)
+        before = set(self.known)
+        for universe in self.spec.universes[start : start + size]:
+            configs: dict[str, list[str]] = {}
+            for name in self.spec.studies:
+                for config, labels in self._settled(name, universe):
+                    tasks = self._prepared.tasks(Experiment.from_config(config))
+                    if tasks:
+                        self.known.setdefault(tasks[0].config_hash, (config, tasks))
+                        configs[tasks[0].config_hash] = labels
+            self.universes.append(configs)
+        return [task for key, (_, tasks) in self.known.items() if key not in before for task in tasks]
+
+    def shrink(self, size: int) -> None:
+        """Take the last universes back."""
+        del self.universes[-size:]
+        needed = {key for configs in self.universes for key in configs}
+        self.known = {key: value for key, value in self.known.items() if key in needed}
+
+    def _settled(self, name: str, universe: Sequence[str]) -> list[tuple[Config, list[str]]]:
+        """Return the configurations of a study in a universe, each with study, dataset and reducer as it names them."""
+        study = self.spec.narrowed(self._studies[name])
+        labels = [
+            [name, named(dataset)[0], named(reducer)[0]]
+            for dataset in study["study"]["datasets"]
+            for reducer in study["study"]["reducers"]
+        ]
+        tree = settled(study, self.spec.settings(universe))
+        methods, _ = self.spec.reading(universe)
+        tree["study"]["name"] = f"{STUDY}{name}"
+        tree |= {"timing_repeats": 0, "out": str(self._out)}
+        return [
+            ({**config, "repeats": methods[label[2]]["runs"]}, label)
+            for config, label in zip(self._pairs(tree), labels, strict=True)
+        ]
+
+    def jobs(self) -> list[Job]:
+        """Return a job for each study."""
+        by_study: dict[str, list[Config]] = {}
+        for config, _ in self.known.values():
+            by_study.setdefault(config["study"]["name"], []).append(config)
+        return [Job.from_configs(configs) for configs in by_study.values()]
+
+    def record(self) -> list[dict[str, Any]]:
+        """Return what the folder is told of the universes."""
+        return [
+            {"options": list(universe), "configs": configs}
+            for universe, configs in zip(self.spec.universes, self.universes, strict=False)
+        ]
+
+
+def run_multiverses(
+    specs: Sequence[Multiverse], studies: Mapping[str, Config], pairs: Pairs, out: Path, budget: float | None
+) -> int:
+    """Run the universes of some papers and make the report; return the exit status.
+
+    Each paper has as many as its ``multiverse.yaml`` says or, with a budget, as many as fit: of all papers the same
+    share of their universes, in whole blocks and one at the least. A run with a larger budget adds to a smaller one.
+
+    Parameters
+    ----------
+    specs : sequence of Multiverse
+    studies : mapping of str to Config
+    pairs : callable
+    out : Path
+    budget : float or None
+        Seconds of wall time.
+
+    Raises
+    ------
+    UserError
+        When no dataset can be had.
+    """
+    start = time.time()
+    store, prepared = Store(out), Prepared()
+    rows = store.merge()
+    seconds = expected_seconds(rows, reference_rows())
+    designs = [_Design(spec, studies, pairs, out, prepared) for spec in specs]
+
+    def cost(tasks: Sequence[Task]) -> float:
+        return sum(wall_seconds(task, seconds, workers) for task in missing(tasks, rows))
+
+    first = [(design, design.grow(min(design.spec.block, design.spec.all))) for design in designs]
+    jobs = [job for design in designs for job in design.jobs()]
+    if not jobs:
+        raise UserError(" ".join(str(error) for error in prepared.folders.values()))
+    workers = jobs[0].runner.size
+    spent = {id(design): cost(tasks) for design, tasks in first}
+    room = math.inf if budget is None else budget - ALLOWANCE_SECONDS - (time.time() - start)
+    growing = list(designs)
+    while growing:
+        design = min(growing, key=lambda each: each.part)
+        size = design.spec.block
+        most = design.spec.all if budget is not None else min(design.spec.size, design.spec.all)
+        if len(design.universes) + size > most:
+            growing.remove(design)
+            continue
+        more = cost(design.grow(size))
+        if sum(spent.values()) + more > room:
+            design.shrink(size)
+            break
+        spent[id(design)] += more
+    for design in designs:
+        tell(
+            f"kmdr: {design.spec.paper}: {len(design.universes)} of {design.spec.all} universes, by "
+            f"{len(design.spec.choices)} choices; about {spent[id(design)] / 60:.1f} min"
+        )
+    store.change(UNIVERSES, lambda known: {**known, **{each.spec.paper: each.record() for each in designs}})
+    return run_jobs([job for each in designs for job in each.jobs()], Limits(budget=budget), stated=False)

@@ -1,0 +1,1 @@
+"""What to run: Hydra composition, studies, protocols and experiments."""

@@ -1,0 +1,1 @@
+"""Finding and downloading the files of registered datasets."""

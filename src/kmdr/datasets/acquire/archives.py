@@ -1,0 +1,185 @@
+"""Members of zip and tar archives, and compressed files, as bytes that are counted while they unpack.
+
+Nothing is ever extracted to a path that an archive names, and no size that an archive states is believed.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from kmdr.base.errors import UserError
+
+# What unpacks to more than this, and to more than so many times its packed size, is no data.
+_FLOOR_BYTES = 64 * 2**20
+_MAX_RATIO = 200
+_OPENERS: dict[bytes, Callable[[Path], io.BufferedIOBase]] = {
+    b"BZh": bz2.BZ2File,
+    b"\x1f\x8b": gzip.GzipFile,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+}
+
+
+class UnverifiedError(UserError):
+    """A file or a matrix is not what the registry says: wrong hash, wrong shape, damaged content."""
+
+
+def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
+    """Read some members of an archive.
+
+    Parameters
+    ----------
+    path : Path
+        A zip archive (a wheel is one) or a tar archive, compressed or not.
+    wanted : callable
+        Whether to read the member of that name.
+    max_bytes : int
+        Most bytes that the wanted members may have in all.
+
+    Returns
+    -------
+    dict
+        Content by member name.
+
+    Raises
+    ------
+    UnverifiedError
+        It is no archive or a damaged one; any of its names is absolute, holds ``..`` or occurs twice; a wanted member
+        is no regular file; the wanted members are too long.
+    """
+    read = _read_zip if zipfile.is_zipfile(path) else _read_tar
+    try:
+        return read(path, wanted, max_bytes)
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        NotImplementedError,
+    ) as e:
+        raise UnverifiedError(f"archive {path.name} cannot be read: {e}") from e
+
+
+def open_decompressed(path: Path, max_bytes: int) -> io.BufferedReader:
+    """Open a file as a stream of its content: of a bzip2, gzip or xz file what it unpacks to, else the file as it is.
+
+    The first bytes decide, not the name. The stream goes forwards only, and no more than it was read is unpacked.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    max_bytes : int
+        Most bytes that the content may have.
+
+    Returns
+    -------
+    io.BufferedReader
+        To be closed by the caller.
+
+    Raises
+    ------
+    UnverifiedError
+        While it is read: it has more than `max_bytes`, is damaged or cut off.
+    OSError
+        The file cannot be opened.
+    """
+    with path.open("rb") as file:
+        first = file.read(max(map(len, _OPENERS)))
+    opener = next((opener for magic, opener in _OPENERS.items() if first.startswith(magic)), None)
+    return io.BufferedReader(_Counted(path, opener(path) if opener else path.open("rb"), max_bytes), 2**16)
+
+
+class _Counted(io.RawIOBase):
+    """Stream that ends in an error where it has more than the allowed bytes."""
+
+    def __init__(self, path: Path, stream: io.BufferedIOBase, max_bytes: int) -> None:
+        self._path, self._stream, self._left = path, stream, max_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer)
+        try:
+            data = self._stream.read(min(len(view), self._left + 1))
+        except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as e:
+            raise UnverifiedError(f"{self._path.name} cannot be read: {e}") from e
+        if len(data) > self._left:
+            raise UnverifiedError(f"{self._path.name} unpacks to more than the allowed size")
+        self._left -= len(data)
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _read_zip(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
+    with zipfile.ZipFile(path) as archive:
+        _refuse_bad_names(path, archive.namelist())
+        for info in archive.infolist():
+            if info.is_dir() or not wanted(info.filename):
+                continue
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise UnverifiedError(f"{info.filename!r} in archive {path.name} is not a regular file")
+            left = max_bytes - sum(map(len, out.values()))
+            with archive.open(info) as member:
+                out[info.filename] = _bounded(path, member, min(left, _plausible(info.compress_size)))
+    return out
+
+
+def _read_tar(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
+    names: list[str] = []
+    # Members that are not wanted are unpacked too on the way to the others, hence a limit for all together.
+    with (
+        open_decompressed(path, _plausible(path.stat().st_size)) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
+        for info in archive:
+            if info.isdir():
+                continue
+            names.append(info.name)
+            if not wanted(info.name):
+                continue
+            member = archive.extractfile(info) if info.isfile() else None
+            if member is None:
+                raise UnverifiedError(f"{info.name!r} in archive {path.name} is not a regular file")
+            out[info.name] = _bounded(path, member, max_bytes - sum(map(len, out.values())))
+    _refuse_bad_names(path, names)
+    return out
+
+
+def _plausible(packed_bytes: int) -> int:
+    return max(_FLOOR_BYTES, _MAX_RATIO * packed_bytes)
+
+
+def _refuse_bad_names(path: Path, names: Iterable[str]) -> None:
+    seen: set[PurePosixPath] = set()
+    for name in names:
+        pure = PurePosixPath(name.replace("\\", "/"))
+        if pure.is_absolute() or ".." in pure.parts or name[1:2] == ":":
+            raise UnverifiedError(f"archive {path.name} has a member that points outside it: {name!r}")
+        if pure in seen:
+            raise UnverifiedError(f"archive {path.name} has two members named {name!r}")
+        seen.add(pure)
+
+
+def _bounded(path: Path, member: IO[bytes], max_bytes: int) -> bytes:
+    # The size in the archive's directory may lie, so the bytes are counted.
+    data = member.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnverifiedError(f"archive {path.name} unpacks to more than the allowed size")
+    return data

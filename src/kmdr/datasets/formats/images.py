@@ -1,0 +1,123 @@
+"""A folder of images: a class a subfolder, or one folder of images without labels."""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from kmdr.base.errors import UserError
+from kmdr.datasets.formats.parts import SUFFIXES as PARTS
+from kmdr.datasets.formats.reading import Content, afford, hidden, natural, reading
+
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
+# Kept as they are, for their values go beyond a byte.
+_DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return the images of a folder and of all below it."""
+    try:
+        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not hidden(folder, path)]
+        return [path for path in every if path.is_file()]
+    except OSError as e:
+        raise UserError(f"{folder} cannot be read ({e.strerror}); name a folder that can") from e
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """Return the images of a folder and of its subfolders, in the order of their names, numbers as such.
+
+    Raises
+    ------
+    UserError
+        There are none, some lie deeper, or some lie beside the subfolders.
+    """
+    every = listed(folder)
+    if not every:
+        raise UserError(
+            f"{folder} is a folder; name a regular file, or a folder of images ({_extensions()}) or of parts of a "
+            f"matrix ({', '.join(suffix[1:] for suffix in PARTS)})"
+        )
+    depths = Counter(len(path.relative_to(folder).parts) for path in every)
+    if max(depths) > 2:
+        deep = next(path for path in every if len(path.relative_to(folder).parts) > 2)
+        raise UserError(
+            f"{deep} lies deeper than {folder.name}/CLASS/IMAGE; put each image into the folder of its class"
+        )
+    if len(depths) > 1:
+        raise UserError(
+            f"{folder.name} holds {depths[1]} images itself and {depths[2]} in subfolders; put each into the folder of "
+            "its class, or all into one folder"
+        )
+    return sorted(every, key=lambda path: [natural(part) for part in path.relative_to(folder).parts])
+
+
+def images(folder: Path, limit: float, size: Sequence[int] = ()) -> Content:
+    """Read each image as a row of grey levels, an image row by row.
+
+    Parameters
+    ----------
+    folder : Path
+    limit : float
+        Most bytes that the matrix may take.
+    size : (int, int), optional
+        Height and width to which images are scaled; by default they must be of one size.
+    """
+    paths = in_folder(folder)
+    sizes = Counter(_size(path, limit) for path in paths)
+    (height, width), most = sizes.most_common(1)[0]
+    if size:
+        height, width = size
+    elif len(sizes) > 1:
+        odd = next(path for path in paths if _size(path, limit) != (height, width))
+        raise UserError(
+            f"{most} of {len(paths)} images of {folder.name} are of {height} x {width} pixels, others are not, as "
+            f"{odd.relative_to(folder)}; scale all to one size with 'dataset.size=[{height},{width}]'"
+        )
+    n, d = len(paths), height * width
+    afford(folder, f"holds {n} images of {height} x {width} pixels", 8.0 * n * d, limit)
+    A = np.empty((n, d))
+    for row, path in zip(A, paths, strict=True):
+        row[:] = _grey(path, height, width).ravel()
+    flat = paths[0].parent == folder
+    labels = None if flat else np.array([path.parent.name for path in paths], dtype=object)
+    left = sum(path.is_file() and path not in set(paths) and not hidden(folder, path) for path in folder.rglob("*"))
+    said = f"{n} images as grey levels of {height} x {width}" + (f", scaled from {len(sizes)} sizes" if size else "")
+    return Content(A, labels, None, said + (f"; {left} other files left aside" if left else ""), "the subfolders")
+
+
+def _extensions() -> str:
+    return ", ".join(sorted(suffix[1:] for suffix in _SUFFIXES))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is too large is refused here
+        with Image.open(path) as image:
+            yield image
+
+
+def _size(path: Path, limit: float) -> tuple[int, int]:
+    """Height and width, from the head of a file alone."""
+    with reading(path, "image"), _opened(path) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise UserError(f"{path.name} holds {image.n_frames} images; give files of one image")  # type: ignore[attr-defined]
+        width, height = image.size
+        afford(path, f"claims {height} x {width} pixels", 8.0 * math.prod(image.size), limit)
+        return height, width
+
+
+def _grey(path: Path, height: int, width: int) -> NDArray[Any]:
+    with reading(path, "image"), _opened(path) as image:
+        grey = image if image.mode in _DEEP else image.convert("L")
+        if grey.size != (width, height):
+            grey = grey.convert("F" if image.mode in _DEEP else "L")  # which holds 24 bits of a number
+            grey = grey.resize((width, height), Image.Resampling.BILINEAR)
+        return np.asarray(grey, np.float64)

@@ -1,0 +1,372 @@
+"""What was understood of a matrix: its columns, classes and scale, and what of it should not be clustered on unseen."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from numpy.typing import NDArray
+
+from kmdr.datasets.formats.reading import Content
+from kmdr.datasets.formats.treatment import is_numeric, names_of, setting, some
+from kmdr.datasets.streamed import Streamed
+from kmdr.datasets.valid import blocks, canonical
+from kmdr.linalg.matrix import BLOCK, CACHED, is_large, read_only
+
+# Names of columns that say which point a row is, not how it is.
+_IDENTIFIER = re.compile(
+    r"|unnamed: ?0|id|idx|index|row|row[ _.-]?(id|no|nr|num|number|index|names?)|uuid|guid|.*[ _.-]id",
+    re.IGNORECASE,
+)
+_CAMEL_IDENTIFIER = re.compile(r".*[a-z]I[Dd]")
+# Names of columns that are likely the classes.
+_CLASSES = re.compile(
+    r"labels?|class(es|id|_?label)?|targets?|y|species|categor(y|ies)|ground[ _]?truth|gnd", re.IGNORECASE
+)
+# Of so few whole numbers that happen to rise, one in 20,000 columns is an index by chance.
+_FEWEST_RISING, _FEWEST_COUNTING = 8, 4
+# From this ratio of standard deviations on, the widest columns decide alone: F is made of squares.
+_WIDE = 100
+_MOST_CLASSES = 5
+_ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
+
+
+@dataclass
+class Profile:
+    """What a matrix is like; columns are told by their names.
+
+    Attributes
+    ----------
+    n, d : int
+    held : str
+        What its entries are, in words.
+    names : list of str
+        Of all columns.
+    text : dict of str to int
+        Columns that do not hold numbers, and how many values each has.
+    missing : dict of str to int
+        Missing values in the columns that have some.
+    constant : list of str
+    repeated : list of (str, str)
+        Columns that are equal to an earlier one, which is named second.
+    repeated_rows : int
+    deviations : tuple of two floats or None
+        Smallest and largest standard deviation of the columns that are not constant.
+    identifiers : list of str
+        Columns that say which point a row is.
+    like_classes : list of str
+        Columns of whole numbers that may be the classes by their names, where no labels are given.
+    classes : list of (str, int)
+        Each class with its points, the largest first.
+    """
+
+    n: int
+    d: int
+    held: str
+    names: list[str]
+    text: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    constant: list[str] = field(default_factory=list)
+    repeated: list[tuple[str, str]] = field(default_factory=list)
+    repeated_rows: int = 0
+    deviations: tuple[float, float] | None = None
+    identifiers: list[str] = field(default_factory=list)
+    like_classes: list[str] = field(default_factory=list)
+    classes: list[tuple[str, int]] = field(default_factory=list)
+
+
+def profile(content: Content) -> Profile:
+    """Look at a content, block by block where it is a mapped file."""
+    A, names = content.A, names_of(content)
+    n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
+    seen = Profile(n, d, _held(A), names, classes=_counted(content.labels))
+    numeric = np.ones(d, bool)
+    texts: NDArray[Any] = np.zeros(1, np.uint64)
+    if isinstance(A, pd.DataFrame):
+        numeric = np.array([is_numeric(A.iloc[:, j]) for j in range(d)], bool)
+        for j in np.flatnonzero(~numeric).tolist():
+            seen.text[names[j]] = A.iloc[:, j].nunique()
+            if absent := int(A.iloc[:, j].isna().sum()):
+                seen.missing[names[j]] = absent
+        if not numeric.all():
+            texts = pd.util.hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
+        A = read_only(A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan))
+    if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
+        own = [name for name, number in zip(names, numeric, strict=True) if number]
+        if scipy.sparse.issparse(A):
+            _of_sparse(seen, A, own)
+        else:
+            _of_dense(seen, A, own, texts)
+    named = [name for name in names if _IDENTIFIER.fullmatch(name) or _CAMEL_IDENTIFIER.fullmatch(name)]
+    seen.identifiers = [name for name in names if name in {*named, *seen.identifiers}]
+    unlikely = names if content.labels is not None else seen.identifiers
+    if {"x", "X"} & set(names):
+        unlikely = [*unlikely, "y", "Y"]  # coordinates
+    seen.like_classes = [name for name in seen.like_classes if name not in unlikely]
+    return seen
+
+
+def lines(seen: Profile) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say of a matrix, with what it is about."""
+    yield "points", f"{seen.n} x {seen.d}, {seen.held}"
+    if seen.classes:
+        yield "labels", classes_in_words(seen)
+    if any(name != str(j) for j, name in enumerate(seen.names)):
+        yield "columns", some(seen.names)
+    yield from remarks(seen)
+    if seen.deviations:
+        yield "scale", "standard deviations of the columns from {:.3g} to {:.3g}".format(*seen.deviations)
+
+
+def classes_in_words(seen: Profile) -> str:
+    """Classes with their points, the largest first."""
+    shown = [f"{name} {count}" for name, count in seen.classes[:_MOST_CLASSES]]
+    more = len(seen.classes) - len(shown)
+    return f"{len(seen.classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+
+
+def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
+    """Yield what of a matrix a user may not expect, with what it is about."""
+    if seen.text:
+        yield "text", some([f"{name} ({count} values)" for name, count in seen.text.items()])
+    if seen.missing:
+        where = some([f"{name} ({count})" for name, count in seen.missing.items()])
+        count = sum(seen.missing.values())
+        yield "missing", f"{count} value{'s' * (count > 1)}, in {where}"
+    if seen.constant:
+        yield "constant", f"{_columns(len(seen.constant))}: {some(seen.constant)}"
+    if seen.repeated:
+        which = some([f"{name} is {earlier}" for name, earlier in seen.repeated])
+        yield "repeated", f"{_columns(len(seen.repeated))}: {which}"
+    if seen.repeated_rows:
+        rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
+        yield "repeated", f"{rows} equal to an earlier one"
+
+
+def identifier_warning(seen: Profile, remedy: str = "") -> str:
+    """Return a sentence on columns that say which point a row is, or nothing; the remedy is that of a command."""
+    if not seen.identifiers:
+        return ""
+    which = some([repr(name) for name in seen.identifiers])
+    several = len(seen.identifiers) > 1
+    remedy = remedy or setting("drop", seen.identifiers)
+    return (
+        f"column{'s' * several} {which} look{'' if several else 's'} like an index or identifier, which tells points "
+        f"apart but is clustered on; leave it out: {remedy}"
+    )
+
+
+def class_warning(seen: Profile) -> str:
+    """Return a sentence on a column that may be the classes, or nothing."""
+    if not seen.like_classes:
+        return ""
+    name = seen.like_classes[0]
+    return (
+        f"column {name!r} may be the classes but is clustered on; say dataset.label={name} if it is, or leave it out: "
+        f"{setting('drop', [name])}"
+    )
+
+
+def scale_hint(seen: Profile) -> str:
+    """Return a sentence on columns of other scales, or nothing."""
+    if not seen.deviations or seen.deviations[1] < _WIDE * seen.deviations[0]:
+        return ""
+    return (
+        "standard deviations of the columns go from {:.3g} to {:.3g}, so that the widest decide alone; where their "
+        "units differ, say dataset.scale=standard".format(*seen.deviations)
+    )
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def _held(A: Any) -> str:
+    if isinstance(A, pd.DataFrame):
+        kinds = Counter(str(kind) if is_numeric(A.iloc[:, j]) else "text" for j, kind in enumerate(A.dtypes))
+        return ", ".join(kind if len(kinds) == 1 else f"{count} {kind}" for kind, count in kinds.most_common())
+    if scipy.sparse.issparse(A):
+        return f"{A.dtype}, sparse, {A.nnz} entries"
+    return str(A.dtype)
+
+
+def _counted(labels: Any) -> list[tuple[str, int]]:
+    if labels is None:
+        return []
+    values = np.ravel(np.asarray(labels))
+    values = values[~pd.isna(values)]
+    if values.dtype == object:
+        values = np.array([value if isinstance(value, str) else np.squeeze(value) for value in values], dtype=object)
+        counted = sorted(Counter(map(str, values)).items())
+    else:
+        classes, counts = np.unique(values, return_counts=True)
+        shown = [str(value).removesuffix(".0") for value in classes]
+        counted = list(zip(shown, counts.tolist(), strict=True))
+    return sorted(counted, key=lambda pair: -pair[1])
+
+
+def _weights(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(0, 2**64, count, np.uint64) | np.uint64(1)
+
+
+def _mix(bits: NDArray[np.uint64], out: NDArray[np.uint64], work: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Permute the 64-bit words so that all bits matter; 0 stays 0.
+
+    Small integers and float32 numbers, as float64, end in zeros, which their products with weights and the sums of
+    these would keep: few bits would be left to tell rows apart.
+    """
+    np.bitwise_xor(bits, np.right_shift(bits, _HALF, out=work), out=out)
+    np.multiply(out, _ODD, out=out)
+    return np.bitwise_xor(out, np.right_shift(out, _HALF, out=work), out=out)
+
+
+def _where(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+    return [name for name, true in zip(names, mask, strict=True) if true]
+
+
+def _repeated(hashes: NDArray[np.uint64], lines: Any = None) -> list[tuple[int, int]]:
+    """Return each line, a row or a column, that is equal to an earlier one, and the first such.
+
+    Parameters
+    ----------
+    hashes : ndarray of shape (n,)
+        A hash of each line.
+    lines : ndarray or csr_array of shape (n, m), optional
+        What is compared where hashes are equal; without it, lines of equal hashes count as equal.
+    """
+    _, first, where = np.unique(hashes, return_index=True, return_inverse=True)
+    earlier = first[where]
+    again = np.flatnonzero(earlier != np.arange(len(hashes)))
+    if lines is not None:
+        width = 1 + lines.nnz // lines.shape[0] if scipy.sparse.issparse(lines) else lines.shape[1]
+        step = max(1, BLOCK // width)
+        parts = [again[start : start + step] for start in range(0, len(again), step)]
+        again = np.concatenate([part[_are_equal(lines[part], lines[earlier[part]])] for part in parts] or [again])
+    return list(zip(again.tolist(), earlier[again].tolist(), strict=True))
+
+
+def _are_equal(some: Any, others: Any) -> NDArray[np.bool_]:
+    """Tell which rows of two matrices are equal as float64; NaN is equal to NaN."""
+    if scipy.sparse.issparse(some):
+        return np.asarray(np.diff((some != others).tocsr().indptr) == 0)
+    some, others = some.astype(np.float64, copy=False), others.astype(np.float64, copy=False)
+    return np.asarray(((some == others) | (np.isnan(some) & np.isnan(others))).all(axis=1))
+
+
+def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
+    """Look at the columns of numbers in one pass, block by block.
+
+    Rows and columns are compared by sums of the mixed bits of their entries, each times a random number, modulo 2^64;
+    0 is added, so that -0.0 is 0.0. Those of equal sums are then compared themselves, unless the matrix is large or
+    read in blocks.
+    """
+    n, d = A.shape
+    like_classes = np.array([_CLASSES.fullmatch(name) is not None for name in names])
+    by_column, by_row = _weights(d), _weights(n)
+    rows, columns = np.zeros(n, np.uint64), np.zeros(d, np.uint64)
+    absent, total, squares = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    whole, rising, falling, counting = np.ones((4, d), bool)
+    shift, before = np.zeros(d), np.empty((0, d))
+    buffer, product, mixture = np.empty((3, max(1, CACHED // d), d))
+    with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
+        for start, block in blocks(A, A.dtype):
+            for first in range(0, len(block), len(buffer)):
+                part = block[first : first + len(buffer)]
+                size, at = len(part), slice(start + first, start + first + len(part))
+                values = np.add(part, 0.0, out=buffer[:size], dtype=np.float64, casting="unsafe")
+                least, work = values.min(axis=0), product[:size]
+                nan = np.isnan(values) if np.isnan(least).any() else None
+                if nan is not None:
+                    values[nan] = np.nan  # of one sign and content
+                terms = work.view(np.uint64)
+                bits = _mix(values.view(np.uint64), mixture[:size].view(np.uint64), terms)
+                rows[at] = np.multiply(bits, by_column, out=terms).sum(axis=1)
+                columns += np.multiply(bits, by_row[at, None], out=terms).sum(axis=0)
+                if at.start == 0:
+                    shift = np.where(np.isnan(values[0]), 0.0, values[0])
+                low, high = np.fmin(low, least), np.fmax(high, values.max(axis=0))
+                centred = np.subtract(values, shift, out=work)
+                if nan is not None:
+                    absent += nan.sum(axis=0)
+                    centred[nan] = 0
+                total += centred.sum(axis=0)
+                squares += np.square(centred, out=work).sum(axis=0)
+                left = np.flatnonzero(whole & (rising | falling | like_classes))
+                if left.size:  # of most data there are soon none
+                    chosen = values[:, left]
+                    steps = np.diff(np.vstack([before[:, left], chosen]), axis=0)
+                    whole[left] &= (chosen == np.floor(chosen)).all(axis=0)
+                    rising[left] &= (steps > 0).all(axis=0)
+                    falling[left] &= (steps < 0).all(axis=0)
+                    counting[left] &= (np.abs(steps) == 1).all(axis=0)
+                    before = values[-1:].copy()
+        known = np.maximum(n - absent, 1)
+        deviations = np.sqrt(np.maximum(squares / known - (total / known) ** 2, 0))
+    index = whole & (rising | falling) & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
+    seen.identifiers += _where(index, names)
+    seen.like_classes += _where(whole & like_classes, names)
+    seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
+    constant = (low == high) & (absent == 0)
+    compared = None if isinstance(A, Streamed) or is_large(A) else A
+    _fill(seen, names, constant, deviations, columns, rows + texts, compared)
+
+
+def _of_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
+    """Look at a sparse matrix; none of its columns is an index, whose entries are hardly ever 0."""
+    A = canonical(A).astype(np.float64, copy=False)
+    n, d = A.shape
+    bits = A.data.view(np.uint64)
+    bits = _mix(bits, np.empty_like(bits), np.empty_like(bits))
+    bits = scipy.sparse.csr_array((bits, A.indices, A.indptr), shape=A.shape)
+    rows, columns = bits @ _weights(d), bits.T @ _weights(n)
+    with np.errstate(all="ignore"):
+        mean = np.asarray(A.sum(axis=0)).ravel() / n
+        squares = scipy.sparse.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).sum(axis=0)
+        deviations = np.sqrt(np.maximum(np.asarray(squares).ravel() / n - mean**2, 0))
+    constant = np.asarray(A.max(axis=0).toarray() == A.min(axis=0).toarray()).ravel()
+    _fill(seen, names, constant, deviations, columns, rows, bits)
+
+
+def _fill(
+    seen: Profile, names: Sequence[str], constant: NDArray[np.bool_], deviations: NDArray[Any],
+    columns: NDArray[np.uint64], rows: NDArray[np.uint64], whole: Any,
+) -> None:  # fmt: skip
+    """Enter what dense and sparse matrices have in common; `whole` is what rows and columns are compared by, if any."""
+    across = None if whole is None else whole.T.tocsr() if scipy.sparse.issparse(whole) else whole.T
+    seen.constant = _where(constant, names)
+    seen.repeated = [(names[j], names[first]) for j, first in _repeated(columns, across) if not constant[j]]
+    seen.repeated_rows = len(_repeated(rows, whole))
+    spread = deviations[~constant & np.isfinite(deviations) & (deviations > 0)]
+    seen.deviations = (float(spread.min()), float(spread.max())) if len(spread) else None
+
+
+def warnings_of(seen: Profile) -> list[str]:
+    """Return what of a matrix is not to be clustered on unseen."""
+    return [sentence for sentence in (identifier_warning(seen), class_warning(seen)) if sentence]
+
+
+def in_short(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:
+    """Return what was understood in a line, and in a second what of it a user may not expect.
+
+    Parameters
+    ----------
+    content : Content
+    seen : Profile
+        Of it.
+    settings : mapping
+        Options of the dataset: what they mend is not told of as if it were still so.
+    made : (int, int)
+        Shape of the matrix that is made of it.
+    """
+    labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
+    odd = [f"{about}: {what}" for about, what in remarks(seen)]
+    if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):
+        odd.append(hint)
+    if tuple(made) != (seen.n, seen.d):
+        odd.append(f"used as {' x '.join(map(str, made))}")
+    return [f"{seen.n} x {seen.d}, {seen.held}; read as {content.form}; {labels}", *(["; ".join(odd)] if odd else [])]

@@ -1,0 +1,1 @@
+"""Loaders of registered datasets, and generators."""

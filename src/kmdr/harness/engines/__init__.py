@@ -1,0 +1,1 @@
+"""Where tasks run: processes of this machine, Dask, Ray and Slurm."""

@@ -1,0 +1,260 @@
+"""Jobs of a batch system as workers of a Dask cluster, submitted by dask-jobqueue.
+
+The scheduler runs in this process, and its connections use TLS with credentials made for one run. As many jobs are
+requested as there are tasks for, up to a limit. dask-jobqueue replaces a job whose worker disconnected. It does not
+notice a job that was refused, or that ended before its worker connected: `Jobs.replace_ended` does.
+"""
+
+import logging
+import shlex
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import dask
+import distributed
+from distributed.core import Status
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import write_atomically, writing
+from kmdr.datasets.acquire.find import temporary
+from kmdr.harness.engines.local import SAFE_PATH, TRIES
+from kmdr.harness.runner import SYSTEMS
+
+# A worker runs one task at a time, as its times are those of a process; the batch system limits its memory. Dask would
+# count mapped data files as memory. The web pages of a worker would show its tasks to other users.
+_WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
+_PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
+# What a job does before its worker starts: what cannot run kmdr never connects.
+_CHECK = "from kmdr.harness.engines.contract import check_installation; check_installation()"
+# A job that failed is submitted again after so many seconds, the next time after their square, and so on.
+_PAUSE_SECONDS = 4
+
+
+class Jobs:
+    """The jobs of one run.
+
+    Parameters
+    ----------
+    folder : Path
+        For the credentials and logs of the jobs.
+    system : str
+        One of `SYSTEMS`.
+    most : int
+        Jobs at once, at the most.
+    """
+
+    def __init__(self, folder: Path, system: str, most: int) -> None:
+        self._folder, self._system, self.most = folder, system, most
+        self.cluster: Any = None
+        # Each job by the file that it leaves when it ends, those that were not submitted and why, and how often the
+        # jobs of each name failed since one connected.
+        self._jobs: dict[Path, Any] = {}
+        self._refused: list[tuple[Any, str]] = []
+        self._failures = Counter[str]()
+
+    def job_class(self, base: Any) -> Any:
+        """Return a class of jobs that also report how they are submitted and when they end."""
+        jobs = self
+
+        class Job(base):  # type: ignore[misc]
+            connected = False
+
+            def __init__(
+                self, scheduler: Any = None, name: Any = None, job_script_prologue: Any = (), **options: Any
+            ) -> None:
+                mark = jobs._folder / f"{uuid4().hex}.ended"
+                ended, check = shlex.quote(f"touch {shlex.quote(str(mark))}"), shlex.quote(_CHECK)
+                prologue = [
+                    f"trap {ended} EXIT", *_PROLOGUE, *job_script_prologue, f"{options['python']} -c {check} || exit 1"
+                ]  # fmt: skip
+                super().__init__(scheduler, name, job_script_prologue=prologue, **options)
+                jobs._jobs[mark] = self
+
+            async def start(self) -> None:
+                try:
+                    await super().start()
+                except Exception as error:
+                    self.status = Status.failed
+                    jobs._refused.append((self, _reason(error)))
+                    raise
+
+            async def close(self) -> None:
+                await super().close()
+                self.status = Status.closed
+
+            @staticmethod
+            async def _call(command: Any, **options: Any) -> Any:
+                # In a session of its own, so that Ctrl-C in a terminal does not interrupt sbatch or scancel.
+                return await base._call(command, start_new_session=True, **options)
+
+        return Job
+
+    def replace_ended(self, workers: Collection[str]) -> list[str]:
+        """Submit jobs again that were refused or that ended, and return what to report.
+
+        Parameters
+        ----------
+        workers : collection of str
+            Names of those that are connected: of the job, or with a suffix where it has several.
+
+        Raises
+        ------
+        UserError
+            When there are no workers, and several jobs in succession were refused or ended before they connected.
+        """
+        current: dict[str, Any] = dict(self.cluster.workers)
+        names = {worker if worker in current else worker.rpartition("-")[0] for worker in workers}
+        for name in names & current.keys():
+            if not current[name].connected:
+                current[name].connected = True
+                self._failures.clear()
+        failed = []
+        while self._refused:
+            job, reason = self._refused.pop()
+            failed.append((job, f"was refused ({reason})"))
+        for mark in self._folder.glob("*.ended"):
+            mark.unlink(missing_ok=True)
+            job = self._jobs.pop(mark)
+            cancelled = current.get(job.name) is not job
+            if cancelled:
+                continue
+            if job.connected:
+                self._submit_again(job, 0)
+            else:
+                failed.append((job, f"ended before its worker connected{self._last_words(job)}"))
+        return [self._tolerate(job, fate, bool(workers)) for job, fate in failed]
+
+    def _tolerate(self, job: Any, fate: str, others: bool) -> str:
+        """Submit a job that failed again, later each time, and return what to report."""
+        self._failures[job.name] += 1
+        if self._failures.total() >= TRIES and not others:
+            raise UserError(
+                f"{TRIES} jobs of {self._system} failed, and none has a worker: the last {fate}; change "
+                "runner.options; finished tasks are kept"
+            )
+        seconds = _PAUSE_SECONDS ** self._failures[job.name]
+        self._submit_again(job, seconds)
+        return f"kmdr: a job of {self._system} {fate}; another is submitted in {seconds} s"
+
+    def _submit_again(self, job: Any, seconds: float) -> None:
+        """Forget a job later: dask-jobqueue then submits another in its place, if there are still tasks for it."""
+        loop, workers = self.cluster.loop, self.cluster.workers
+
+        def forget() -> None:
+            if workers.get(job.name) is job:
+                del workers[job.name]
+
+        loop.add_callback(loop.call_later, seconds, forget)
+
+    def _last_words(self, job: Any) -> str:
+        """Return the last line that a job wrote, in brackets."""
+        for path in Path(job.log_directory).glob(f"*{job.job_id}*"):
+            lines = [line.strip() for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
+            if lines:
+                return f" ({lines[-1][:200]})"
+        return ""
+
+
+def _import_jobqueue() -> Any:
+    """Import dask-jobqueue, which gives this process a handler of SIGINT that exits with status 0, and undo that."""
+    handler = signal.getsignal(signal.SIGINT)
+    import dask_jobqueue
+
+    if signal.getsignal(signal.SIGINT) is not handler:
+        signal.signal(signal.SIGINT, handler)
+    return dask_jobqueue
+
+
+def _reason(error: Exception) -> str:
+    """Return why a job was not submitted: of a command that failed, what it wrote to stderr."""
+    return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
+
+
+def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the options of a cluster class: those given, else those of Dask's configuration, else kmdr's defaults."""
+    defaults: dict[str, Any] = {
+        "cores": None, "memory": "4GB", "processes": 1, "log_directory": str(folder), "job_script_prologue": [],
+        "worker_extra_args": [], "scheduler_options": {}, "python": sys.executable,
+    }  # fmt: skip
+    configured = dask.config.get(f"jobqueue.{system}")
+    options = {name: configured.get(name.replace("_", "-")) or value for name, value in defaults.items()}
+    options |= {"job_name": "kmdr"} | {name: value for name, value in given.items() if value is not None}
+    options["cores"] = options["cores"] or threads * options["processes"]
+    options["worker_extra_args"] = [*_WORKER_ARGUMENTS, *options["worker_extra_args"]]
+    options["scheduler_options"] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"} | options[
+        "scheduler_options"
+    ]
+    return options
+
+
+def _in_files(security: distributed.Security, folder: Path) -> distributed.Security:
+    """Return the same credentials, in files that only the owner of the jobs can read."""
+    paths = {name: str(folder / f"{name}.pem") for name in ("ca_file", "cert", "key")}
+    for name, path in paths.items():
+        write_atomically(Path(path), security.get_tls_config_for_role("worker")[name].encode(), private=True)
+    roles = {
+        f"tls_{role}_{name}": paths[name] for role in ("client", "scheduler", "worker") for name in ("cert", "key")
+    }
+    return distributed.Security(require_encryption=True, tls_ca_file=paths["ca_file"], **roles)
+
+
+@contextmanager
+def started(
+    system: str, size: int, threads: int, options: Mapping[str, Any], folder: str, security: Any
+) -> Iterator[Jobs]:
+    """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
+
+    Parameters
+    ----------
+    system : str
+        One of `SYSTEMS`.
+    size : int
+        Jobs at once, at the most.
+    threads : int
+        BLAS and OpenMP threads of each worker.
+    options : mapping
+        Of the class of dask-jobqueue.
+    folder : str
+        On a file system that the nodes share, for credentials and logs; removed at the end.
+    security : distributed.Security
+
+    Raises
+    ------
+    UserError
+        When the system's commands are missing, or an option is not valid.
+    """
+    cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
+    command = shlex.split(cluster_class.job_cls.submit_command)[0]
+    if shutil.which(command) is None:
+        raise UserError(
+            f"there is no command {command} here; run this where {system} takes jobs, or choose another runner"
+        )
+    parent = Path(folder).expanduser().resolve()
+    with ExitStack() as stack:
+        stack.callback(_remove_empty, parent)
+        with writing(parent):
+            place = stack.enter_context(temporary(parent))
+        jobs = Jobs(place, system, size)
+        try:
+            cluster = cluster_class(
+                **_options(system, threads, options, place), job_cls=jobs.job_class(cluster_class.job_cls),
+                name="kmdr", security=_in_files(security, place), silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"runner.options: {' '.join(str(error).split())[:300]}") from error
+        jobs.cluster = stack.enter_context(cluster)
+        # One job for each task: by default Dask requests more jobs only for tasks of more than five seconds in all.
+        cluster.adapt(minimum=0, maximum_jobs=size, target_duration="1ms")
+        yield jobs
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another run has its folder there
+        folder.rmdir()

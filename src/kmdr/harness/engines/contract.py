@@ -1,0 +1,188 @@
+"""What a worker does: a task is a value that comes in, its rows go out. Nothing is written here and no lock is taken.
+
+Workers of this machine are handed the folder of the prepared data as well. Those of others (`serve`) find the data by
+their content: in their own cache, made of what is at hand there, or sent by the driver.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from kmdr import datasets, reducers
+from kmdr.base.errors import UserError
+from kmdr.base.outside import allow
+from kmdr.base.threads import pin
+from kmdr.datasets import Dataset, open_prepared, registry
+from kmdr.datasets import transfer as sent
+from kmdr.harness.engines.local import Lost
+from kmdr.harness.provenance import code_version, environment, machine
+from kmdr.harness.task import Row, Stamp, Task, data_of, failed, run, short_hash
+
+# States of a dataset (`kmdr.datasets.Availability`) of which it can be had without a network.
+_AT_HAND = ("prepared", "cached", "local", "generated")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker gives back of a task.
+
+    Attributes
+    ----------
+    rows : list of dict
+    environment : mapping or None
+        What the ``env_hash`` of the rows stands for, where it is not the driver's.
+    """
+
+    rows: list[Row]
+    environment: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """The answer of a worker that has not the data of its task and cannot make them."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The answer of a worker that must not do a task: why."""
+
+    reason: str
+
+
+# What `execute` is called with.
+Call = tuple[Task, Stamp]
+# What gives the answers of calls as they come, and takes the calls one by one, each when it has room for it.
+Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost]]]
+
+
+class Cluster(Protocol):
+    """What an engine of many machines is to the runner."""
+
+    def size(self) -> int:
+        """Return the number of its workers, at least 1."""
+        ...
+
+    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+        """Run calls as `Perform` says; what is to be told meanwhile is."""
+        ...
+
+
+def beside(stamp: Stamp, workers: int = 0) -> Stamp:
+    """Return the stamp of a trial on a cluster: never alone, since others may join it and nobody could say so."""
+    return replace(stamp, concurrency=max(2, workers or stamp.concurrency))
+
+
+def named(call: tuple[Any, ...]) -> str:
+    """Return what a call is in words."""
+    task = call[0]
+    return f"{task.dataset} {task.reducer} repeat={task.repeat}"
+
+
+@cache
+def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
+    """Map a prepared dataset once a process, and again where the folder has another content in a later run."""
+    del data_sha256
+    return open_prepared(Path(folder), verify)
+
+
+@cache
+def _pin_once(threads: int) -> None:
+    pin(threads)
+
+
+def execute(task: Task, stamp: Stamp) -> Answer:
+    """Run one task of a driver, which is trusted, on data that lie in its folder."""
+    allow(task.reducer, task.protocol.engine)
+    _pin_once(stamp.threads)
+    try:
+        data = _data(task.folder, task.data_sha256, task.verify)
+        if data.data_sha256 != task.data_sha256:
+            raise UserError(
+                f"{task.folder} has other data than when this run began; another command prepared {task.dataset} "
+                "again, so run the same command again"
+            )
+        return Answer(run(task, data, stamp))
+    except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
+        return Answer(failed(task, stamp, str(error)))
+
+
+# -- on another machine ----------------------------------------------------------------------------------------------
+
+# Of each dataset, by content hash, the folder that this process found it in.
+_folders: dict[str, Path] = {}
+_at_work = threading.Lock()
+
+
+def check_installation() -> None:
+    """Fail where kmdr cannot be imported, or lacks a file that every task needs."""
+    reducers.names()
+    registry.names()
+    code_version()
+
+
+def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None) -> Answer | Lacking | Refused:
+    """Run one task far from the driver: on data that are found by their content, with a stamp of this machine.
+
+    Parameters
+    ----------
+    task : Task
+        Its folder is the driver's and says nothing here.
+    stamp : Stamp
+        Of which code, environment and machine are replaced by those that are here.
+    code : str
+        `Task.current_code` on the driver: rows of other code are not made.
+    given : tuple, optional
+        The data, where this machine lacked them.
+    """
+    allow(task.reducer, task.protocol.engine)
+    with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
+        if task.current_code != code:
+            return Refused(
+                f"a worker has other code of {task.reducer} on {task.dataset} than this command; install the same "
+                "version of kmdr there, and what KMDR_PATH names, and start the workers again"
+            )
+        try:
+            folder = sent.keep(*given) if given else _folder(task)
+        except UserError as error:
+            return Answer(failed(task, stamp, str(error)))
+        if folder is None:
+            return Lacking()
+        manifest, key = _here()
+        own = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
+        return replace(execute(replace(task, folder=str(folder)), own), environment=manifest)
+
+
+@cache
+def _here() -> tuple[Mapping[str, Any], str]:
+    manifest = environment()
+    return manifest, short_hash(manifest)
+
+
+def _folder(task: Task) -> Path | None:
+    """Return the folder with the data of a task in this machine's cache, prepared from local files if need be."""
+    digest = task.data_sha256
+    if digest not in _folders:
+        prepared = datasets.prepared_by_content().get(digest) or _prepared(task)
+        if prepared is None:
+            return None
+        _folders[digest] = prepared
+    return _folders[digest]
+
+
+def _prepared(task: Task) -> Path | None:
+    name, options = data_of(task.dataset, task.options)
+    if name not in registry.names():
+        return None
+    # The user's files may be where the driver has them, or where this machine looks for files of their names.
+    for paths in filter(None, (task.paths, "{}")):
+        with suppress(UserError):  # then the driver has them
+            if registry.entry(name).by_path or datasets.availability(name).state in _AT_HAND:
+                folder = datasets.prepare(name, options | json.loads(paths), task.verify)
+                if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
+                    return folder
+    return None

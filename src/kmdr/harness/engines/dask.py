@@ -1,0 +1,384 @@
+"""Tasks on a Dask cluster, by the client of ``distributed``.
+
+The driver keeps a few tasks for each worker in flight, so that workers may join and leave at any time, and takes the
+rows as they come. Workers are processes of a cluster that others started, of this machine, or of jobs that a batch
+system runs (`kmdr.harness.engines.batch`). Dask itself tries the tasks of a worker that died elsewhere; one that several workers
+died of is given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when the driver ends,
+however it ends: tasks without a client are dropped.
+"""
+
+import ipaddress
+import logging
+import math
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import astuple, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dask
+import distributed
+
+from kmdr.base.errors import UserError
+from kmdr.base.process import undisturbed
+from kmdr.base.text import one_line
+from kmdr.base.text import tell as warn
+from kmdr.base.timing import Stopwatch
+from kmdr.datasets import transfer as sent
+from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, check_installation, serve
+from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
+from kmdr.harness.task import Task, short_hash
+
+if TYPE_CHECKING:
+    from kmdr.harness.engines.batch import Jobs
+
+# How long a scheduler may take to answer, and a worker to take in a block of data.
+_PATIENCE_SECONDS = 10
+_BLOCK_SECONDS = 120
+# How old what is known of the workers may be.
+_FRESH_SECONDS = 1.0
+# Tasks in flight for each worker: at least the one that it runs and the next, and otherwise so many that they take this
+# long. An adaptive cluster requests another worker for each five seconds of work that it knows of.
+_LEAST_TASKS, _MOST_TASKS = 2, 100
+_AHEAD_SECONDS = 15.0
+# Jobs that wait in the queue of a batch system for longer are reported.
+_QUEUE_SECONDS = 30.0
+
+
+def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str, float]:
+    """Return what `serve` does, the address of the worker that did it, and how many seconds it took."""
+    with Stopwatch() as watch:
+        answer = serve(*call)
+    return answer, distributed.get_worker().address, watch.seconds
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A call, how often it was submitted before, and the workers that are to do it; None for any."""
+
+    call: Call
+    number: int = 0
+    workers: list[str] | None = None
+
+
+class Cluster:
+    """A cluster that a client is connected to.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    where : str
+        What to call its scheduler.
+    most : int or None
+        Tasks at once; None for what its workers take.
+    jobs : Jobs or None
+        Jobs of a batch system that are its workers.
+    """
+
+    def __init__(self, client: Any, where: str, most: int | None, jobs: "Jobs | None" = None) -> None:
+        self._client, self._where, self._most, self._jobs = client, where, most, jobs
+        self._task_seconds = math.inf
+        self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
+        # Of each worker, what keeps it from running tasks, or nothing; and which are not reported yet.
+        self._faults: dict[str, str] = {}
+        self._unreported: list[str] = []
+        self._lines: list[str] = []
+
+    def size(self) -> int:
+        """Return the number of workers, at least 1: the first may be yet to come."""
+        with self._connection():
+            return max(1, min(self._look().total(), self._most or sys.maxsize))
+
+    def _look(self) -> Counter[str]:
+        """Return how many usable workers each machine has, not long ago.
+
+        Raises
+        ------
+        UserError
+            When there are workers and none of them is usable, or a batch system runs no jobs.
+        """
+        if time.monotonic() - self._seen > _FRESH_SECONDS:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            if self._jobs:
+                self._lines += self._jobs.replace_ended({str(worker["name"]) for worker in workers.values()})
+            self._probe([address for address in workers if address not in self._faults])
+            self._faults = {address: self._faults[address] for address in workers}
+            if self._faults and all(self._faults.values()):
+                raise UserError(
+                    f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
+                    "install the same kmdr there"
+                )
+            self._hosts = Counter(str(workers[address]["host"]) for address in self._usable())
+            self._seen = time.monotonic()
+        return self._hosts
+
+    def _usable(self) -> list[str]:
+        return [address for address, fault in self._faults.items() if not fault]
+
+    def _probe(self, addresses: list[str]) -> None:
+        """Find out whether some workers can import kmdr and read its registries."""
+        if addresses:
+            answers = self._client.run(check_installation, workers=addresses, on_error="return")
+            for address in addresses:
+                answer = answers.get(address)
+                fault = " ".join(f"{type(answer).__name__}: {answer}".split()) if isinstance(answer, Exception) else ""
+                self._faults[address] = fault
+                self._unreported += [address] * bool(fault)
+
+    def _report(self, tell: Callable[[str], None]) -> None:
+        """Report jobs that failed, and in one line the workers that are newly left out."""
+        while self._lines:
+            tell(self._lines.pop(0))
+        if new := [address for address in self._unreported if self._faults.get(address)]:
+            tell(
+                f"kmdr: left out {', '.join(new)} of {self._where}, which cannot run kmdr ({self._faults[new[0]]}); "
+                "install the same kmdr there"
+            )
+        self._unreported = []
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Say in one sentence that the scheduler is gone."""
+        try:
+            yield
+        except (OSError, distributed.CancelledError, RuntimeError) as error:
+            if isinstance(error, UserError) or (isinstance(error, RuntimeError) and self._client.status == "running"):
+                raise
+            raise gone(f"the scheduler at {self._where}") from error
+
+    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+        """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says.
+
+        Raises
+        ------
+        UserError
+            When the scheduler is gone, or a worker must not or cannot run a task.
+        """
+        source = iter(calls)
+        queue: deque[_Attempt] = deque()
+        in_flight: dict[str, tuple[Any, _Attempt]] = {}
+        finished = distributed.as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
+
+        def submit(attempt: _Attempt) -> None:
+            task, stamp = attempt.call
+            stamp = beside(stamp, max(self._look().values(), default=2))
+            workers = attempt.workers or (self._usable() if any(self._faults.values()) else None)
+            future = self._client.submit(
+                _serve, task, stamp, task.current_code,
+                key=f"kmdr-{short_hash([repr(task), *astuple(stamp), attempt.number])}",
+                retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
+            )  # fmt: skip
+            in_flight[future.key] = future, attempt
+            finished.add(future)
+
+        started, reported = time.monotonic(), False
+        while True:
+            with self._connection():
+                workers = self._look().total()
+                room = self._room(workers) - len(in_flight) - len(queue)
+            self._report(tell)
+            queue.extend(_Attempt(call) for call in islice(source, max(0, room)))
+            if not queue and not in_flight:
+                return
+            if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
+                reported = True
+                tell(f"kmdr: {self._where} has no workers yet; the run continues when one connects")
+            with self._connection():
+                while queue:
+                    submit(queue.popleft())
+                if not _wait_for_one(finished):
+                    continue
+                future, result = next(finished)
+                _, attempt = in_flight.pop(future.key)
+                if attempt.number < TRIES and self._fell_to_unusable(future):
+                    queue.append(_Attempt(attempt.call, attempt.number + 1))
+                    continue
+                answer, worker = self._answer(future, result)
+                if isinstance(answer, Lacking):
+                    if attempt.number < TRIES:
+                        self._send_data(attempt.call[0], worker)
+                        queue.appendleft(_Attempt(attempt.call, attempt.number + 1, [worker]))
+                        continue
+                    answer = Lost(f"its worker has not the data and could not be sent them, {TRIES} times")
+            yield attempt.call, answer
+
+    def _room(self, workers: int) -> int:
+        """Return how many tasks may be in flight."""
+        if self._most:
+            return self._most
+        ahead = _AHEAD_SECONDS / max(self._task_seconds, _AHEAD_SECONDS / _MOST_TASKS)
+        least = self._jobs.most if self._jobs else 1  # otherwise no more jobs would be requested
+        return max(least, math.ceil(max(_LEAST_TASKS, ahead) * workers))
+
+    def _fell_to_unusable(self, future: Any) -> bool:
+        """Tell whether a task may have failed because it was run by a worker that cannot import kmdr."""
+        if future.status != "error" or isinstance(future.exception(), distributed.KilledWorker):
+            return False
+        self._seen = -_FRESH_SECONDS  # one may have joined since
+        self._look()
+        return any(self._faults.values())
+
+    def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
+        """Return the answer in a future that is finished, and the address of the worker where it has one."""
+        if future.status == "finished":
+            answer, worker, seconds = result
+            # The mean of the latest, as Dask itself estimates it.
+            self._task_seconds = seconds if self._task_seconds == math.inf else (self._task_seconds + seconds) / 2
+            if isinstance(answer, Refused):
+                raise UserError(f"{answer.reason} ({worker})")
+            return answer, worker
+        if future.status != "error":
+            raise distributed.CancelledError(future.key)
+        error = future.exception()
+        if isinstance(error, distributed.KilledWorker):
+            return Lost(f"its worker died, {error.allowed_failures + 1} times"), ""
+        if isinstance(error, ImportError):
+            raise UserError(f"a worker of {self._where} has not what it needs ({error}); install the same kmdr there")
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+    def _send_data(self, task: Task, worker: str) -> None:
+        """Send the data of a task to a worker, block by block, unless it has gone."""
+        here = {"workers": [worker], "pure": False}
+        with suppress(TimeoutError, distributed.KilledWorker):
+            for block in sent.blocks_of(Path(task.folder)):
+                (arrived,) = self._client.scatter([block], workers=[worker], hash=False)
+                self._client.submit(sent.receive, task.data_sha256, arrived, **here).result(_BLOCK_SECONDS)
+            self._client.submit(sent.keep_received, sent.meta_of(Path(task.folder)), **here).result(_BLOCK_SECONDS)
+
+
+def _wait_for_one(finished: Any) -> bool:
+    """Wait for a finished future for a short time, and return whether there is one."""
+    with finished.thread_condition:
+        if not finished.has_ready():
+            finished.thread_condition.wait(_FRESH_SECONDS)
+    return bool(finished.has_ready())
+
+
+@contextmanager
+def connected(
+    address: str | None, scheduler_file: str | None, workers: int | None, batch: Mapping[str, Any] | None = None
+) -> Iterator[Cluster]:
+    """Connect to a cluster, or start one for the time of the block: on this machine, or of jobs.
+
+    Parameters
+    ----------
+    address, scheduler_file : str or None
+        Where a scheduler listens, or the file that it wrote of itself; neither starts one here.
+    workers : int or None
+        Of a cluster of this machine; of another, tasks at once where these are to be fewer than its workers take.
+    batch : mapping or None
+        How to start jobs as workers: arguments of `kmdr.harness.engines.batch.started`.
+
+    Raises
+    ------
+    UserError
+        When no scheduler answers, or no jobs can be submitted.
+    """
+    where = address or scheduler_file or (batch["system"] if batch else "this machine")
+    settings = {
+        "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
+        # Of a cluster of this machine: its pages would show everybody its tasks and the folders of their data.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+        "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
+    }
+    # What they would log is reported in one sentence.
+    for name in ("asyncio", *_loggers("tornado"), *_loggers("distributed")):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with dask.config.set(settings), _closed_undisturbed() as stack:
+        jobs = None
+        try:
+            if address or scheduler_file:
+                _refuse_no_file(scheduler_file)
+                client = distributed.Client(address, scheduler_file=scheduler_file, timeout=_PATIENCE_SECONDS)
+            elif batch:
+                from kmdr.harness.engines.batch import started
+
+                jobs = stack.enter_context(started(**batch, security=_temporary_credentials()))
+                client = distributed.Client(jobs.cluster)
+            else:
+                stack.enter_context(safe_imports())  # also for workers that are started again
+                cluster = stack.enter_context(
+                    distributed.LocalCluster(
+                        n_workers=workers,
+                        threads_per_worker=1,
+                        host="127.0.0.1",
+                        protocol="tls://",
+                        security=_temporary_credentials(),
+                        dashboard_address=None,
+                        memory_limit=0,
+                        silence_logs=logging.CRITICAL,
+                    )
+                )
+                client = distributed.Client(cluster)
+            stack.enter_context(client)
+            _warn_of_open(client.scheduler.address)
+        except UserError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"no Dask scheduler answers at {where} ({' '.join(str(error).split())[:200]}); start one with 'dask "
+                "scheduler', or name another by runner.address or runner.scheduler_file"
+            ) from error
+        yield Cluster(client, where, workers if address or scheduler_file else None, jobs)
+
+
+@contextmanager
+def _closed_undisturbed() -> Iterator[ExitStack]:
+    """Yield a stack that is closed in full whatever signal arrives meanwhile: no job outlives the command."""
+    stack = ExitStack()
+    try:
+        yield stack
+    finally:
+        with undisturbed():
+            stack.close()
+
+
+def _temporary_credentials() -> Any:
+    """Return credentials that no other process has: whoever may talk to a scheduler runs code as its owner.
+
+    Raises
+    ------
+    UserError
+        When the package that makes them is not installed.
+    """
+    try:
+        return distributed.Security.temporary()
+    except ImportError as error:
+        raise UserError(
+            "runner=dask without an address needs the package cryptography, which keeps other users out; pip install "
+            "'kmdr[dask]' has it"
+        ) from error
+
+
+def _warn_of_open(address: str) -> None:
+    """Warn about a scheduler on another machine that is reached without TLS."""
+    scheme, _, place = address.rpartition("://")
+    if scheme in ("tls", "wss", "inproc"):
+        return
+    host = place.partition("/")[0].rpartition(":")[0].strip("[]") or place
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local:
+        warn(
+            f"kmdr: the scheduler at {one_line(address)} is reached without TLS: whoever reaches it can run code as "
+            "its owner; use an address tls://HOST:PORT, or a firewall that admits your machines alone"
+        )
+
+
+def _loggers(package: str) -> list[str]:
+    """Return the names of a package's loggers, which have levels of their own."""
+    return [package, *(name for name in logging.root.manager.loggerDict if name.startswith(f"{package}."))]
+
+
+def _refuse_no_file(path: str | None) -> None:
+    if path is not None and not Path(path).is_file():  # the client would wait for it for ever
+        raise UserError(
+            f"runner.scheduler_file = {path!r} is no file; name the one of 'dask scheduler --scheduler-file FILE'"
+        )

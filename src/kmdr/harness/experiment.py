@@ -1,0 +1,229 @@
+"""From a configuration to tasks: every value is checked here, before any work starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kmdr import reducers
+from kmdr.base.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
+from kmdr.base.outside import allow
+from kmdr.base.private_paths import file_names
+from kmdr.base.seeding import generator
+from kmdr.clustering import engines
+from kmdr.clustering.kmeans import Protocol, starter
+from kmdr.datasets import Dataset, checked_verify, locate_files, registry
+from kmdr.harness.task import Task, canonical
+from kmdr.metrics import check_matching, matchings
+
+_MOST_SIZES = 10_000
+_MOST_DIMENSIONS = 10**9
+_MOST_SEED = 2**128 - 1
+
+
+def _grid(value: Any) -> tuple[int, ...]:
+    entries = value if isinstance(value, list) else [value]
+    if len(entries) > _MOST_SIZES:
+        raise UserError(f"r_grid has {len(entries)} entries, more than {_MOST_SIZES}; give fewer")
+    for r in entries:
+        if isinstance(r, bool) or not isinstance(r, int) or not 1 <= r <= _MOST_DIMENSIONS:
+            raise UserError(
+                f"r_grid has {shown(r)}, but a number of dimensions is a whole number of at least 1 and at most "
+                f"{_MOST_DIMENSIONS}; give such numbers"
+            )
+    if not entries:
+        raise UserError("r_grid is empty; name at least one number of dimensions, e.g. 'r_grid=[5,10,20]'")
+    return tuple(sorted(set(entries)))
+
+
+def _protocol(config: Mapping[str, Any]) -> Protocol:
+    settings = section(config, "kmeans")
+    valid = [field.name for field in fields(Protocol)]
+    for name in settings:
+        if name not in valid:
+            raise unknown("setting of kmeans", name, valid)
+    for name in ("n_init", "max_iter"):
+        if name not in settings:
+            raise UserError(f"kmeans.{name} is not set; leave '~kmeans.{name}' away")
+    args = settings.pop("args", None) or {}
+    if not isinstance(args, Mapping):
+        raise UserError(f"kmeans.args = {shown(args)} are no named arguments; write e.g. kmeans.args.batch_size=1000")
+    protocol = Protocol(**settings, args=canonical(args))
+    engines.check_allowed(protocol)
+    return protocol
+
+
+def _matching(value: Any, protocol: Protocol) -> str:
+    if not isinstance(value, str) or value not in matchings():
+        raise UserError(f"matching = {shown(value)} is not one of {', '.join(matchings())}; choose one of them")
+    if value != "best" and protocol.start != "first_of_class":
+        raise UserError(
+            f"matching = {value!r} takes cluster j for class j, which needs kmeans.start = 'first_of_class', not "
+            f"{protocol.start!r}; use 'best' or that start"
+        )
+    return str(value)
+
+
+SETTINGS = (
+    "dataset", "reducer", "kmeans", "runner", "study", "k", "matching", "r_grid", "repeats", "timing_repeats", "seed",
+    "refresh", "verify", "keep_labels", "out",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One dataset and one reducer over a grid, repeated.
+
+    Attributes
+    ----------
+    study : str
+    dataset : str
+    options : dict
+        Options of the dataset.
+    reducer : str
+    params : dict
+        Parameters of the reducer.
+    k : int or None
+        Clusters; None for the dataset's own number of classes.
+    r_grid : tuple of int
+    repeats : int
+    timing_repeats : int
+        How many of the repetitions are run with no other worker, for their times.
+    seed : int
+    protocol : Protocol
+    matching : str
+        Of clusters to classes, one of `kmdr.metrics.matchings`.
+    verify : str
+        When prepared data are verified, one of `kmdr.datasets.VERIFY`; no part of any row.
+    keep_labels : bool
+        Whether the labels that k-means gave are kept beside the rows; no part of any row.
+    """
+
+    study: str
+    dataset: str
+    options: dict[str, Any]
+    reducer: str
+    params: dict[str, Any]
+    k: int | None
+    r_grid: tuple[int, ...]
+    repeats: int
+    timing_repeats: int
+    seed: int
+    protocol: Protocol
+    matching: str
+    verify: str = "once"
+    keep_labels: bool = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "Experiment":
+        """Check a plain configuration (the tree of ``conf/config.yaml``) and return the experiment it describes.
+
+        Raises
+        ------
+        UserError
+            With one sentence that names the value and the remedy.
+        """
+        for name in config:
+            if name not in SETTINGS:
+                raise unknown("setting", name, SETTINGS)
+        for name in SETTINGS:
+            if name not in config:
+                raise UserError(f"the setting {name!r} was taken out, but a run needs it; leave '~{name}' away")
+        dataset, reducer = section(config, "dataset"), section(config, "reducer")
+        repeats = whole_number("repeats", config["repeats"], 1)
+        timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
+        name, params = reducers.named(reducer)
+        allow(name, section(config, "kmeans").get("engine"))  # the user's configuration, the source of all tasks
+        protocol = _protocol(config)
+        try:
+            reducers.make_allowed(name, params).check_protocol(protocol)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"reducer {name} cannot be made of {shown(params)} ({error}); give other values") from error
+        return cls(
+            study="custom"
+            if config["study"] is None
+            else plain_name("study.name", section(config, "study").get("name")),
+            dataset=plain_name("dataset.name", dataset.pop("name", None)),
+            options=dataset,
+            reducer=name,
+            params=params,
+            k=None if config["k"] is None else whole_number("k", config["k"], 1),
+            r_grid=_grid(config["r_grid"]),
+            repeats=repeats,
+            timing_repeats=min(timing_repeats, repeats),
+            seed=whole_number("seed", config["seed"], 0, _MOST_SEED),
+            protocol=protocol,
+            matching=_matching(config["matching"], protocol),
+            verify=checked_verify(config["verify"]),
+            keep_labels=yes_or_no("keep_labels", config["keep_labels"]),
+        )
+
+    def tasks(self, data: Dataset, folder: Path) -> list[Task]:
+        """Return the tasks of this experiment on a loaded dataset, after checking it against the data.
+
+        Parameters
+        ----------
+        data : Dataset
+        folder : Path
+            Where its prepared matrix lies.
+
+        Raises
+        ------
+        UserError
+            When k > n, when the reducer cannot follow the protocol or give some r, when C would not fit this machine,
+            or when the start or the matching needs labels that are not there.
+        """
+        n, d = data.A.shape
+        k = data.k if self.k is None else self.k
+        starter(self.protocol, n, k, data.labels, generator(self.seed))
+        check_matching(self.matching, data.labels)
+        reducer = reducers.make_allowed(self.reducer, self.params)
+        reducer.check_protocol(self.protocol)
+        fixed = reducer.fixed_r(d, k)
+        r_grid = self.r_grid if fixed is None else (fixed,)
+        for r in r_grid:
+            reducer.check(n, d, k, r)
+            # Without a reducer C is A, which is mapped, and k-means adds its centres.
+            points = k if fixed == d else n
+            check_memory(f"{points} points in {r} dimensions", points * r)
+        params = canonical(reducers.recorded(self.reducer, self.params))
+        options = canonical(self.told_options(data.name))
+        files = locate_files(self.dataset, self.options) if self.dataset in registry.names() else {}
+        paths = canonical(files) if files else ""
+        return [
+            Task(
+                study=self.study,
+                dataset=data.name,
+                data_sha256=data.data_sha256,
+                folder=str(folder),
+                reducer=self.reducer,
+                params=params,
+                k=k,
+                r_grid=r_grid,
+                repeat=repeat,
+                seed=self.seed,
+                protocol=self.protocol,
+                serial=repeat < self.timing_repeats,
+                matching=self.matching,
+                verify=self.verify,
+                keep_labels=self.keep_labels,
+                n=n,
+                d=d,
+                nnz=n * d if isinstance(data.A, np.ndarray) else data.A.nnz,
+                stand_in=data.stand_in,
+                options=options,
+                paths=paths,
+            )
+            for repeat in range(self.repeats)
+        ]
+
+    def told_options(self, title: str) -> dict[str, Any]:
+        """Return the dataset's options as rows state them, and its name if rows have another title for it.
+
+        Only options that differ from the defaults are stated; of files only their names.
+        """
+        usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
+        told = {name: value for name, value in self.options.items() if value != usual.get(name)}
+        return file_names(told) | ({} if title == self.dataset else {"name": self.dataset})

@@ -1,0 +1,163 @@
+"""New metrics of old trials: ``kmdr metrics DIR`` scores the labels that ``keep_labels=true`` kept, without a trial.
+
+Metrics that other code computed, of an older version of their plugin, are computed again.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
+from kmdr.base.text import tell
+from kmdr.datasets import open_prepared, prepared_by_content
+from kmdr.harness.task import canonical, data_of, methods_from, origin_of_metric
+from kmdr.linalg import Matrix
+from kmdr.linalg.matrix import canonical_csr, normalised
+from kmdr.metrics import BUILT_IN, metrics, score
+from kmdr.results.folder import has_file
+from kmdr.results.labels import Labels
+from kmdr.results.rows import TextRow
+from kmdr.results.store import Store, labels_file, task_files
+
+# By which F of the labels may differ from the row's, on another machine.
+_NEAR = 1e-6
+
+
+class _Scaled(NamedTuple):
+    """A dataset as trials score it: A and its squared norm as `normalised` returns them, and the classes."""
+
+    A: Matrix
+    total: float
+    classes: NDArray[np.int64] | None
+
+
+@lru_cache(maxsize=1)  # the rows of a folder come dataset by dataset within a study
+def _scaled(folder: Path) -> _Scaled:
+    data = open_prepared(folder)
+    A, _, total = normalised(canonical_csr(data.A))
+    return _Scaled(A, total, data.labels)
+
+
+def _filled(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
+    """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
+    before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
+    scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
+    if not math.isclose(scores["objective"], float(row["objective"]), rel_tol=_NEAR, abs_tol=_NEAR**2):
+        raise UserError("the labels are not those of this row, whose F is another")
+    new = {name: value for name, value in scores.items() if name not in BUILT_IN and name not in before}
+    row["metrics"] = canonical(before | new) if before or new else ""
+    brought = [origin for name in new if (origin := origin_of_metric(name))]
+    row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, brought), *brought]))
+    return bool(new)
+
+
+def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:
+    return dict(json.loads(row["metrics"] or "{}"))
+
+
+def _outdated(row: Mapping[str, str]) -> set[str]:
+    """Return the metrics in a row that other code than the current one computed."""
+    known = row["guests"].split("; ")
+    return {name for name in _metrics_of(row).keys() & metrics().keys() if origin_of_metric(name) not in ("", *known)}
+
+
+def _without_older(row: Mapping[str, str], brought: Sequence[str]) -> list[str]:
+    """Return what a row names as not kmdr's own, without what only brought metrics that are computed again."""
+    name, _ = data_of(row["dataset"], row["options"])
+    try:
+        others = methods_from(row["reducer"], row["engine"] or "kmdr", name)
+    except (UserError, LookupError):  # not available, so that it cannot be told what it brings
+        return row["guests"].split("; ")
+    again = {_name(origin) for origin in brought} - {_name(origin) for origin in others}
+    return [origin for origin in row["guests"].split("; ") if origin and _name(origin) not in again]
+
+
+def _name(origin: str) -> str:
+    """Return what stands before the hash in an origin."""
+    return origin.rpartition(" ")[0]
+
+
+def fill(folder: Path) -> tuple[int, int]:
+    """Compute, for trials whose labels are kept, the metrics that their rows lack or that other code computed.
+
+    Task files are written again one by one, each at once, and the table is merged at the end; so it may be stopped at
+    any time, and called again.
+
+    Parameters
+    ----------
+    folder : Path
+        Of results.
+
+    Returns
+    -------
+    rows, failed : int
+        How many rows have a new metric, and how many could not be scored, of which each is told.
+
+    Raises
+    ------
+    UserError
+        When the folder has no labels.
+    """
+    files = [file for file in task_files(folder) if has_file(folder, labels_file(folder, file))]
+    if not files:
+        raise UserError(
+            f"{folder} has no labels, of which metrics are computed; run with keep_labels=true, which keeps them"
+        )
+    store, filled, failed = Store(folder), 0, 0
+    folders = prepared_by_content()
+    wanted = metrics().keys() - set(BUILT_IN)
+    absent: set[str] = set()
+
+    def change(rows: list[TextRow], labels: Labels) -> bool:
+        nonlocal filled, failed
+        before = filled
+        by_r = {int(row["r"]): row for row in rows}
+        for r, of_r in labels:
+            row = by_r.get(r)
+            if row is None or row["status"] != "ok" or wanted <= _metrics_of(row).keys() - _outdated(row):
+                continue
+            if row["data_sha256"] not in folders:
+                absent.add(row["dataset"])
+                failed += 1
+                continue
+            try:
+                filled += _filled(row, of_r, _scaled(folders[row["data_sha256"]]))
+            except Exception as error:  # whatever a user's metric raises
+                failed += 1
+                tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")
+        return filled > before
+
+    with store.in_use():
+        for file in files:
+            try:
+                store.change_task(file, change)
+            except DamagedError as error:
+                failed += 1
+                tell(f"kmdr: {error}")
+        store.merge()
+    for name in sorted(absent):
+        tell(f"kmdr: {name} is not prepared here with the content of these rows; 'kmdr data get {name}' may help")
+    return filled, failed
+
+
+def run(arguments: Sequence[str]) -> int:
+    """``kmdr metrics DIR``: score the trials of a folder, run with keep_labels=true, by metrics that its rows lack.
+
+    Exit status 1 when a trial could not be scored.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise UserError("'kmdr metrics' takes one folder of results, e.g. 'kmdr metrics results/runs'")
+    folder = Path(arguments[0])
+    filled, failed = fill(folder)
+    print(
+        f"{folder}: {filled} rows have metrics that they had not"
+        + (f", {failed} could not be scored" if failed else "")
+    )
+    return int(failed > 0)

@@ -1,0 +1,525 @@
+"""A task: one dataset, one reducer, one repetition, every r of a grid. Pure: configuration and seed give rows."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache, partial
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kmdr import datasets, metrics, reducers
+from kmdr.base.errors import UserError
+from kmdr.base.identity import code_hash, is_own, name_of, third_party_origin
+from kmdr.base.outside import origin
+from kmdr.base.plugins import Root, guests, origin_of
+from kmdr.base.seeding import generator
+from kmdr.base.timing import Stopwatch
+from kmdr.clustering import engines
+from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
+from kmdr.datasets import Dataset, changed, registry
+from kmdr.harness.once import Done, Key, is_kept, once, under, untouched
+from kmdr.linalg import Matrix
+from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
+from kmdr.reducers.base import images, shares_work
+
+Row = dict[str, Any]
+# What a configuration says beside data, reducer, k and seed; they follow from ``config_hash``, but for the options,
+# which follow from the content of the data.
+SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
+# Entries of C, of all trials that share work, up to which more join them where A is not large.
+_ENTRIES = 2**22
+# Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
+# `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
+# were written before there were such columns may have none; `metrics` is one of the metrics that have no column, empty
+# where there are none; `code_hash` is that of the code that computes a row, so it tells rows of other code apart, as
+# `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
+# guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
+# Both together identify the code of a row: see `code_identity`.
+COLUMNS = (
+    "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
+    *SETTINGS,
+    "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
+    "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
+    "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
+    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash", "machine",
+)  # fmt: skip
+TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
+
+
+def canonical(value: Any) -> str:
+    """Return compact JSON with sorted keys: the same text for the same configuration."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def short_hash(value: Any) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
+
+
+def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
+    """Return the registered name and the options of a dataset, of its title and options as tasks and rows have them."""
+    told = json.loads(options or "{}")
+    return str(told.pop("name", dataset)), told
+
+
+@lru_cache(maxsize=1024)  # thousands of tasks have the same few
+def _configured(
+    dataset: str, data_sha256: str, reducer: str, params: str, k: int, seed: int, protocol: Protocol, matching: str
+) -> tuple[Mapping[str, Any], str]:
+    """Return the configuration of tasks, and its hash."""
+    config = {
+        "dataset": dataset,
+        "data_sha256": data_sha256,
+        "reducer": reducer,
+        "params": json.loads(params),
+        "k": k,
+        "seed": seed,
+        "kmeans": protocol.identity,
+        "matching": matching,
+    }
+    return config, short_hash(config)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run; every number of its rows but the times is a function of these fields.
+
+    Attributes
+    ----------
+    study : str
+        Name of the study it belongs to.
+    dataset : str
+    data_sha256 : str
+        Content hash of the matrix.
+    folder : str
+        Where the prepared matrix lies; not part of the identity.
+    reducer : str
+    params : str
+        Canonical JSON of the reducer's parameters.
+    k : int
+    r_grid : tuple of int
+    repeat : int
+        Repetition, from 0.
+    seed : int
+        Root seed.
+    protocol : Protocol
+    serial : bool
+        Whether its times must be taken with no other worker running.
+    matching : str
+        Of clusters to classes, one of `kmdr.metrics.matchings`.
+    verify : str
+        When prepared data are verified; not part of the identity.
+    keep_labels : bool
+        Whether the clusters of the rows go with their numbers, under ``labels``; not part of the identity either.
+    n, d, nnz : int
+        Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
+    stand_in : str
+        For what the matrix stands in; empty where it is what its name says.
+    options : str
+        Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
+        the identity: the content hash is. Empty where they are not known. Of files it has only the names.
+    paths : str
+        Canonical JSON of those options that name the user's files, with whole paths, by which other machines may find
+        them; never part of a row. Empty where there are none.
+    """
+
+    study: str
+    dataset: str
+    data_sha256: str
+    folder: str
+    reducer: str
+    params: str
+    k: int
+    r_grid: tuple[int, ...]
+    repeat: int
+    seed: int
+    protocol: Protocol
+    serial: bool
+    matching: str = "best"
+    verify: str = "once"
+    keep_labels: bool = False
+    n: int = 0
+    d: int = 0
+    nnz: int = 0
+    stand_in: str = ""
+    options: str = ""
+    paths: str = ""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Everything that determines the values of a row, apart from r and the repetition."""
+        return self._configured[0]
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of `config`."""
+        return self._configured[1]
+
+    @property
+    def current_code(self) -> str:
+        """`code_identity` of the rows that it would give now."""
+        return current_code(self.reducer, self.protocol.engine, self.dataset, self.options)
+
+    @property
+    def _configured(self) -> tuple[Mapping[str, Any], str]:
+        data = self.dataset, self.data_sha256
+        return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
+
+    def restricted(self, r_grid: tuple[int, ...]) -> "Task":
+        """Return the same task for fewer r."""
+        return replace(self, r_grid=r_grid)
+
+
+def settings_of(config: Mapping[str, Any]) -> Row:
+    """Return what a configuration, as `Task.config` gives it, says in the columns `SETTINGS`, but for ``options``."""
+    others = {name: value for name, value in config["kmeans"].items() if name not in SETTINGS}
+    of_kmeans = {name: config["kmeans"][name] for name in SETTINGS if name in config["kmeans"]}
+    return {**of_kmeans, "kmeans": canonical(others), "matching": config["matching"]}
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a row says about the machine and the moment, beside its numbers."""
+
+    concurrency: int
+    threads: int
+    code_version: str
+    env_hash: str
+    machine: str = ""
+
+
+def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
+    """Return where the code of the rows of a reducer on a dataset begins, for `kmdr.base.identity.reach`.
+
+    They are what every row runs, and what its configuration selects by name. The dataset has its registered name.
+    """
+    selected = [reducers.entry_point(reducer), engines.entry_point(engine)]
+    generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
+    measures = [name_of(measure.function) for measure in metrics.metrics().values()]
+    scores = filter(is_own, [*measures, *metrics.matching_modules()])
+    return [*map(name_of, (_trials, _shared_key, Protocol, Dataset)), *selected, *scores, *generators]
+
+
+@cache
+def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
+    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now.
+
+    Of a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
+    """
+    if "." not in reducer and reducer not in reducers.names():
+        return ""
+    return code_hash(*entry_points(reducer, dataset, engine))
+
+
+@cache
+def _methods_from(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[str, ...]:
+    """Return name, version and hash of what brings a reducer and an engine, where it is not kmdr's own."""
+    del places  # asked again when a guest came or went
+    return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
+
+
+def guests_of(reducer: str, engine: str, dataset: str) -> str:
+    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other.
+
+    The dataset has its registered name. Every metric takes part: a plugin with a metric is named in all rows.
+    """
+    brought = [*methods_from(reducer, engine, dataset), *map(origin_of_metric, metrics.metrics())]
+    return "; ".join(dict.fromkeys(filter(None, brought)))
+
+
+def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
+    """Return name, version and hash of what brings reducer, engine and dataset, where they are not kmdr's own."""
+    of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
+    return list(filter(None, (*_methods_from(reducer, engine, guests()), of_data)))
+
+
+def origin_of_metric(name: str) -> str:
+    """Return name, version and hash of what brings a metric, where it is not kmdr's own."""
+    module = metrics.metrics()[name].function.__module__
+    return origin_of(module) or ("" if is_own(module) else third_party_origin(module))
+
+
+def code_identity(code_hash: str, guests: str) -> str:
+    """Return one text for the columns ``code_hash`` and ``guests`` of a row: the same for rows of the same code."""
+    return "; ".join([code_hash, *sorted(set(guests.split("; ")) - {""})])
+
+
+def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
+    """Return the `code_identity` that a row with these columns would have if it were computed now.
+
+    Empty where a part of the code is not available, so that no such row can be computed.
+    """
+    try:
+        name, engine = data_of(dataset, options)[0], engine or "kmdr"
+        paths = [path for path in (reducer, engine) if "." in path]
+        if not all(origin(path) for path in paths) or not (code := code_of(reducer, name, engine)):
+            return ""
+        return code_identity(code, guests_of(reducer, engine, name))
+    except (UserError, LookupError, ValueError, TypeError, AttributeError):
+        return ""
+
+
+@cache
+def warm_up(
+    reducer: str, params: str, protocol: Protocol, sparse: bool, large: bool, dtype: str, together: bool
+) -> None:
+    """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
+
+    Compiled kernels tell the types of matrices apart, and steps whether these are large.
+    """
+    labels = np.arange(48) % 2
+    for A in tiny_matrices(sparse, dtype):
+        data = Dataset("warm-up", A, labels, 2, "", "", "")
+        short = replace(protocol, n_init=1, max_iter=2)
+        tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
+        with large_beyond(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
+            _trials(tiny_task, data, {}, together=together)
+            metrics.residual(A, labels)  # a partition by itself is scored by another kernel than several
+
+
+def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
+    """Return two matrices of the type that datasets are mapped as, down to being read-only.
+
+    They are wide enough for sparse maps to be sparse; the second has most of its points in one place, where neighbours
+    are found by other kernels.
+    """
+    rng = generator(0, "warm-up")
+    plain = rng.standard_normal((48, 256)).astype(dtype)
+    if sparse:
+        plain *= rng.random(plain.shape) < 0.05
+    matrices: list[Matrix] = []
+    for tiny in (plain, np.r_[plain[:12], np.repeat(plain[:1], 36, axis=0)]):
+        A: Matrix = sp.csr_array(tiny) if sparse else tiny
+        for part in (A.data, A.indices, A.indptr) if not isinstance(A, np.ndarray) else (A,):
+            part.flags.writeable = False
+        matrices.append(A)
+    return matrices
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {"status": "failed", "error": " ".join(text.split())[:2000]}
+
+
+def _trials(
+    task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False, score: bool = True
+) -> list[Row]:
+    """Prepare once, then reduce, cluster and score for each r; where A is dense, many r are scored together.
+
+    They are reduced together too where that is said. With a key, of what is the same in all repetitions, steps that
+    draw nothing are done once for all of them. Without ``score`` nothing is scored and no
+    time is kept.
+    """
+    reducer = reducers.make_allowed(task.reducer, json.loads(task.params))
+    address = (task.dataset, task.reducer)
+    try:
+        rng = generator(task.seed, task.dataset, task.repeat, "starts")
+        starts, same_starts = untouched(
+            rng, lambda rng: starter(task.protocol, data.A.shape[0], task.k, data.labels, rng)
+        )
+        # Both also bring a mapped matrix into memory before any clock runs. Every reducer and F are homogeneous.
+        check_structure(data.A)
+        A, _, total = normalised(canonical_csr(data.A))
+        rng = generator(task.seed, *address, task.repeat, "prepare")
+        prepared = once(key, rng, partial(reducer.prepare, A, task.k, rng))
+    except Exception as error:
+        return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
+
+    def cluster(C: Matrix, of: Key | None, draws: np.random.Generator) -> Clustering:
+        with same_points(of):
+            return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
+
+    def to_reduce(r: int) -> np.random.Generator:
+        return generator(task.seed, *address, r, task.repeat, "reduce")
+
+    def reduced_together(r_grid: Sequence[int]) -> dict[int, Done]:
+        made: list[Matrix] = []
+        if not shares_work(reducer, A):
+            return {}
+        with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then reduced by itself
+            made = images(reducer, A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
+        return {r: Done(C, watch.seconds / len(made), None) for r, C in zip(r_grid, made, strict=False)}
+
+    def clustered(r: int, reduced: Done | None) -> tuple[Done, Row]:
+        rng = to_reduce(r)
+        if reduced is None:
+            reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
+        C = reduced.value
+        if C is not A and not is_finite(C):
+            raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
+        draws = generator(task.seed, *address, r, task.repeat, "cluster")
+        begun = under(reduced.key, task.protocol) if same_starts else None
+        done = once(begun, draws, partial(cluster, C, reduced.key, draws))
+        return done, _times(prepare=prepared.seconds, reduce=reduced.seconds, cluster=done.seconds)
+
+    def scored(clustered: Done, residual: metrics.Residual | None, spent: float) -> Row:
+        clustering = clustered.value
+        score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total, residual)
+        done = once(under(clustered.key, task.matching), None, score, spent)
+        scores = dict(done.value)
+        row: Row = {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
+        row |= {"metrics": canonical(scores) if scores else "", **_times(score=done.seconds)}
+        row |= {"n_iter": clustering.n_iter, "n_init_failed": clustering.n_init_failed, "status": "ok"}
+        return row | ({"labels": clustering.labels} if task.keep_labels else {})
+
+    rows: list[Row] = [{**shared, "r": r} for r in task.r_grid]
+    for some in _groups(rows, A.shape[0], _together(A)):
+        reduced = reduced_together([row["r"] for row in some]) if together and len(some) > 1 else {}
+        results: list[tuple[Row, Done, Row]] = []
+        for row in some:
+            try:
+                results.append((row, *clustered(row["r"], reduced.pop(row["r"], None))))
+            except Exception as error:
+                row.update(_failure(error))
+        kept = not score or all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
+        residuals, seconds = _residuals(A, [] if kept else [done.value for _, done, _ in results], total)
+        for (row, done, times), residual in zip_longest(results if score else [], residuals):
+            try:
+                row.update(times | scored(done, residual, seconds))
+            except Exception as error:
+                row.update(_failure(error))
+    return rows
+
+
+def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
+    """Return the residuals of several clusterings and the seconds of each; none where each is scored by itself."""
+    residuals: list[metrics.Residual] = []
+    with Stopwatch() as watch, suppress(Exception):  # of which one is the cause
+        if len(clusterings) > 1:
+            residuals = metrics.residuals(np.asarray(A), [each.labels for each in clusterings], total)
+    return residuals, watch.seconds / max(len(clusterings), 1)
+
+
+def _together(A: Matrix) -> int:
+    """Return the entries of C, of all trials that share work, up to which more join them: the more, the larger A is."""
+    if is_large(A):
+        return max(_ENTRIES, held() // A.dtype.itemsize)
+    return _ENTRIES if isinstance(A, np.ndarray) else 0
+
+
+def _groups(rows: Sequence[Row], n: int, entries: int) -> list[list[Row]]:
+    """Return rows of n points in groups that follow each other, each of one or whose C have so many entries at most."""
+    groups: list[list[Row]] = [[]]
+    for row in rows:
+        if groups[-1] and n * sum(each["r"] for each in (*groups[-1], row)) > entries:
+            groups.append([])
+        groups[-1].append(row)
+    return groups
+
+
+def _times(**seconds: float | None) -> Row:
+    """Return the columns of the times that were taken: none of a step whose result was had from another repetition.
+
+    They are told to a tenth of a microsecond, about what reading the clock takes.
+    """
+    times = {f"{name}_seconds": round(taken, 7) for name, taken in seconds.items() if taken is not None}
+    whole = [taken for name in ("prepare", "reduce", "cluster") if (taken := times.get(f"{name}_seconds")) is not None]
+    return times | ({"total_seconds": round(sum(whole), 7)} if len(whole) == 3 else {})
+
+
+def _shared(task: Task, stamp: Stamp) -> Row:
+    """Return what all rows of a task say alike."""
+    name, _ = data_of(task.dataset, task.options)
+    return {
+        "study": task.study,
+        "dataset": task.dataset,
+        "reducer": task.reducer,
+        "params": task.params,
+        "n": task.n,
+        "d": task.d,
+        "nnz": task.nnz,
+        "k": task.k,
+        "repeat": task.repeat,
+        "seed": task.seed,
+        **settings_of(task.config),
+        "options": task.options,
+        "stand_in": task.stand_in,
+        "config_hash": task.config_hash,
+        "data_sha256": task.data_sha256,
+        "code_hash": code_of(task.reducer, name, task.protocol.engine),
+        "guests": guests_of(task.reducer, task.protocol.engine, name),
+        **asdict(stamp),
+    }
+
+
+# The cells that this process has run with no other worker: everything that decides which code they take.
+_warm: set[Key] = set()
+
+
+def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
+    """Run each cell of a task once, unscored and untimed, unless this process has run it before.
+
+    The first trial of a process finds neither data nor code in the caches, and takes up to 60 times as long as the
+    next. Each trial makes its own reducer and its own generators, so that nothing of this one enters a row.
+    """
+    cell = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, task.protocol, threads)
+    cells = {r: (*cell, r) for r in task.r_grid}
+    if cold := tuple(r for r in task.r_grid if cells[r] not in _warm):
+        _trials(task.restricted(cold), data, {}, score=False)
+        _warm.update(cells.values())
+
+
+def _shared_key(task: Task, data: Dataset, threads: int) -> Key:
+    """Return all that steps which are the same in all repetitions depend on."""
+    return (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, threads)
+
+
+def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
+    """Run a task.
+
+    Parameters
+    ----------
+    task : Task
+    data : Dataset
+        The dataset that the task names.
+    stamp : Stamp
+        Written into every row.
+    timed : bool
+        Whether the times of a trial that runs alone will be used, so that each of its cells is first run once untimed.
+
+    Returns
+    -------
+    list of dict
+        One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value, and ``labels``, the
+        cluster of each point, where the task keeps them. A trial that raised has ``status`` "failed" and its message;
+        an error in the shared work fails every r, and so does a file of the data that changed before the end.
+
+    Notes
+    -----
+    A trial that runs alone prepares, reduces and clusters by itself, so that its times are measured; the first of a
+    cell (dataset, reducer, r) in a process is preceded by the same trial untimed. Where others run
+    beside it, a step that draws nothing is done once a process, and the repetitions that have its result from there
+    have no time for it; and the trials of a task are reduced together where that is faster, with an equal share of the
+    time each. Alone or not, they are scored together, with equal shares too.
+    What is brought from outside may draw from a generator that is not seen here, and is done each time.
+    """
+    if why := changed(data):
+        return failed(task, stamp, why)
+    alone = task.serial or stamp.concurrency == 1
+    third_party = _methods_from(task.reducer, task.protocol.engine, guests())
+    key = None if alone or third_party else _shared_key(task, data, stamp.threads)
+    kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
+    warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
+    if alone and timed:
+        _warm_cells(task, data, stamp.threads)
+    rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
+    why = changed(data)
+    return failed(task, stamp, why) if why else rows
+
+
+def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:
+    """Return the rows of a task that could not be run to its end, as `run` returns those of one that could."""
+    error = " ".join(reason.split())
+    return [{**_shared(task, stamp), "r": r, "status": "failed", "error": error} for r in task.r_grid]
+
+
+def seconds_inside(rows: list[Row]) -> float:
+    """Return the seconds that a task spent in prepare (once), reduce, cluster and score."""
+    prepare = max((row.get("prepare_seconds", 0.0) for row in rows), default=0.0)
+    parts = ("reduce_seconds", "cluster_seconds", "score_seconds")
+    return float(prepare + sum(row.get(name, 0.0) for row in rows for name in parts))

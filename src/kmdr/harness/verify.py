@@ -1,0 +1,343 @@
+"""Rerun a sample of committed rows and compare, to see whether this machine gives the numbers of the repository.
+
+A trial is rebuilt from its row and from the configuration that the row's ``config_hash`` stands for, on the dataset
+whose content has the hash named there; the row's name and options of the dataset only say where to look for it. Nothing
+is written.
+
+Rule of comparison
+------------------
+objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
+
+* *exact*: all are the same, to the last bit. Where CPU, BLAS, numpy, scipy and numba are those of the row, nothing
+  else passes.
+* *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9).
+* *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between
+  clusters at equal distance and between starts of equal inertia, and from there Lloyd may go another way.
+* *different*: everything else, and a trial that fails.
+* *skipped*: its dataset cannot be had here with the content that the row names. Never counts as passed.
+* *not verified*: its reducer or its engine is third-party code, which a folder of results cannot make kmdr import:
+  neither built in, nor a plugin that is installed here, nor named by ``--trust``. Never counts as passed.
+"""
+
+import random
+import re
+import shlex
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kmdr import datasets, reducers
+from kmdr.base.errors import UserError, shown
+from kmdr.base.outside import allow
+from kmdr.base.paths import CONF
+from kmdr.base.text import aligned, one_line, tell
+from kmdr.base.threads import pinned
+from kmdr.clustering import engines
+from kmdr.clustering.kmeans import Protocol
+from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
+from kmdr.harness.progress import Progress
+from kmdr.harness.provenance import code_version
+from kmdr.harness.provenance import environment as this_environment
+from kmdr.harness.task import Row, Stamp, Task, canonical, data_of, run
+from kmdr.results.folder import has_file
+from kmdr.results.schema import config_of
+from kmdr.results.store import described, local_paths, read_rows, row_check, rows_file
+
+OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
+COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
+_PACKAGES = ("numpy", "scipy", "numba")
+_NEAR = 1e-6
+_NEAR_AGREEMENT = 1e-9
+_OTHER_PATH = 0.01
+# Settings that take an import path.
+_TRUSTED = ("reducer", "kmeans.engine")
+
+
+class Comparison(NamedTuple):
+    """What became of a row: one of `OUTCOMES`, and why where that is not plain."""
+
+    row: Mapping[str, str]
+    outcome: str
+    detail: str
+
+
+def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapping[str, str]]:
+    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        A merged table.
+    size : int
+    seed : int
+
+    Returns
+    -------
+    list of mapping
+        Fewer than ``size`` where there are not so many.
+    """
+    draw = random.Random(seed)
+    studies: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for row in rows:
+        if row["status"] == "ok":
+            studies[row["study"]].append(row)
+    for group in studies.values():
+        draw.shuffle(group)
+    order = sorted(studies)
+    draw.shuffle(order)
+    turns = range(max(map(len, studies.values()), default=0))
+    return [studies[study][turn] for turn in turns for study in order if turn < len(studies[study])][:size]
+
+
+def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment's manifest decides the last bits of a number."""
+    packages = {name: environment["packages"].get(name) for name in _PACKAGES}
+    return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
+
+
+def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
+    """Return the outcome of a rerun, and what differs.
+
+    Parameters
+    ----------
+    row : mapping
+        As read from the table.
+    again : dict
+        As returned by `kmdr.harness.task.run`.
+    same_platform : bool
+        Whether `platform_of` is the same for both.
+
+    Returns
+    -------
+    outcome, detail : str
+    """
+    if again["status"] != "ok":
+        return "different", again["error"]
+    before = {name: float(row[name]) for name in COMPARED if row[name]}
+    after = {name: float(again[name]) for name in COMPARED if name in again}
+    if before == after:
+        return "exact", ""
+    unequal = [name for name in COMPARED if before.get(name) != after.get(name)]
+    detail = ", ".join(f"{name} {row[name] or 'none'} → {again.get(name, 'none')}" for name in unequal)
+    if same_platform or before.keys() != after.keys():
+        return "different", detail
+    shift = abs(after["objective"] - before["objective"])
+    close = all(abs(after[name] - before[name]) <= _NEAR_AGREEMENT for name in before if name != "objective")
+    if close and shift <= _NEAR * abs(before["objective"]):
+        return "within tolerance", detail
+    return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
+
+
+def folders_by_content(rows: Iterable[Mapping[str, str]], reference: Path | None = None) -> dict[str, Path]:
+    """Return the prepared folder of each content hash among the data of some rows, of those that are available.
+
+    Data that are not prepared yet, or whose loader or source changed, are prepared from the files that the folder of
+    results notes for this machine, else from files of the names in the rows.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+    reference : Path, optional
+        Folder of results that they come from.
+
+    Returns
+    -------
+    dict
+    """
+    folders = prepared_by_content()
+    outdated = {digest for digest, folder in folders.items() if is_outdated(folder)}
+    wanted = {(row["dataset"], row.get("options", ""), row["data_sha256"]) for row in rows}
+    for dataset, options, digest in sorted(each for each in wanted if each[-1] not in folders.keys() - outdated):
+        name, stated = data_of(dataset, options)
+        for paths in (*(local_paths(reference, digest) if reference else ()), {}):
+            with suppress(UserError):
+                folder = datasets.prepare(name, stated | paths)
+                folders.pop(digest, None)
+                found = open_prepared(folder).data_sha256
+                folders[found] = folder
+                if found == digest:
+                    break
+    return folders
+
+
+def third_party(config: Mapping[str, Any]) -> list[str]:
+    """Return the settings of a configuration that name code neither built in nor of a plugin that is installed here."""
+    engine = config["kmeans"].get("engine", Protocol.engine)
+    named = (("reducer", config["reducer"], reducers.names()), ("kmeans.engine", engine, engines.names()))
+    return [f"{setting}={name}" for setting, name, known in named if name not in known]
+
+
+def check_trust(setting: str) -> str:
+    """Return what ``--trust`` was given, and allow its import path.
+
+    Raises
+    ------
+    UserError
+        When it names no setting that takes third-party code, or no import path.
+    """
+    name, _, path = setting.partition("=")
+    if name not in _TRUSTED or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path):
+        raise UserError(
+            f"--trust {shown(setting)} names no third-party code; write e.g. --trust reducer=package.module.Class or "
+            "--trust kmeans.engine=package.module.Class"
+        )
+    allow(path)
+    return setting
+
+
+def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> Task:
+    """Return the task of one row: its dataset, reducer, k, r, repetition, seed, protocol and matching."""
+    settings = {**config, "params": canonical(config["params"]), "protocol": Protocol(**config["kmeans"])}
+    del settings["kmeans"]
+    return Task(
+        study=row["study"], folder=str(folder), r_grid=(int(row["r"]),), repeat=int(row["repeat"]), serial=True,
+        **settings,
+    )  # fmt: skip
+
+
+def verify(
+    row: Mapping[str, str],
+    reference: Path,
+    folders: Mapping[str, Path],
+    environment: Mapping[str, Any],
+    trusted: Collection[str] = (),
+) -> Comparison:
+    """Rerun the trial of one row.
+
+    Parameters
+    ----------
+    row : mapping
+    reference : Path
+        Folder of results that the row comes from; it is only read.
+    folders : mapping of str to Path
+        Prepared datasets by content hash.
+    environment : mapping
+        Manifest of this environment.
+    trusted : collection of str
+        Third-party code that may be imported, e.g. ``"reducer=package.module.Class"``.
+
+    Returns
+    -------
+    Comparison
+    """
+    config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
+    if foreign := [setting for setting in third_party(config) if setting not in trusted]:
+        remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
+        return Comparison(row, "not verified", f"third-party code: {', '.join(foreign)}; {remedy} runs it")
+    if row["data_sha256"] not in folders:
+        name, options = data_of(row["dataset"], row.get("options", ""))
+        path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
+        helps = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' helps"
+        lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
+        return Comparison(row, "skipped", lacking)
+    try:
+        task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
+        reducers.make_allowed(task.reducer, config["params"])
+    except (UserError, TypeError, ValueError) as error:  # settings that no run takes
+        return Comparison(row, "different", f"its settings are refused: {error}")
+    stamp = Stamp(1, int(row["threads"]), "", "")
+    if false := _false_sizes(row, data):
+        return Comparison(row, "different", false)
+    with pinned(stamp.threads):
+        (again,) = run(task, data, stamp, timed=False)
+    theirs = _described(reference, "environments", row["env_hash"])
+    return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
+
+
+_described = cache(described)
+
+
+def _false_sizes(row: Mapping[str, str], data: datasets.Dataset) -> str:
+    """Return in which sizes of its data a row differs from them; empty where it does not."""
+    n, d = data.A.shape
+    sizes = {"n": n, "d": d, "nnz": n * d if isinstance(data.A, np.ndarray) else data.A.nnz}
+    return ", ".join(f"{name} {row[name]} → {size}" for name, size in sizes.items() if int(row[name]) != size)
+
+
+def version_note(version: str) -> str:
+    """Say what is remarkable about the code version of a row: uncommitted changes, or a commit that is not here."""
+    if version.endswith(".dirty"):
+        return "made by code with uncommitted changes"
+    commit = version.rpartition("+g")[2]
+    if not re.fullmatch("[0-9a-f]{7,40}", commit):  # it comes from the folder: git would take it for an option
+        return "made by a version that names no commit"
+    git = ["git", "-C", str(CONF.parent), "merge-base", "--is-ancestor", commit, "HEAD"]
+    try:
+        known = subprocess.run(git, capture_output=True, check=False).returncode == 0
+    except OSError:
+        known = False
+    return "" if known else "made by a commit that is not part of this checkout's history"
+
+
+def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> tuple[list[Comparison], list[str]]:
+    """Return what became of a sample of a folder's rows, and sentences on those that are refused."""
+    table = rows_file(reference)
+    if not has_file(reference, table):
+        raise UserError(
+            f"there is no {table}; name a folder of results, e.g. 'kmdr verify results/runs'; 'kmdr reference' makes "
+            "one to compare with"
+        )
+    check = row_check(reference)
+    rows = sample(read_rows(table, check), size, seed)
+    folders = folders_by_content(rows, reference)
+    here = this_environment()
+    comparisons = []
+    with closing(Progress(len(rows), float(len(rows)))) as progress:
+        for row in rows:
+            comparisons.append(verify(row, reference, folders, here, trusted))
+            progress.advance([], 1.0)
+    return comparisons, check.sentences(table)
+
+
+def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
+    """Rerun a random sample of a folder's rows, and print what became of them.
+
+    Parameters
+    ----------
+    reference : Path
+        Folder of results; it is only read.
+    size : int
+        Rows to draw.
+    seed : int
+    trusted : collection of str
+        As `verify` takes it.
+
+    Returns
+    -------
+    int
+        Exit status: 0 when some rows were compared, none is different and none is refused, else 1.
+
+    Raises
+    ------
+    UserError
+        When the folder has no rows.
+    """
+    comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
+    studies = sorted({comparison.row["study"] for comparison in comparisons})
+    counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
+    lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
+    totals = Counter(comparison.outcome for comparison in comparisons)
+    print(*aligned([("study", *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
+    for row, outcome, detail in comparisons:
+        if detail:
+            where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
+            print(one_line(f"{outcome}: {where}, repetition {row['repeat']}: {detail}"))
+    for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
+        print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
+    print(f"{len(comparisons)} rows drawn with seed {seed}")
+    foreign = totals["not verified"]
+    compared = len(comparisons) - totals["skipped"] - foreign
+    if foreign:
+        tell(f"kmdr: {foreign} of {len(comparisons)} rows were not verified: third-party code")
+    if not compared:
+        missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
+        tell(f"kmdr: no row could be compared{missing}")
+    for sentence in refused:
+        tell(f"kmdr: not confirmed: {sentence}")
+    return int(totals["different"] > 0 or bool(refused) or not compared)

@@ -1,1 +1,0 @@
-"""What a run found, for people: statistics, figures, tables, the HTML report."""

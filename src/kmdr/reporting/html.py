@@ -1,0 +1,544 @@
+"""The report: one HTML page that needs nothing beside it, and Markdown for the repository host.
+
+The page holds its style, its script and its figures, so it opens from a disk, prints, and sends no request; without the
+script all its content is there, only sorting, filtering and copying are not. The same `Report` gives the same bytes.
+"""
+
+import inspect
+import io
+import json
+import math
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from PIL import Image
+
+from kmdr.analysis.statistics import KINDS, LEVEL, Component
+from kmdr.base.text import printable
+from kmdr.claims.catalogue import Kind, Paper
+from kmdr.claims.effects import OUTCOMES, Outcome, decided
+from kmdr.claims.granularity import NOTE, agreement, shares
+from kmdr.claims.register import describe
+from kmdr.claims.repetitions import LEAST, POWER
+from kmdr.claims.reported import reported
+from kmdr.claims.verdicts import Swing, Verdict
+from kmdr.figures.escape import markdown_escaped
+from kmdr.figures.panels import dataset_label, quantity_label
+from kmdr.figures.tables import Table, cells, footnote, markdown
+from kmdr.multiverse.section import MultiverseSection, Piece
+from kmdr.reporting.explore import data_text, library, packed, unstyled
+from kmdr.reporting.model import Report, Reproduction
+from kmdr.reporting.opening import opening
+from kmdr.reporting.own import OwnRuns
+from kmdr.results.folder import require_file, write_file
+
+_DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
+_MOST_LINES = 300
+
+# State: symbol, so that colour is never alone, and class of the style sheet.
+STATES: Mapping[str, tuple[str, str]] = {
+    "rerun": ("✓", "good"),
+    "in part": ("◐", "mixed"),
+    "reproduced": ("✓", "good"),
+    "not reproduced": ("✗", "bad"),
+    "inconclusive": ("?", "mixed"),
+    "changed": ("≠", "none"),
+    "not run": ("–", "none"),
+}
+ITEM_STATES = ("rerun", "in part", "changed", "not run")
+
+
+class Picture(NamedTuple):
+    """A figure as the page holds it: a ``data:`` address and its size in pixels of the page."""
+
+    source: str
+    width: int
+    height: int
+
+
+class Grid(NamedTuple):
+    """A table as text: headings, lines, which columns are numbers, how many lines the CSV alone has, bold cells."""
+
+    names: list[str]
+    lines: list[list[str]]
+    numeric: frozenset[int]
+    left_out: int = 0
+    bold: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure with what the page adds to it.
+
+    Attributes
+    ----------
+    reproduction : Reproduction
+    alt : str
+        What is to be seen, for those who do not see it.
+    picture : Picture or None
+    grid : Grid or None
+        The item itself if it is a table.
+    numbers : Grid or None
+        What a figure shows.
+    compared : Grid or None
+        The numbers that the paper reports for a figure, beside ours.
+    """
+
+    reproduction: Reproduction
+    alt: str
+    picture: Picture | None
+    grid: Grid | None
+    numbers: Grid | None
+    compared: Grid | None
+
+    def file(self, kind: str) -> Path | None:
+        """Return the item's file with an extension, relative to the folder, if there is one."""
+        return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
+
+
+class Shown(NamedTuple):
+    """A figure or table of a multiverse as the page shows it."""
+
+    piece: Piece
+    picture: Picture | None
+    grid: Grid | None
+
+
+@dataclass(frozen=True)
+class PaperSection:
+    """A paper with its items, its verdicts and, where it was run, its multiverse."""
+
+    paper: Paper
+    items: Sequence[Exhibit]
+    verdicts: Sequence[Verdict]
+    multiverse: MultiverseSection | None
+    pieces: Sequence[Shown]
+
+    def exhibits(self, kind: Kind) -> list[Exhibit]:
+        """Return its tables (``"table"``) or its figures, what it tells in words and is drawn among them."""
+        return [exhibit for exhibit in self.items if exhibit.reproduction.item.kind == kind]
+
+    @property
+    def item_counts(self) -> list[tuple[str, int]]:
+        """How many tables and figures are in each state that occurs."""
+        return _counts((exhibit.reproduction.state for exhibit in self.items), ITEM_STATES)
+
+    @property
+    def outcome_counts(self) -> list[tuple[str, int]]:
+        """How many claims have each outcome that occurs."""
+        return _counts((verdict.outcome for verdict in self.verdicts), OUTCOMES)
+
+
+def _counts(occurring: Iterable[str], states: Sequence[str]) -> list[tuple[str, int]]:
+    every = list(occurring)
+    return [(state, every.count(state)) for state in states if state in every]
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number with a few significant digits, and a dash for a missing one.
+
+    Examples
+    --------
+    >>> number(-0.012345), number(float("nan")), number(12345.6), number(0.00001)
+    ('−0.0123', '–', '12346', '1e−05')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:z.{digits}g}"
+    return text.replace("-", "−")
+
+
+def in_words(count: int) -> str:
+    """Return a small whole number in words.
+
+    Examples
+    --------
+    >>> in_words(4), in_words(40)
+    ('four', '40')
+    """
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    return words[count] if count < len(words) else str(count)
+
+
+def probability(p: float) -> str:
+    """Return a p-value: three decimals, or below which it lies.
+
+    Examples
+    --------
+    >>> probability(0.0123), probability(1e-9), probability(1.0)
+    ('0.012', '< 0.001', '1.000')
+    """
+    if math.isnan(p):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the largest fitting units.
+
+    Examples
+    --------
+    >>> duration(0.4), duration(75), duration(3720)
+    ('0.4 s', '1 min 15 s', '1 h 2 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""Return the paragraphs of a docstring up to its first numpydoc section, each as one line; list items apart.
+
+    Examples
+    --------
+    >>> paragraphs("One\ntwo.\n\n* a\n  b\n* c\n\nReturns\n-------\nNothing.")
+    ['One two.', '• a b', '• c']
+    """
+    prose = re.split(r"^[^\n]+\n-{3,}$", inspect.cleandoc(text), maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.split(r"\n\s*\n|\n(?=\s*[*-] )", prose)
+    return [re.sub(r"^[*-] ", "• ", " ".join(block.split())) for block in blocks if block.strip()]
+
+
+def code_marked(text: str) -> Markup:
+    """Return text with what is between backticks marked as code."""
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
+
+
+def embedded(folder: Path, png: Path) -> Picture:
+    """Return a PNG as a ``data:`` address, with its size on the page."""
+    content = require_file(folder, png)
+    source = "data:image/png;base64," + b64encode(content).decode("ascii")
+    with Image.open(io.BytesIO(content)) as image:
+        return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
+
+
+def _grid(frame: pd.DataFrame) -> Grid:
+    """Return a table as text, cut to a length that a page can take."""
+    names = [str(name) for name in frame.columns]
+    numeric = frozenset(i for i, kind in enumerate(frame.dtypes) if pd.api.types.is_numeric_dtype(kind))
+    lines = [
+        [
+            number(float(value), 4) if i in numeric else ("" if pd.isna(value) else str(value))
+            for i, value in enumerate(line)
+        ]
+        for line in frame.head(_MOST_LINES).itertuples(index=False)
+    ]
+    return Grid(names, lines, numeric, max(0, len(frame) - _MOST_LINES))
+
+
+def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
+    """Return the numbers of a figure, where they are curves with a column a curve."""
+    if numbers.empty:
+        return None
+    lines = [name for name in ("panel", "quantity", "dataset", "r") if name in numbers]
+    if {"quantity", "dataset", "reducer", "r", "label", "mean"} <= set(numbers):
+        curves = numbers.dropna(subset=[*lines, "label", "mean"])
+        shared = curves.groupby("label")["reducer"].transform("nunique") > 1
+        curves = curves.assign(
+            label=curves["label"].where(~shared, curves["reducer"] + ", " + curves["label"]),
+            quantity=[quantity_label(name)[1] for name in curves["quantity"]],
+            dataset=curves["dataset"].map(dataset_label),
+        )
+        if len(curves) and not curves.duplicated([*lines, "label"]).any():
+            wide = curves.pivot_table(index=lines, columns="label", values="mean", sort=False).sort_index()
+            return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
+    return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
+
+
+def compared(reproduction: Reproduction) -> Grid | None:
+    """Return what the paper reports for a figure beside the means of ours.
+
+    None where it reports no number, and where several curves of ours stand beside one of the paper's: the figure's
+    numbers have them all.
+    """
+    theirs = reported(reproduction.item.paper)
+    theirs = theirs[(theirs["id"] == reproduction.item.id) & (theirs["method"] != "")]
+    if theirs.empty:
+        return None
+    keys = ["dataset", "reducer", "quantity"]
+    ours: dict[tuple[Any, ...], set[float]] = {}
+    if {*keys, "r", "mean", "drawn_as"} <= set(reproduction.numbers):
+        known = reproduction.numbers[reproduction.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
+        known = known.assign(r=pd.to_numeric(known["r"], errors="coerce"))
+        for *key, r, mean in known[[*keys, "r", "mean"]].itertuples(index=False):
+            # A reported number without r belongs to a method whose result has one.
+            for address in ((*key, r), (*key, None)):
+                ours.setdefault(address, set()).add(float(mean))
+    means = []
+    for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
+        means_there = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
+        if len(means_there) > 1:
+            return None
+        means.append(next(iter(means_there), math.nan))
+    table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=means)
+    table["difference"] = table["ours"] - table["reported"]
+    return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
+
+
+def described(reproduction: Reproduction, paper: Paper) -> str:
+    """Return the alternative text of a figure: its title, and what is drawn of what."""
+    numbers = reproduction.numbers
+    parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
+    if {"quantity", "dataset"} <= set(numbers):
+        names = map(str, numbers["quantity"].dropna().unique())
+        quantities = [quantity_label(name)[0].lower() for name in names]
+        data = [dataset_label(str(name)) for name in numbers["dataset"].dropna().unique() if str(name)]
+        parts.append(f"Drawn: {', '.join(quantities)} on {', '.join(data)}")
+        curves = numbers[numbers["drawn_as"] == "curve"] if "drawn_as" in numbers else numbers
+        r = pd.to_numeric(curves.get("r", pd.Series(dtype=float)), errors="coerce")
+        if r.nunique() > 1:
+            parts[-1] += f" for r from {number(r.min())} to {number(r.max())}"
+        if "label" in numbers:
+            parts[-1] += f"; curves: {'; '.join(map(str, numbers['label'].dropna().unique()))}"
+        parts[-1] += "."
+    return " ".join(parts)
+
+
+def table_grid(table: Table) -> Grid:
+    """Return a table as text."""
+    names, lines = cells(table)
+    numeric = frozenset(i for i, name in enumerate(names) if name in table.formats)
+    return Grid(names, lines, numeric, bold=frozenset((line, names.index(name)) for line, name in table.bold))
+
+
+class Segment(NamedTuple):
+    """A stretch of a margin over which the verdict is one: its ends, and its place in percent of the strip."""
+
+    outcome: Outcome
+    low: float
+    high: float
+    x: float
+    width: float
+
+
+def _place(swing: Swing, value: float) -> float:
+    """Return where a value of a margin is, in percent of its range on a logarithmic scale."""
+    first, last = (math.log(end) for end in (swing.values[0], swing.values[-1]))
+    return 100 * min(1.0, max(0.0, (math.log(value) - first) / (last - first)))
+
+
+def segments(swing: Swing) -> list[Segment]:
+    """Return over which stretches of a margin the verdict is which."""
+    steps = list(zip(swing.values, swing.outcomes, strict=True))
+    stretches = []
+    for outcome, of_outcome in groupby(range(len(steps)), key=lambda i: steps[i][1]):
+        inside = list(of_outcome)
+        low, high = steps[inside[0]][0], steps[min(inside[-1] + 1, len(steps) - 1)][0]
+        x = _place(swing, low)
+        stretches.append(Segment(outcome, low, high, x, _place(swing, high) - x))
+    return stretches
+
+
+def ticks(swing: Swing) -> list[tuple[str, float, float]]:
+    """Return the marks of a margin, ours first, each with its value and its place in percent."""
+    marks = {"ours": float(swing.margin), **swing.margin.marks}
+    return [(what, value, _place(swing, value)) for what, value in marks.items()]
+
+
+def changes_at(swing: Swing) -> str:
+    """Say at which values of a margin the verdict would be another."""
+    there = [value for value in (swing.below, swing.above) if not math.isnan(value)]
+    if not there:
+        return "none in the range drawn would change the verdict"
+    return "it would be " + ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in there)
+
+
+def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
+    """Return what a verdict rests on and what is shown beside it, each with the reason why it has no weight."""
+    aside = [(component, why) for why, components in verdict.aside.items() for component in components]
+    return [*((component, "") for component in verdict.components), *aside]
+
+
+def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
+    png = next((file for file in reproduction.files if file.suffix == ".png"), None)
+    is_figure = reproduction.item.kind == "figure"
+    return Exhibit(
+        reproduction,
+        described(reproduction, paper),
+        embedded(folder, folder / png) if png else None,
+        table_grid(reproduction.table) if reproduction.table is not None else None,
+        figure_numbers(reproduction.numbers) if is_figure else None,
+        compared(reproduction) if is_figure else None,
+    )
+
+
+def _shown(piece: Piece, folder: Path) -> Shown:
+    png = next((file for file in piece.files if file.suffix == ".png"), None)
+    return Shown(
+        piece, embedded(folder, folder / png) if png else None, table_grid(piece.table) if piece.table else None
+    )
+
+
+def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
+    """Return runs that no paper has, each with its pictures and with its tables as the page shows them."""
+    return [
+        (
+            runs,
+            [embedded(folder, folder / file) for file in runs.pictures],
+            [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
+        )
+        for runs in several
+    ]
+
+
+def paper_sections(report: Report) -> list[PaperSection]:
+    """Return the papers, each with its items and verdicts."""
+    return [
+        PaperSection(
+            paper,
+            [
+                _exhibit(reproduction, report.folder, paper)
+                for reproduction in report.items
+                if reproduction.item.paper == paper.name
+            ],
+            [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
+            section,
+            [_shown(piece, report.folder) for piece in section.pieces] if section else [],
+        )
+        for paper in report.papers
+        for section in [report.multiverses.get(paper.name)]
+    ]
+
+
+def shortfalls(plan: Mapping[str, Any]) -> list[str]:
+    """Return in what a run was less than the full one, a sentence each; empty for a full run."""
+    if plan.get("full", True):
+        return []
+    sentences = []
+    if plan.get("thinned_grid"):
+        sentences.append("Each study ran on a few of its numbers of dimensions r only.")
+    if plan.get("budget_seconds"):
+        sentences.append(f"Repetitions were chosen to fit a budget of {duration(plan['budget_seconds'])}.")
+    studies = plan.get("studies", {})
+    cut = {name: study for name, study in studies.items() if study["repeats_planned"] < study["repeats_full"]}
+    if cut:
+        shares = [study["repeats_planned"] / study["repeats_full"] for study in cut.values()]
+        sentences.append(
+            f"{len(cut)} of {len(studies)} studies have fewer repetitions than they ask for "
+            f"({min(shares):.0%} to {max(shares):.0%} of them)."
+        )
+    left_out = [
+        f"{name} ({', '.join(map(str, study['left_out']))})" for name, study in studies.items() if study["left_out"]
+    ]
+    if left_out:
+        sentences.append(f"Left out: {'; '.join(left_out)}.")
+    if plan.get("tasks_not_begun"):
+        sentences.append(f"{plan['tasks_not_begun']} tasks were not begun when the time was over.")
+    return sentences or ["Not all that the studies ask for was run."]
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("kmdr.report"),
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "probability": probability,
+        "duration": duration,
+        "paragraphs": paragraphs,
+        "code_marked": code_marked,
+        "describe": describe,
+        "md": markdown_escaped,
+        "markdown": markdown,
+        "grid": table_grid,
+        "footnote": footnote,
+        "plain": _plain,
+        "segments": segments,
+        "ticks": ticks,
+        "changes_at": changes_at,
+        "evidence": evidence,
+    }
+    environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
+    environment.globals |= {"KINDS": KINDS}
+    environment.globals |= {"POWER": POWER, "LEAST": LEAST}
+    return environment
+
+
+def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return the page's content security policy: these styles, these scripts and pictures within the page, no more."""
+
+    def allowed(texts: Sequence[str]) -> str:
+        return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
+
+    return (
+        f"default-src 'none'; img-src data:; style-src {allowed(styles)}; script-src {allowed(scripts)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def write_report(report: Report, made_by: str) -> list[Path]:
+    """Write ``report/index.html`` and ``report/report.md`` into the report's folder.
+
+    Parameters
+    ----------
+    report : Report
+        Its figures lie in its folder.
+    made_by : str
+        Version of the code that makes the page.
+
+    Returns
+    -------
+    list of Path
+        The page and the Markdown.
+    """
+    environment = _environment()
+    style, script, explore_script, plot_style = (
+        environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
+    )
+    explores = bool(report.explored.get("views"))
+    parts: dict[str, object] = {"explored": ""}
+    if explores:
+        parts = {
+            "explored": packed(data_text(report.explored)),
+            "library": packed(library()),
+            "unstyled": unstyled(),
+            "explore_script": Markup(explore_script),
+            "plot_style": Markup(plot_style),
+        }
+    content = {
+        "style": Markup(style),
+        "script": Markup(script),
+        **parts,
+        "policy": _policy(
+            [style, *([plot_style, ""] if explores else [])],
+            [script, *([explore_script, library()] if explores else [])],
+        ),
+        "report": report,
+        "paper_sections": paper_sections(report),
+        "opening": opening(report.verdicts),
+        "own": _runs(report.own, report.folder),
+        "beyond": _runs(report.beyond, report.folder),
+        "shortfalls": shortfalls(report.plan),
+        "printed_note": NOTE,
+        "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
+        "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
+        "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
+        "papers_in_words": in_words(len(report.papers)),
+        "made_by": made_by,
+    }
+    written = []
+    for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
+        path = report.folder / "report" / name
+        text = printable(environment.get_template(template).render(content))
+        write_file(report.folder, path, text.encode())
+        written.append(path)
+    return written

@@ -1,0 +1,200 @@
+"""Rows that no paper's table, figure or claim reads, drawn and told.
+
+Somebody's own runs stand at the head of a report; behind the papers stands what goes beyond them.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
+from kmdr.analysis.departures import OF_KMEANS
+from kmdr.analysis.ranks import mean_ranks
+from kmdr.analysis.rows import code_notes
+from kmdr.analysis.statistics import LEVEL
+from kmdr.base.text import override
+from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
+from kmdr.figures.panels import figures_of, named_by_setting
+from kmdr.figures.style import method_styles
+from kmdr.figures.tables import Table, save_table
+
+
+@dataclass(frozen=True)
+class OwnRuns:
+    """Rows of one study that no paper knows.
+
+    Attributes
+    ----------
+    study, title : str
+        Its name, and what it is called.
+    files : tuple of Path
+        Its figures and its table, relative to the folder.
+    table : Table
+        A line a dataset, method and r.
+    commands : tuple of str
+        What runs them again.
+    ranks : Table or None
+        Mean rank of each method over the datasets, where there are several.
+    """
+
+    study: str
+    title: str
+    files: tuple[Path, ...]
+    table: Table
+    commands: tuple[str, ...]
+    ranks: Table | None = None
+
+    @property
+    def pictures(self) -> list[Path]:
+        """Its figures as PNG."""
+        return [file for file in self.files if file.suffix == ".png"]
+
+
+def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
+    """Draw and tabulate some studies of a folder, in all settings that they were run with.
+
+    Parameters
+    ----------
+    folder : Path
+    rows : DataFrame
+        All that it has.
+    studies : mapping of str to str
+        The titles of those to tell of.
+    """
+    if not studies:
+        return []
+    # F_best is that of the data in the whole folder, whatever the study and the settings.
+    own = with_ratio(rows)[rows["study"].isin(list(studies))]
+    renamed, names = named_by_setting(own)
+    runs = []
+    for study, of_study in renamed.groupby("study", sort=True):
+        stem = re.sub(r"[^\w.+-]", "_", str(study))
+        drawn = figures_of(
+            of_study, folder / "figures" / f"own_{stem}", {name: told for name, (_, told) in names.items()}
+        )
+        lines = compared(of_study)
+        table, ranks = _table(lines, names), _ranks(lines)
+        table = replace(table, note=" ".join((table.note, *(f"{note}." for note in code_notes(of_study)))))
+        files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
+        files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
+        commands = _commands(own[own["study"] == study])
+        runs.append(
+            OwnRuns(
+                str(study),
+                studies[str(study)],
+                tuple(file.relative_to(folder) for file in files),
+                table,
+                commands,
+                ranks,
+            )
+        )
+    return runs
+
+
+def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
+    """Return means with intervals, and whether F differs from that of k-means on all features."""
+    methods = list(zip(lines["reducer"], lines["params"], strict=True))
+    styles = method_styles(methods)
+    told = {
+        "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
+        "method": [styles[method].label for method in methods],
+        "r": lines["r"],
+        "n": counts_of(lines) if (lines["versions"] > 1).any() else lines["n"],
+    }
+    shown = [q for q in quantities_in(lines) if lines[q.title].notna().any() or (q.time and lines["n"].any())]
+    means: dict[str, pd.Series[float]] = {}
+    for q in shown:
+        if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
+            means[f"n {q.title}"] = lines[f"n {q.title}"]
+        means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
+    frame = pd.DataFrame({**told, **means, "against kMeans": _against_all_features(lines)})
+    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
+    formats |= {name: "d" for name in means if name.startswith("n ")}
+    note = (
+        "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
+        f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
+    )
+    note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
+    best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
+    untimed = {q.title: UNTIMED for q in shown if q.time}
+    return Table(frame, formats, note, {(i, q.title) for q in shown for i in best[q.title]}, untimed)
+
+
+def _ranks(lines: pd.DataFrame) -> Table | None:
+    """Return the mean rank of each method by each quantity; None where fewer than two datasets have the same two."""
+    methods = list(zip(lines["reducer"], lines["params"], strict=True))
+    styles = method_styles(methods)
+    labelled = lines.assign(method=[styles[method].label for method in methods])
+    columns: dict[str, pd.Series[float]] = {}
+    problems = 0
+    for quantity in quantities_in(lines):
+        if quantity.less is None:
+            continue
+        values = labelled.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
+        ranks = mean_ranks(values, ascending=quantity.less)
+        if len(values) > 1 and len(ranks):
+            problems = max(problems, len(values))
+            columns |= {quantity.title: ranks["mean"], f"± {quantity.title}": ranks["high"] - ranks["mean"]}
+    if not columns:
+        return None
+    frame = pd.DataFrame(columns).rename_axis("method").reset_index()
+    first = frame.columns[1]
+    note = (
+        f"Mean rank over {problems} datasets, in each setting that they were run with, that all of these methods ran "
+        "on; 1 is the best, by the mean over r; ± is to the upper end of the 95 % interval over such datasets."
+    )
+    return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
+
+
+def _against_all_features(lines: pd.DataFrame) -> list[str]:
+    """Say whether F is higher or lower than on all features."""
+    F = QUANTITIES["ratio"]
+    if f"p {F.title}" not in lines:
+        return [""] * len(lines)
+    return [
+        "" if np.isnan(p) else "no difference shown" if p > LEVEL else "F higher" if change > 0 else "F lower"
+        for p, change in zip(lines[f"p {F.title}"], lines[F.change], strict=True)
+    ]
+
+
+def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return a command for each configuration."""
+    commands = []
+    for _, group in rows.groupby("config_hash", sort=False):
+        row = group.iloc[0]
+        options = {"name": row["dataset"], **json.loads(row["options"] or "{}")}
+        settings = {
+            "dataset": options.pop("name"),
+            **{f"dataset.{name}": value for name, value in options.items()},
+            **_reducer(row["reducer"], json.loads(row["params"])),
+            "r_grid": sorted({int(r) for r in group["r"]}),
+            "k": int(row["k"]),
+            "repeats": int(group["repeat"].max()) + 1,
+            "seed": int(row["seed"]),
+            **{f"kmeans.{name}": row[name] for name in OF_KMEANS if row[name] != ""},
+            **_kmeans(json.loads(row["kmeans"] or "{}")),
+            "matching": row["matching"] or "best",
+        }
+        commands.append(shlex.join(["kmdr", *(f"{name}={override(value)}" for name, value in settings.items())]))
+    return tuple(dict.fromkeys(commands))
+
+
+def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name a reducer; one of another package has its import path as name."""
+    if "." not in name:
+        return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
+    return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
+
+
+def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
+    args = settings.get("args", {})
+    args = json.loads(args) if isinstance(args, str) else args
+    others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
+    return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}
