@@ -36,7 +36,7 @@ import tqdm
 import kmdr.base.paths
 from kmdr.__main__ import main
 from kmdr.cli import commands as cli
-from kmdr.config.compose import from_command_line
+from kmdr.cli.jobs import from_command_line
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.sources import loaders
 from kmdr.harness.engines import local as workers

@@ -40,7 +40,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import kmdr.cli.jobs
+import kmdr.harness.jobs
 import sandbox
 from kmdr.base.text import aligned
 from kmdr.cli import commands as cli
@@ -484,7 +484,7 @@ _WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
 
 def _run_lightly(jobs: list[Any]) -> None:
     """Run jobs without the seconds that the reference run tells of studies, 62,000 rows to read."""
-    kmdr.cli.jobs.reference_rows = list  # type: ignore[attr-defined]
+    kmdr.harness.jobs.reference_rows = list  # type: ignore[attr-defined]
     sandbox.run_instead(jobs)
 
 

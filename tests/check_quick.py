@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kmdr import datasets
 from kmdr.claims.catalogue import claims, items
-from kmdr.config.compose import compose_studies
+from kmdr.harness.jobs import compose_studies
 from kmdr.results.store import read_rows
 
 folder = Path(sys.argv[1])

@@ -13,8 +13,8 @@ from kmdr.claims.catalogue import claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, verdict_on
-from kmdr.config.compose import compose
 from kmdr.config.studies import config_files, studies, study_names
+from kmdr.harness.jobs import compose
 from kmdr.metrics import agreement, matchings
 from rows import make_results, make_rows
 

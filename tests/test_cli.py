@@ -16,9 +16,9 @@ from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import papers
 from kmdr.cli.commands import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
-from kmdr.config.compose import compose, compose_studies
 from kmdr.config.studies import config_files, on_request, study_names
 from kmdr.harness import task
+from kmdr.harness.jobs import compose, compose_studies
 from kmdr.harness.runner import BACKENDS
 from kmdr.harness.task import canonical
 from kmdr.results.store import Store
@@ -204,7 +204,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         return real(name, options, verify)
 
     real = datasets.prepare
-    monkeypatch.setattr("kmdr.cli.jobs.datasets.prepare", nowhere)
+    monkeypatch.setattr("kmdr.harness.jobs.datasets.prepare", nowhere)
     narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
     assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential") == int(damaged)
     assert "put usps_all.mat somewhere" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 import kmdr
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 
 # Modules that the interpreter, a library or a worker imports by these names.
 NAMES = (
@@ -118,7 +118,7 @@ def test_workers_of_a_program_execute_no_file_of_the_current_folder_and_find_the
     (program / "own_method.py").write_text(OWN)
     (program / "script.py").write_text(
         "import os\n"
-        "from kmdr.config.compose import compose\nfrom kmdr.cli.jobs import run_jobs\n"
+        "from kmdr.harness.jobs import compose\nfrom kmdr.cli.jobs import run_jobs\n"
         "if __name__ == '__main__':\n"
         f"    settings = {TINY[:-1]!r}\n"
         "    job = compose(*settings, 'reducer=outside', 'reducer.path=own_method.Own', 'out=o', 'runner.n_jobs=2')\n"

@@ -7,9 +7,9 @@ import pytest
 
 from kmdr.analysis.departures import departures
 from kmdr.claims.verdicts import judge
-from kmdr.config.compose import compose
 from kmdr.config.protocols import experiments
 from kmdr.config.studies import studies
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import canonical
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of

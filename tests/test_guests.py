@@ -15,7 +15,7 @@ from kmdr.base import plugins as guests
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 from kmdr.results.reader import rows_of
 
 FILES = {

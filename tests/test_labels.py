@@ -11,9 +11,9 @@ from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
 from kmdr.datasets import load
 from kmdr.harness import rescore
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import TIME_COLUMNS
 from kmdr.results import check
 from kmdr.results.labels import packed, read_labels

@@ -34,8 +34,8 @@ from kmdr.base.seeding import generator
 from kmdr.base.threads import pinned
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.config.compose import compose
 from kmdr.datasets import Dataset, from_arrays
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp, Task, canonical, run
 from kmdr.linalg.matrix import normalised
 from kmdr.metrics import score

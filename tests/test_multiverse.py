@@ -20,12 +20,12 @@ from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import papers
 from kmdr.claims.reported import Number
 from kmdr.cli import commands as cli
-from kmdr.cli.jobs import Job, run_jobs
+from kmdr.cli.jobs import run_jobs
 from kmdr.config import source as config_source
-from kmdr.config.compose import compose
 from kmdr.config.protocols import plain
 from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
+from kmdr.harness.jobs import Job, compose
 from kmdr.harness.task import TIME_COLUMNS
 from kmdr.multiverse import run as claims_multiverse
 from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settled

@@ -9,8 +9,8 @@ import pytest
 
 from kmdr.claims.catalogue import papers
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
 from kmdr.config.studies import studies
+from kmdr.harness.jobs import compose
 from kmdr.reporting.build import build
 from kmdr.reporting.own import own_runs
 from kmdr.results.reader import rows_of

@@ -22,12 +22,12 @@ import own_files
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.cli.commands import main
-from kmdr.config.compose import compose
 from kmdr.datasets import own, readme, registry
 from kmdr.datasets.formats import files as formats
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.profile import lines, profile, scale_hint
 from kmdr.datasets.formats.reading import Content
+from kmdr.harness.jobs import compose
 
 A = np.array([[0.5, 2.0, 7.0], [1.5, 2.5, -3.0], [2.25, 4.0, 0.0], [9.0, -1.0, 1.0], [3.0, 3.5, 2.0]])
 KINDS = ["b", "a", "b", "c", "a"]

@@ -14,9 +14,9 @@ import scipy.sparse
 from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
-from kmdr.config.compose import compose
 from kmdr.datasets import DamagedError, prepared, status
 from kmdr.datasets.acquire import find as acquire
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp, run
 
 A = np.random.default_rng(0).random((40, 12))

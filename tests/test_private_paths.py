@@ -23,9 +23,9 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import note_of, noted, with_checksum, without_checksum
 from kmdr.base.private_paths import file_names, without_folders
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
 from kmdr.config.studies import studies
 from kmdr.export.crate import write_crate
+from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify_sample
 from kmdr.reporting.build import build
 from kmdr.results.check import faults

@@ -18,10 +18,10 @@ from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import COLUMNS
 from kmdr.results.reader import rows_of
 from kmdr.results.store import configs_of

@@ -12,8 +12,8 @@ import pytest
 from commands import Command
 from kmdr.cli import commands as cli
 from kmdr.cli import jobs
-from kmdr.config.compose import compose
 from kmdr.harness import plan as run_plan
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import TIME_COLUMNS
 from kmdr.multiverse import choices
 from kmdr.reporting import build
@@ -200,8 +200,8 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 
 
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
-    from kmdr.config.compose import compose
     from kmdr.datasets import open_prepared, prepare
+    from kmdr.harness.jobs import compose
     from kmdr.harness.progress import Progress
     from kmdr.harness.runner import Runner, run_tasks
 

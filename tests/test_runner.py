@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kmdr.config.compose import compose
 from kmdr.datasets import open_prepared, prepare
 from kmdr.harness import runner as module
+from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import Runner, execute, run_tasks
 from kmdr.results.store import Store

@@ -21,7 +21,7 @@ from kmdr.cli.commands import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 from kmdr.harness.task import COLUMNS, canonical, short_hash
 from kmdr.harness.verify import check_trust, third_party, verify_sample
 from kmdr.results.store import Store, described, read_rows

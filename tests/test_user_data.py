@@ -19,10 +19,10 @@ from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
 from kmdr.datasets import UnavailableError, UnverifiedError, prepared, valid
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.formats import files as formats
+from kmdr.harness.jobs import compose
 
 A = np.arange(24.0).reshape(8, 3) % 7
 Y = np.array([5, 5, 5, 5, 9, 9, 9, 9])

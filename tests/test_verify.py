@@ -13,7 +13,7 @@ import pytest
 from kmdr import datasets
 from kmdr.base import paths
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 from kmdr.harness.provenance import environment
 from kmdr.harness.task import COLUMNS, Task, short_hash
 from kmdr.harness.verify import compare, folders_by_content, platform_of, rebuild, sample, verify

@@ -14,21 +14,20 @@ from kmdr.base.errors import ArgumentError, UserError
 from kmdr.base.outside import allow, named_by_path
 from kmdr.base.paths import RESULTS
 from kmdr.base.threads import pinned
-from kmdr.cli import commands as cli
-from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.config.compose import compose
 from kmdr.config.studies import studies
 from kmdr.datasets import Dataset, from_arrays
 from kmdr.figures.panels import paper_grid
 from kmdr.harness.experiment import Experiment
+from kmdr.harness.jobs import compose, run_jobs
 from kmdr.harness.plan import Limits, parse_duration
 from kmdr.harness.provenance import code_version, environment
 from kmdr.harness.task import Stamp, canonical, short_hash
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
 from kmdr.reporting.build import build
+from kmdr.reporting.reproduce import draw, run_papers
 from kmdr.results.reader import rows_of
 from kmdr.results.store import has_rows
 
@@ -172,7 +171,7 @@ def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     *overrides : str
         Settings of the command line, e.g. ``"repeats=3"``.
     """
-    run_jobs([compose(f"study={study}", f"out={out}", *overrides)])
+    run_jobs([compose(f"study={study}", f"out={out}", *overrides)], draw=draw)
     return rows_of(Path(out))
 
 
@@ -192,7 +191,7 @@ def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None
     Path
         The page.
     """
-    cli.reproduce(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
+    run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 

@@ -17,9 +17,8 @@ from kmdr.base.process import WELCOME, at_once, exit_status, say_version
 from kmdr.base.text import Volume, aligned, announce
 from kmdr.cli import demo, new, screen
 from kmdr.cli import help as usage
-from kmdr.cli.jobs import run_jobs
+from kmdr.cli.jobs import from_command_line, run_jobs
 from kmdr.clustering import engines
-from kmdr.config.compose import compose_studies, from_command_line
 from kmdr.config.protocols import composed_studies, pairs
 from kmdr.config.studies import on_request, studies, study_names
 from kmdr.datasets import registry, status
@@ -29,6 +28,7 @@ from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, parse_duration
 from kmdr.harness.progress import Progress
 from kmdr.harness.shard import parse_part
 from kmdr.harness.verify import verify_sample
+from kmdr.reporting.reproduce import draw, run_papers
 from kmdr.results import check, merge
 from kmdr.results.store import MULTIVERSE, compress, has_rows, multiverse_folder
 
@@ -114,40 +114,12 @@ def _words_and_settings(
     return words, settings
 
 
-def reproduce(names: Sequence[str], out: Path, limits: Limits) -> int:
-    """Run every study of some papers, or of all, and make the report; return the exit status.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of papers; all where there are none.
-    out : Path
-    limits : Limits
-
-    Raises
-    ------
-    UserError
-    """
-    from kmdr.claims.catalogue import papers
-
-    known = [paper.name for paper in papers()]
-    for name in names:
-        if name not in known:
-            raise unknown("paper", name, known)
-    jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
-    if not jobs:
-        raise UserError(f"{', '.join(names)} has no studies to run; add one to the folder 'studies' of its own")
-    status = run_jobs(jobs, limits)
-    announce(f"'kmdr table {shlex.quote(str(out))}' has a line a study, and with STUDY=NAME all of one")
-    return status
-
-
 def _reproduce(arguments: Sequence[str]) -> int:
     """``kmdr reproduce [PAPER …] [BUDGET=10m] [OUT=DIR]``: run all studies of some papers or all, and report."""
     names, settings = _words_and_settings("reproduce", arguments, ("BUDGET", "OUT"))
     budget = settings.get("BUDGET")
     limits = Limits(budget=None if budget is None else parse_duration(budget))
-    return reproduce(names, Path(settings.get("OUT", RESULTS)).expanduser(), limits)
+    return run_papers(names, Path(settings.get("OUT", RESULTS)).expanduser(), limits)
 
 
 def _multiverse(arguments: Sequence[str]) -> int:
@@ -170,11 +142,11 @@ def _multiverse(arguments: Sequence[str]) -> int:
 
 
 def _run_multiverses(names: Collection[str], out: Path, budget: float | None = None) -> int:
-    from kmdr.cli.multiverse import run_multiverses
     from kmdr.multiverse import choices
+    from kmdr.multiverse.design import run_multiverses
 
     specs = [spec for spec in choices.multiverses() if not names or spec.paper in names]
-    return run_multiverses(specs, composed_studies(str(out)), pairs, out, budget) if specs else 0
+    return run_multiverses(specs, composed_studies(str(out)), pairs, out, budget, draw) if specs else 0
 
 
 def _quick(arguments: Sequence[str]) -> int:
@@ -182,7 +154,7 @@ def _quick(arguments: Sequence[str]) -> int:
     names, settings = _words_and_settings("quick", arguments, ("OUT",))
     # Three trials of which nothing is known are expected to take a little less, so that an own study is not left out.
     limits = Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.35)
-    return reproduce(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
+    return run_papers(names, Path(settings.get("OUT", "results/quick")).expanduser(), limits)
 
 
 # Options that the next argument belongs to, and settings that say how to run, not what.
@@ -227,7 +199,7 @@ def _reference(arguments: Sequence[str]) -> int:
     """``kmdr reference [OUT=DIR]``: run what a folder lacks of studies and multiverses; pack its rows to hand on."""
     names, settings = _words_and_settings("reference", arguments, ("OUT",))
     out = Path(settings.get("OUT", "results/reference")).expanduser()
-    status = max(_run_multiverses(names, out / MULTIVERSE), reproduce(names, out, Limits()))
+    status = max(_run_multiverses(names, out / MULTIVERSE), run_papers(names, out, Limits()))
     for folder in dict.fromkeys((multiverse_folder(out), out)):
         print(compress(folder))
     return status

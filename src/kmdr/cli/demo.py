@@ -7,7 +7,7 @@ from pathlib import Path
 from kmdr.base.errors import UserError
 from kmdr.base.text import announce
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 
 _REDUCERS = ("none", "gaussian", "leverage", "variance")
 # Of k-means scikit-learn's, for kmdr's own is compiled when it is first used, which takes longer than all else here.

@@ -1,13 +1,13 @@
-"""Hydra configurations in, jobs out: what a command line, a study or a script asks for."""
+"""Composition by Hydra: what a command line, a study or a script asks for, as plain configurations."""
 
 import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import hydra
 import yaml
@@ -23,12 +23,12 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr import datasets
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
-from kmdr.cli.jobs import Job, run_jobs
 from kmdr.config import source as config_source
 from kmdr.config.protocols import Config, composed_studies, pairs, plain
 from kmdr.config.studies import config_files, on_request
 from kmdr.results.folder import write_file
 
+Job = TypeVar("Job")
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
 # Settings whose names belong to another package, so that no configuration file lists them.
@@ -110,13 +110,13 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 # -- from a composed configuration to jobs ---------------------------------------------------------------------------
 
 
-def _job(config: Config, overrides: Sequence[str]) -> Job:
-    """Return the job of one composed configuration: one experiment, or all pairs of a study. Hydra is initialised."""
-    return Job.from_configs([config] if config.get("study") is None else pairs(config, overrides))
+def _expanded(config: Config, overrides: Sequence[str]) -> list[Config]:
+    """Return one composed configuration, or those of all pairs of a study. Hydra is initialised."""
+    return [config] if config.get("study") is None else pairs(config, overrides)
 
 
-def compose(*overrides: str) -> Job:
-    """Return the job of some overrides, for scripts: ``compose("study=bzmd15_fig1", "repeats=2")``.
+def compose_configs(*overrides: str) -> list[Config]:
+    """Return the configurations of some overrides, which differ only in dataset and reducer.
 
     Raises
     ------
@@ -126,11 +126,11 @@ def compose(*overrides: str) -> Job:
     config_source.register()
     overrides = tuple(map(_plain_setting, overrides))
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return _job(plain(hydra.compose("config", overrides=list(overrides))), overrides)
+        return _expanded(plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
 
-def compose_studies(out: str) -> list[Job]:
-    """Return the jobs of all studies that need not be named, with another folder: `compose` of each, but at once.
+def compose_study_configs(out: str) -> list[list[Config]]:
+    """Return the configurations of each study that runs without being named: `compose_configs` of all at once.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def compose_studies(out: str) -> list[Job]:
         Folder of the results.
     """
     later = on_request()
-    return [_job(config, []) for name, config in composed_studies(out).items() if name not in later]
+    return [_expanded(config, []) for name, config in composed_studies(out).items() if name not in later]
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:
@@ -268,11 +268,18 @@ def _saved_safely() -> Iterator[None]:
         OmegaConf.save = staticmethod(hydras)  # type: ignore[method-assign]
 
 
-def from_command_line() -> list[Job]:
+def configs_of_command_line(check: Callable[[list[Config]], Job], launch: Callable[[Job], object]) -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
     A sweep in this process is gathered and run as one, so that every value is checked before any work starts and all
     workers are busy to the end. Under another Hydra launcher each job runs where the launcher puts it.
+
+    Parameters
+    ----------
+    check : callable
+        Makes a job of configurations that differ only in dataset and reducer.
+    launch : callable
+        Runs a job where another launcher put it.
     """
     jobs: list[Job] = []
     mistakes: list[Exception] = []
@@ -283,14 +290,14 @@ def from_command_line() -> list[Job]:
             return  # a pattern means the reducers that have a name
         elsewhere = str(here.mode) == "RunMode.MULTIRUN" and not here.launcher._target_.endswith("BasicLauncher")
         try:
-            job = _job(plain(config), list(here.overrides.task))
+            job = check(_expanded(plain(config), list(here.overrides.task)))
         except Exception as error:
             if elsewhere:
                 raise
             mistakes.append(error)  # raised once Hydra is left, which would print a traceback of its own
             return
         if elsewhere:
-            run_jobs([job])
+            launch(job)
         else:
             jobs.append(job)
 

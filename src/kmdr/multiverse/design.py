@@ -8,8 +8,8 @@ from typing import Any
 
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
-from kmdr.cli.jobs import Job, Prepared, run_jobs
 from kmdr.harness.experiment import Experiment
+from kmdr.harness.jobs import Draw, Job, Prepared, run_jobs
 from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
 from kmdr.harness.task import Task
 from kmdr.multiverse.choices import Multiverse, named, settled
@@ -102,7 +102,12 @@ class _Design:
 
 
 def run_multiverses(
-    specs: Sequence[Multiverse], studies: Mapping[str, Config], pairs: Pairs, out: Path, budget: float | None
+    specs: Sequence[Multiverse],
+    studies: Mapping[str, Config],
+    pairs: Pairs,
+    out: Path,
+    budget: float | None,
+    draw: Draw,
 ) -> int:
     """Run the universes of some papers and make the report; return the exit status.
 
@@ -117,6 +122,8 @@ def run_multiverses(
     out : Path
     budget : float or None
         Seconds of wall time.
+    draw : callable
+        Makes the report.
 
     Raises
     ------
@@ -158,4 +165,4 @@ def run_multiverses(
             f"{len(design.spec.choices)} choices; about {spent[id(design)] / 60:.1f} min"
         )
     store.change(UNIVERSES, lambda known: {**known, **{each.spec.paper: each.record() for each in designs}})
-    return run_jobs([job for each in designs for job in each.jobs()], Limits(budget=budget), stated=False)
+    return run_jobs([job for each in designs for job in each.jobs()], Limits(budget=budget), stated=False, draw=draw)
