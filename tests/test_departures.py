@@ -7,8 +7,8 @@ import pytest
 
 from kmdr.analysis.departures import departures
 from kmdr.claims.verdicts import judge
-from kmdr.config.protocols import experiments
 from kmdr.config.studies import studies
+from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import canonical
 from kmdr.reducers import recorded

@@ -1,4 +1,4 @@
-"""The storeys: arrows point down, and nothing of a paper is outside its folder."""
+"""The layers: imports point down, and nothing of a paper is outside its folder."""
 
 import ast
 import os
@@ -12,23 +12,11 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 SOURCE = PROJECT / "src" / "kmdr"
-# From the roof down; whatever is not named here is below all of them.
-STOREYS = ("report", "papers", "claims", "figures", "analysis")
-ROOF = {
-    "__init__",
-    "__main__",
-    "api",
-    "cli",
-    "compose",
-    "demo",
-    "export",
-    "jobs",
-    "multiverse",
-    "new",
-    "screen",
-    "skeletons",
-    "usage",
-}
+# From the top down: a package imports from those below it alone. What is loose in ``kmdr`` is at the top.
+LAYERS = (
+    "cli", "api", "reporting", "export", "papers", "multiverse", "claims", "figures", "analysis", "harness", "results",
+    "config", "reducers", "metrics", "clustering", "datasets", "linalg", "base",
+)  # fmt: skip
 PAPERS = [path.parent.name for path in sorted(SOURCE.glob("papers/*/paper.toml"))]
 
 
@@ -46,24 +34,43 @@ def imports(file):
                 yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def storey(module):
+def layer(module):
     """How far down a module is."""
     part = module.partition(".")[2].partition(".")[0]
-    return -1 if part in ROOF else STOREYS.index(part) if part in STOREYS else len(STOREYS)
+    return LAYERS.index(part) if part in LAYERS else -1
 
 
 @pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_arrows_point_down(file):
+def test_imports_point_down(file):
     own = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
     for module in imports(file):
-        assert storey(module) >= storey(own), f"{own} imports {module}, which is above it"
-        if module.startswith("kmdr.papers.") and storey(own) >= 0:
+        # `from kmdr import datasets` names the package itself, which has nothing but the functions of the top.
+        assert module == "kmdr" or layer(module) >= layer(own), f"{own} imports {module}, which is above it"
+        if module.startswith("kmdr.papers.") and layer(own) >= 0:
             assert own.startswith(".".join(module.split(".")[:3])), f"{own} imports {module} by name"
+
+
+def test_every_package_has_a_layer_and_the_top_has_few_modules():
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*LAYERS} - {"api"}
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "__main__.py", "api.py"}
+
+
+def test_importing_the_package_changes_nothing():
+    """No signal handler, no variable of the environment, no folder probed, no module of kmdr or another package."""
+    script = (
+        "import os, signal, sys; before = dict(os.environ), signal.getsignal(signal.SIGINT), set(sys.modules)\n"
+        "touched = []\n"
+        "sys.addaudithook(lambda event, arguments: touched.append((event, arguments[0])) if event.startswith('os.') else None)\n"
+        "import kmdr\n"
+        "assert not [each for each in touched if each[0] != 'os.listdir'], touched  # which the import system does\n"
+        "assert before == (dict(os.environ), signal.getsignal(signal.SIGINT), set(sys.modules) - {'kmdr'})\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_code_above_the_rows_names_no_paper(name):
-    for folder in ("analysis", "figures", "claims", "report"):
+    for folder in ("analysis", "figures", "claims", "multiverse", "reporting"):
         for file in (SOURCE / folder).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 assert name not in file.read_text("utf-8"), f"{file.relative_to(PROJECT)} names {name}"

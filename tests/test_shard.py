@@ -11,8 +11,8 @@ import pytest
 from kmdr.base.process import exit_status
 from kmdr.cli import commands as cli
 from kmdr.clustering.kmeans import Protocol
-from kmdr.config.protocols import experiments
 from kmdr.harness import plan
+from kmdr.harness.experiment import experiments
 from kmdr.harness.plan import expected_seconds, reference_rows
 from kmdr.harness.shard import SHARDS, absent, hash_of_cut, parse_part, partition, with_parts
 from kmdr.harness.task import TIME_COLUMNS, Task, canonical

@@ -16,11 +16,11 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from kmdr import __version__
 from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError, shown
 from kmdr.base.paths import check_library_caches
@@ -40,7 +40,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MISTAKE = 2
 _FAILURE = 1
 WELCOME = f"""\
-kmdr {__version__}: dimensionality reduction before k-means, measured as five papers measured it.
+kmdr {version("kmdr")}: dimensionality reduction before k-means, measured as five papers measured it.
 
   kmdr demo                                begin here: real data, a table and a picture, in seconds
   kmdr list                                datasets, reducers, engines, metrics, papers, studies
@@ -57,7 +57,7 @@ kmdr {__version__}: dimensionality reduction before k-means, measured as five pa
 def say_version(arguments: Sequence[str] = ()) -> None:
     """``kmdr version``: its version, as ``kmdr --version`` says it."""
     del arguments
-    print(f"kmdr {__version__}")
+    print(f"kmdr {version('kmdr')}")
 
 
 def check_process() -> None:
@@ -227,7 +227,7 @@ def _open_streams() -> None:
 
 def _log(error: BaseException, out: Path | None) -> str:
     """Write what led to an error to a file, in the folder of results where there is one, and return its name."""
-    text = f"kmdr {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{''.join(traceback.format_exception(error))}"
+    text = f"kmdr {version('kmdr')}, Python {sys.version}\n{sys.argv!r}\n\n{''.join(traceback.format_exception(error))}"
     content = text.encode(errors="backslashreplace")
     for folder in (out, None) if out else (None,):  # the latter is the one for temporary files
         name = ""

@@ -9,6 +9,7 @@ from kmdr.harness.jobs import Job
 from kmdr.harness.plan import Limits
 from kmdr.harness.shard import Part
 from kmdr.reporting.reproduce import draw
+from kmdr.results.folder import write_file
 
 
 def run_jobs(
@@ -20,4 +21,4 @@ def run_jobs(
 
 def from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep."""
-    return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]))
+    return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]), write_file)

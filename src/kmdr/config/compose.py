@@ -26,9 +26,9 @@ from kmdr.base.paths import CONF
 from kmdr.config import source as config_source
 from kmdr.config.protocols import Config, composed_studies, pairs, plain
 from kmdr.config.studies import config_files, on_request
-from kmdr.results.folder import write_file
 
 Job = TypeVar("Job")
+Write = Callable[[Path, str, bytes], object]
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
 # Settings whose names belong to another package, so that no configuration file lists them.
@@ -254,12 +254,12 @@ def _nameless(config: DictConfig) -> bool:
 
 
 @contextmanager
-def _saved_safely() -> Iterator[None]:
-    """Let Hydra write ``OUT/multirun.yaml`` as every other file of a results folder is written: through no link."""
+def _saved_by(write: Write) -> Iterator[None]:
+    """Let Hydra write ``OUT/multirun.yaml`` as every other file of a results folder is written."""
 
     def save(config: Any, f: str | Path, resolve: bool = False) -> None:
         path = Path(f)
-        write_file(path.parent, path.name, OmegaConf.to_yaml(config, resolve=resolve).encode())
+        write(path.parent, path.name, OmegaConf.to_yaml(config, resolve=resolve).encode())
 
     hydras, OmegaConf.save = OmegaConf.save, staticmethod(save)  # type: ignore[method-assign,assignment]
     try:
@@ -268,7 +268,9 @@ def _saved_safely() -> Iterator[None]:
         OmegaConf.save = staticmethod(hydras)  # type: ignore[method-assign]
 
 
-def configs_of_command_line(check: Callable[[list[Config]], Job], launch: Callable[[Job], object]) -> list[Job]:
+def configs_of_command_line(
+    check: Callable[[list[Config]], Job], launch: Callable[[Job], object], write: Write
+) -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
     A sweep in this process is gathered and run as one, so that every value is checked before any work starts and all
@@ -280,6 +282,8 @@ def configs_of_command_line(check: Callable[[list[Config]], Job], launch: Callab
         Makes a job of configurations that differ only in dataset and reducer.
     launch : callable
         Runs a job where another launcher put it.
+    write : callable
+        Writes a file of a folder of results, given the folder, the file's name and its content.
     """
     jobs: list[Job] = []
     mistakes: list[Exception] = []
@@ -307,7 +311,7 @@ def configs_of_command_line(check: Callable[[list[Config]], Job], launch: Callab
         sys.argv[1:] = _checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us instead of being printed
-    with _explained(sys.argv[1:]), _saved_safely():
+    with _explained(sys.argv[1:]), _saved_by(write):
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(gather)()
         if mistakes:
             raise mistakes[0]

@@ -193,13 +193,7 @@ def _choices(defaults: Sequence[Any], file: Path) -> Iterator[tuple[str, str | N
             yield str(target).removeprefix("override ").lstrip("/"), name
 
 
-def experiments(study: str) -> tuple[Experiment, ...]:
-    """Return what a study asks for as it is configured; nothing where there is no such study.
-
-    Raises
-    ------
-    UserError
-        When its configuration is not valid.
-    """
+def study_configs(study: str) -> list[Config]:
+    """Return a configuration for each dataset and reducer of a study; nothing where there is no such study."""
     file = config_files("study").get(study)
-    return () if file is None else tuple(map(Experiment.from_config, pairs(_composed(file, "results"))))
+    return [] if file is None else pairs(_composed(file, "results"))

@@ -14,6 +14,7 @@ from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
+from kmdr.config.protocols import study_configs
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.harness.task import Task, canonical
 from kmdr.metrics import check_matching, matchings
@@ -227,3 +228,14 @@ class Experiment:
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
         told = {name: value for name, value in self.options.items() if value != usual.get(name)}
         return file_names(told) | ({} if title == self.dataset else {"name": self.dataset})
+
+
+def experiments(study: str) -> tuple[Experiment, ...]:
+    """Return what a study asks for as it is configured; nothing where there is no such study.
+
+    Raises
+    ------
+    UserError
+        When its configuration is not valid.
+    """
+    return tuple(map(Experiment.from_config, study_configs(study)))

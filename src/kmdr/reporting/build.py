@@ -26,12 +26,12 @@ from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, reru
 from kmdr.claims.facts import write_facts
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
-from kmdr.config.protocols import experiments
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import figures_of_studies
 from kmdr.figures.tables import save_table
 from kmdr.harness.engines.local import Lost, Workers
+from kmdr.harness.experiment import experiments
 from kmdr.harness.provenance import code_version
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
 from kmdr.multiverse.run import STUDY
