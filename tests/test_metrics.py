@@ -11,7 +11,9 @@ import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.linalg.matrix import normalised
-from kmdr.metrics import _ari, _within_csr, accuracy, agreement, class_numbers, objective, residual, residuals
+from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual, residuals
+from kmdr.metrics.kernels import _within_csr
+from kmdr.metrics.scores import _ari
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 

@@ -21,7 +21,6 @@ from kmdr.base.errors import UserError, section, shown, unknown, whole_number
 from kmdr.base.paths import CONF
 from kmdr.config.studies import config_files
 from kmdr.datasets import registry
-from kmdr.harness.experiment import Experiment
 
 Config = dict[str, Any]
 

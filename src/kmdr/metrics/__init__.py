@@ -1,0 +1,33 @@
+"""What a partition is worth: the scores, their compiled kernels, and the metrics of a row with those of plugins."""
+
+from kmdr.metrics.registry import BUILT_IN, Metric, metric, metrics, score
+from kmdr.metrics.scores import (
+    Residual,
+    accuracy,
+    agreement,
+    check_matching,
+    class_numbers,
+    matchings,
+    numberings,
+    objective,
+    residual,
+    residuals,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "Metric",
+    "Residual",
+    "accuracy",
+    "agreement",
+    "check_matching",
+    "class_numbers",
+    "matchings",
+    "metric",
+    "metrics",
+    "numberings",
+    "objective",
+    "residual",
+    "residuals",
+    "score",
+]

@@ -1,0 +1,133 @@
+"""The metrics of a row: the built-in ones and those of plugins."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kmdr.base.plugins import Registry
+from kmdr.linalg import Dense, Matrix
+from kmdr.metrics.scores import Residual, _ari, _contingency, _nmi, accuracy, agreement, objective
+
+# What rounding may take a measure out of its range.
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of a partition.
+
+    Attributes
+    ----------
+    name, label : str
+        As in rows, and as in figures and tables.
+    low, high : float
+        Its range; either may be infinite.
+    better : {"higher", "lower"}
+    function : callable
+        From A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones, n each, or None;
+        to a number, or None where it cannot be had.
+    """
+
+    name: str
+    label: str
+    low: float
+    high: float
+    better: Literal["higher", "lower"]
+    function: Callable[[Matrix, Dense, Dense | None], float | None]
+
+
+_registry: Registry[Metric] = Registry("metrics")
+
+
+def metric(
+    name: str, label: str, low: float, high: float, better: Literal["higher", "lower"]
+) -> Callable[[Callable[[Matrix, Dense, Dense | None], float | None]], Metric]:
+    """Make a function a metric: every trial is scored by it, and figures can show it.
+
+    Parameters
+    ----------
+    name, label, low, high, better
+        See `Metric`.
+    """
+
+    def add(function: Callable[[Matrix, Dense, Dense | None], float | None]) -> Metric:
+        measure = Metric(name, label, low, high, better, function)
+        _registry.add(name, function.__module__, measure)
+        return measure
+
+    return add
+
+
+@metric("objective", "normalised objective F", 0.0, 1.0, "lower")
+def _objective(A: Matrix, labels: Dense, truth: Dense | None) -> float:
+    del truth
+    return objective(A, labels)
+
+
+@metric("accuracy", "accuracy P", 0.0, 1.0, "higher")
+def _P(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:  # noqa: N802  the papers' letter
+    del A
+    return None if truth is None else accuracy(truth, labels)
+
+
+@metric("nmi", "NMI", 0.0, 1.0, "higher")
+def _information(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
+    del A
+    return None if truth is None else _nmi(_contingency(truth, labels))
+
+
+@metric("ari", "ARI", -0.5, 1.0, "higher")
+def _rand(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
+    del A
+    return None if truth is None else _ari(_contingency(truth, labels))
+
+
+BUILT_IN = ("objective", "accuracy", "nmi", "ari")
+
+
+def metrics() -> Mapping[str, Metric]:
+    """Return all metrics by name: those built in, then those of guests."""
+    return _registry.known()
+
+
+def score(
+    A: Matrix,
+    labels: Dense,
+    truth: Dense | None,
+    matching: str = "best",
+    total: float | None = None,
+    residual: Residual | None = None,
+) -> dict[str, float]:
+    """Return every metric of a partition that can be had, each a number within its range.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    labels : (n,) int array
+    truth : (n,) int array or None
+    matching : str
+        Of clusters to classes, in ``accuracy``: see `agreement`.
+    total : float, optional
+    residual : Residual, optional
+        As for `objective`.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ArithmeticError
+        When one is no number of its range, but for rounding.
+    """
+    scores: dict[str, float] = {"objective": objective(A, labels, total, residual)}
+    if truth is not None:
+        scores |= agreement(truth, labels, matching)
+    for name, measure in metrics().items():
+        if name not in BUILT_IN and (value := measure.function(A, labels, truth)) is not None:
+            scores[name] = float(value)
+        if name in scores and not measure.low - _SLACK <= scores[name] <= measure.high + _SLACK:
+            raise ArithmeticError(
+                f"{name} = {scores[name]!r} is outside of its range, {measure.low:g} to {measure.high:g}"
+            )
+    return scores

@@ -1,0 +1,368 @@
+"""What a partition of A is worth: F on the original matrix, and P, NMI, ARI against labels."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from kmdr.base.errors import ArgumentError
+from kmdr.base.plugins import PaperFolder, paper_folders
+from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.matrix import (
+    canonical_csr,
+    normalised,
+    scaled_back,
+    squared_frobenius,
+    squares_at_once,
+)
+from kmdr.metrics.kernels import (
+    _PERFECT,
+    _TOLERANCE,
+    _WIDTH,
+    _by_sums,
+    _residual,
+    _residual_csr,
+    _residual_of_large,
+    _residuals,
+    _sums_of_large,
+    _within_csr,
+)
+
+# Cells of a table of names that is counted directly; names further apart are numbered by sorting first.
+_CELLS = 2**20
+
+# What rounding may change the residual of CSR by in the form that costs less.
+_CANCELLED = 1e-8
+
+
+def _gamma(terms: int) -> float:
+    """mu/(1 − mu), u = 2⁻⁵³: what a sum of m terms errs by, relative to the sum of their magnitudes, in any order."""
+    mu = terms * 2.0**-53
+    return mu / (1 - mu) if mu < 0.5 else math.inf
+
+
+class Residual(NamedTuple):
+    """‖A − XXᵀA‖²_F of a partition as it was computed, and a bound of its error."""
+
+    value: float
+    error: float
+
+
+def _from_within(R: float, terms: int, total: float) -> Residual | None:
+    """Return a residual R = Σ‖a_i‖² − Σ‖s‖²/m of sums of so many terms, unless rounding may have changed too much."""
+    error = 6 * _gamma(terms) * total
+    return Residual(R, error) if error <= _CANCELLED * R else None
+
+
+def _bounded_residual(
+    A: Matrix, labels: Dense, k: int, total: float, known: float | None = None, sums: Dense | None = None
+) -> Residual:
+    """Return it for A in the range of `normalised`; of a dense A the value may be known, of a large one the sums.
+
+    With μ̂ the computed mean, m‖μ̂ − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the
+    computed differences give the second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002,
+    §3.1): by 8γ(R + γ²‖A‖²), γ = γ_N, N the additions that a term passes. CSR, and what is large, is first summed as
+    Σ‖a_i‖² − ‖s‖²/m, s the sum of a cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more
+    (of dense data the additions), which serves unless little is left of ‖A‖².
+    """
+    n, d = A.shape
+    if _by_sums(A, k):
+        (sums,) = _sums_of_large(A, labels[None], k) if sums is None else (sums,)
+        counts = np.maximum(np.bincount(labels, minlength=k), 1)
+        within = np.einsum("cj,cj->c", sums, sums) / counts
+        if quick := _from_within(total - float(within.sum()), n + d + k + _squares_terms(A) + 8, total):
+            return quick
+        gamma, R = _gamma(n + k * d + 8), _residual_of_large(A, labels, k, sums)
+    elif isinstance(A, np.ndarray):
+        gamma = _gamma(n + d + k * (d // _WIDTH + 1) + 8)
+        R = float(_residual(A, labels, k)) if known is None else known
+    else:
+        counts = np.bincount(labels, minlength=k)
+        within = _within_csr(A, labels, k) / np.maximum(counts, 1)
+        if quick := _from_within(float(squared_frobenius(A) - within.sum()), A.nnz + n + 8, total):
+            return quick
+        gamma = _gamma(n + min(A.nnz, k * d) + 8)
+        R = float(_residual_csr((A.data, A.indices, A.indptr), d, labels, k))
+    return Residual(R, 8 * gamma * (R + gamma**2 * total))
+
+
+def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
+    """Return cluster numbers as int64, and how many they may be.
+
+    Raises
+    ------
+    ArgumentError
+        When they are not n whole numbers from 0.
+    """
+    labels = np.asarray(labels)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        raise ArgumentError(
+            f"labels of shape {labels.shape} and type {labels.dtype} are not {n} whole numbers from 0, one for each "
+            "row; give these"
+        )
+    k = int(labels.max()) + 1
+    if k > n:  # numbers that no row has need no room
+        names, labels = np.unique(labels, return_inverse=True)
+        k = len(names)
+    return labels.astype(np.int64, copy=False), k
+
+
+def residual(A: Matrix, labels: Dense) -> float:
+    """Return ‖A − XXᵀA‖²_F, the squared distances of the rows to the means of their clusters.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+        CSR is never densified.
+    labels : (n,) int array
+        Cluster of each row, from 0.
+
+    Returns
+    -------
+    float
+        Infinite or 0 where it is beyond float64; `objective` is not.
+
+    Raises
+    ------
+    ArgumentError
+        When A is not finite, or the labels are not those of its rows.
+    """
+    A, e, total = normalised(canonical_csr(A))
+    R = _bounded_residual(A, *_clusters(labels, A.shape[0]), total)
+    return scaled_back(R.value, 2 * e)
+
+
+def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Residual]:
+    """Return the residuals of several partitions, as `objective` takes them, from one read of A.
+
+    Parameters
+    ----------
+    A : (n, d) array
+        As `normalised` returns it.
+    partitions : sequence of (n,) int arrays
+        Of each, the cluster of each row, from 0.
+    total : float
+        ‖A‖²_F.
+
+    Returns
+    -------
+    list
+        The numbers that `objective` computes from each partition alone.
+
+    Raises
+    ------
+    ArgumentError
+        When the labels are not those of its rows.
+    """
+    clusters = [_clusters(labels, A.shape[0]) for labels in partitions]
+    together, most = np.array([labels for labels, _ in clusters]), max(k for _, k in clusters)
+    if _by_sums(A, most):
+        return [
+            _bounded_residual(A, labels, most, total, sums=sums)
+            for labels, sums in zip(together, _sums_of_large(A, together, most), strict=True)
+        ]
+    values = _residuals(A, together, most)
+    return [
+        _bounded_residual(A, labels, k, total, float(value))
+        for (labels, k), value in zip(clusters, values, strict=True)
+    ]
+
+
+def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Residual | None = None) -> float:
+    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4).
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    labels : (n,) int array
+    total : float, optional
+        ‖A‖²_F where it is known already, of A as `normalised` returns it.
+    residual : Residual, optional
+        Where it is known too, from `residuals`.
+
+    Returns
+    -------
+    float
+        In [0, 1], but for rounding; 0 when A is zero.
+
+    Raises
+    ------
+    ArgumentError
+        When A is not finite, or the labels are not those of its rows.
+    ArithmeticError
+        When the a-priori bound of the rounding error exceeds a millionth of F, and 10⁻²⁴.
+    """
+    if total is None:
+        A, _, total = normalised(canonical_csr(A))
+    labels, k = _clusters(labels, A.shape[0])
+    if total == 0:
+        return 0.0
+    R, error = residual or _bounded_residual(A, labels, k, total)
+    F = R / total
+    doubt = error / total + 2 * _gamma(_squares_terms(A) + 8) * F
+    if not doubt <= _TOLERANCE * max(F, _PERFECT):
+        raise ArithmeticError(f"F = {F:.3g} may be wrong by {doubt:.1g} by rounding, more than {_TOLERANCE:g} of it")
+    return F
+
+
+def _squares_terms(A: Matrix) -> int:
+    """Return how many additions a term of `squared_frobenius` passes."""
+    stored, step = int(A.size if isinstance(A, np.ndarray) else A.nnz), squares_at_once(A)
+    return min(stored, step) + stored // step
+
+
+def _numbered(names: Dense) -> tuple[Dense, int]:
+    """Names as numbers from 0, some of which may be unused, and how many numbers there are."""
+    if names.dtype == np.int64:  # differences of narrower ones may not fit
+        low = int(names.min())
+        count = int(names.max()) - low + 1
+        if count * count <= _CELLS:
+            return names - low, count
+    different, numbers = np.unique(names, return_inverse=True)
+    return numbers, len(different)
+
+
+def _contingency(truth: Dense, labels: Dense) -> Dense:
+    """How many points each class (rows) shares with each cluster (columns); none of either is empty.
+
+    Raises
+    ------
+    ArgumentError
+        When the two do not name the same points.
+    """
+    truth, labels = np.asarray(truth), np.asarray(labels)
+    same = truth.ndim == 1 and truth.shape == labels.shape and truth.size > 0
+    if not same or not {truth.dtype.kind, labels.dtype.kind} <= {"i", "u", "b"}:
+        raise ArgumentError(
+            f"partitions of shapes {truth.shape} and {labels.shape}, types {truth.dtype} and {labels.dtype}, do not "
+            "name the same points by whole numbers; give two of equal length"
+        )
+    (rows, height), (columns, width) = _numbered(truth), _numbered(labels)
+    table = np.bincount(rows * width + columns, minlength=height * width).reshape(height, width)
+    return table[table.any(axis=1)][:, table.any(axis=0)]
+
+
+def _accuracy(table: Dense) -> float:
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+def accuracy(truth: Dense, labels: Dense) -> float:
+    """Return P, the fraction of points in the right cluster under the best one-to-one matching (Hungarian method).
+
+    Clusters or classes left over when their numbers differ match nothing.
+
+    Parameters
+    ----------
+    truth, labels : (n,) int arrays
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    return _accuracy(_contingency(truth, labels))
+
+
+def class_numbers(truth: Dense) -> Dense:
+    """Return the labels as numbers from 0, in the order in which the classes first appear.
+
+    These are the numbers of the clusters of ``first_of_class`` starts.
+
+    Parameters
+    ----------
+    truth : (n,) int array
+
+    Returns
+    -------
+    (n,) ndarray of int64
+    """
+    _, first, inverse = np.unique(truth, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[inverse])
+
+
+@cache
+def _numberings(folders: tuple[PaperFolder, ...]) -> Mapping[str, Callable[[Dense], Dense]]:
+    modules = [module for folder in folders if (module := folder.module("matchings"))]
+    return {"identity": class_numbers} | {name: made for module in modules for name, made in module.MATCHINGS.items()}
+
+
+def numberings() -> Mapping[str, Callable[[Dense], Dense]]:
+    """Return the matchings that take cluster j for class j, each with how it numbers the classes.
+
+    Besides ``identity``, those that a paper brings: ``MATCHINGS`` in the module ``matchings`` of its folder.
+    """
+    return _numberings(paper_folders())
+
+
+def matchings() -> tuple[str, ...]:
+    """Return the names of all matchings."""
+    return ("best", *numberings())
+
+
+def matching_modules() -> list[str]:
+    """Return the names of the modules with the matchings that papers bring."""
+    folders = [folder for folder in paper_folders() if (folder.folder / "matchings.py").is_file()]
+    return [f"{folder.package}.matchings" for folder in folders]
+
+
+def check_matching(matching: str, truth: Dense | None) -> None:
+    """Refuse labels that a matching cannot be had with.
+
+    Raises
+    ------
+    UserError
+    """
+    if matching != "best" and truth is not None:
+        numberings()[matching](truth)
+
+
+def _entropy(counts: Dense) -> float:
+    p = counts[counts > 0] / counts.sum()
+    return float(-(p @ np.log(p)))
+
+
+def _nmi(table: Dense) -> float:
+    """2I/(H + H'); 1 for two partitions into a single part, of which neither says anything."""
+    if table.size == 1:
+        return 1.0
+    H, G = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
+    information = H + G - _entropy(table.ravel())
+    # Rounding may leave a trace of either sign where the partitions are independent.
+    return information / ((H + G) / 2) if information > 1e-14 * (H + G) else 0.0
+
+
+def _ari(table: Dense) -> float:
+    """Hubert and Arabie's index, from the pairs of points that are together in both, in either, and at all."""
+
+    def pairs(counts: Dense) -> int:
+        return int((counts * (counts - 1) // 2).sum())  # exact below 3·10⁹ points
+
+    both, first, second = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    everything = math.comb(int(table.sum()), 2)
+    if both == first == second:
+        return 1.0
+    # (both − E)/((first + second)/2 − E), E = first·second/everything, in whole numbers up to the last division.
+    return 2 * (both * everything - first * second) / ((first + second) * everything - 2 * first * second)
+
+
+def agreement(truth: Dense, labels: Dense, matching: str = "best") -> dict[str, float]:
+    """Return ``accuracy``, ``nmi`` (arithmetic mean) and ``ari`` of a partition against labels.
+
+    Parameters
+    ----------
+    truth, labels : (n,) int arrays
+    matching : str
+        Which cluster counts as which class in ``accuracy``, one of `matchings`: `accuracy`'s best matching, cluster j
+        as the class number j of `class_numbers` (``identity``), or of a paper's own numbering.
+
+    Returns
+    -------
+    dict
+    """
+    table = _contingency(truth, labels)
+    P = _accuracy(table) if matching == "best" else float(np.mean(numberings()[matching](truth) == labels))
+    return {"accuracy": P, "nmi": _nmi(table), "ari": _ari(table)}
