@@ -40,13 +40,13 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils.extmath import randomized_svd
 
 from kmdr.base.errors import UserError
+from kmdr.base.provenance import code_version, environment
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.datasets import load
 from kmdr.figures.canvas import power_of_ten
 from kmdr.figures.style import print_style
-from kmdr.harness.provenance import code_version, environment
 from kmdr.linalg import Dense, count_sketch, fast_frobenius_svd, sketch_size, top_right_singular_vectors
 from kmdr.reducers import FJLT, RandomSign, make
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores

@@ -18,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from kmdr import datasets
+from kmdr.base.text import canonical
 from kmdr.base.threads import pinned
 from kmdr.clustering.kmeans import Protocol
-from kmdr.harness.task import Stamp, Task, canonical, run
+from kmdr.config.task import Task
+from kmdr.harness.task import Stamp, run
 
 DATASETS = ("nips", "orl_64x64", "coil20", "usps", "pie", "synth")
 REDUCERS: Mapping[str, Mapping[str, object]] = {"random_sign": {}, "leverage": {}, "none": {}}

@@ -45,7 +45,7 @@ from kmdr.base import threads
 from kmdr.base.files import note_of, sealed, with_checksum
 from kmdr.cli import commands as cli
 from kmdr.harness.engines import local as workers
-from kmdr.harness.task import COLUMNS
+from kmdr.results.schema import COLUMNS
 from watched import Watch
 
 MOST_MEGABYTES = 512

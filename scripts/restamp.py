@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kmdr.harness.provenance import code_version, environment
-from kmdr.harness.task import code_identity, code_of, current_code, data_of, short_hash
+from kmdr.base.provenance import code_version, environment
+from kmdr.base.text import short_hash
+from kmdr.config.task import code_identity, code_of, current_code, data_of
 from kmdr.harness.verify import folders_by_content, sample, verify
 from kmdr.results.rows import TextRow
 from kmdr.results.store import MULTIVERSE, Store, compress, read_rows, rows_file

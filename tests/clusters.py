@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import kmdr
-from kmdr.harness.provenance import machine
-from kmdr.harness.task import TIME_COLUMNS
+from kmdr.base.provenance import machine
+from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import read_rows
 
 # What says where and when a row was made, and with whom.

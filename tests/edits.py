@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from kmdr.base import identity
-from kmdr.harness.task import code_of
+from kmdr.config.task import code_of
 
 # What code identity keeps of each module; the first argument says of which.
 _KEPT = ("_tree", "_namespace", "_form", "imported_names")

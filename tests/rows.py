@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.harness.task import COLUMNS, Task, code_of, settings_of, short_hash
-from kmdr.results.schema import config_of
+from kmdr.base.text import short_hash
+from kmdr.config.task import Task, code_of, settings_of
+from kmdr.results.schema import COLUMNS, config_of
 
 HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]

@@ -340,8 +340,9 @@ def _recompute(folder, trial, r_grid):
     enter(folder)
     from kmdr.base.outside import allow
     from kmdr.clustering.kmeans import Protocol
+    from kmdr.config.task import Task
     from kmdr.datasets import Dataset
-    from kmdr.harness.task import Stamp, Task, run
+    from kmdr.harness.task import Stamp, run
 
     allow(trial.reducer, trial.engine)
     A, groups = points(trial.content)

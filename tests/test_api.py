@@ -16,8 +16,8 @@ from sklearn.decomposition import PCA, TruncatedSVD
 import kmdr
 import kmdr.reducers
 from kmdr.base.errors import UserError
-from kmdr.harness.task import COLUMNS
 from kmdr.reducers import SVD
+from kmdr.results.schema import COLUMNS
 
 
 @pytest.fixture

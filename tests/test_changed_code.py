@@ -16,7 +16,7 @@ from commands import Command
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.rows import code_notes
 from kmdr.base.outside import origin
-from kmdr.harness.task import code_identity, current_code
+from kmdr.config.task import code_identity, current_code
 from kmdr.results.reader import rows_of
 from kmdr.results.store import mixed_code
 

@@ -17,11 +17,12 @@ from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError, note_of, noted, write_atomically
 from kmdr.base.plugins import PaperFolder
+from kmdr.base.provenance import environment
+from kmdr.base.text import short_hash
 from kmdr.claims import facts
 from kmdr.claims.catalogue import Fact
 from kmdr.clustering.kmeans import Protocol
-from kmdr.harness.provenance import environment
-from kmdr.harness.task import Task, short_hash
+from kmdr.config.task import Task
 from kmdr.papers import lf20
 from kmdr.results.check import faults, repair, run
 from kmdr.results.folder import read_json, write_json
@@ -221,7 +222,8 @@ def test_a_spoilt_fact_is_made_again_where_its_data_are_prepared(folder, make_fa
     [("kmdr.papers.lf20.facts", True), ("kmdr.papers.lf20.protocol", True), ("kmdr.claims.best_of", True),
      ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.leverage", True), ("kmdr.metrics", True),
      ("kmdr.reducers.random_projection", True), ("kmdr.papers.lf20.items", False), ("kmdr.figures.panels", False),
-     ("kmdr.claims.catalogue", True), ("kmdr.results.store", False), ("kmdr.reporting.build", False), ("kmdr.cli.commands", False),
+     ("kmdr.claims.catalogue", True), ("kmdr.results.store", False),
+     ("kmdr.reporting.build", False), ("kmdr.cli.commands", False),
      ("kmdr.reducers.lle", False)],
 )  # fmt: skip
 def test_a_fact_is_made_again_when_the_code_that_computes_it_changed_and_for_no_other_change(

@@ -13,6 +13,7 @@ import pytest
 from kmdr import __version__ as kmdr_version
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError
+from kmdr.base.text import canonical
 from kmdr.claims.catalogue import papers
 from kmdr.cli.commands import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
@@ -20,7 +21,6 @@ from kmdr.config.studies import config_files, on_request, study_names
 from kmdr.harness import task
 from kmdr.harness.jobs import compose, compose_studies
 from kmdr.harness.runner import BACKENDS
-from kmdr.harness.task import canonical
 from kmdr.results.store import Store
 
 PAPER = papers()[0].name

@@ -36,13 +36,13 @@ from clusters import (
 )
 from kmdr import datasets
 from kmdr.base.errors import UserError
+from kmdr.base.provenance import machine
 from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import prepare, prepared_by_content
 from kmdr.datasets import transfer as sent
 from kmdr.harness.engines import contract as work
 from kmdr.harness.engines.contract import Answer, Lacking, Refused, serve
 from kmdr.harness.jobs import compose
-from kmdr.harness.provenance import machine
 from kmdr.harness.task import Stamp
 from kmdr.results.store import read_rows
 

@@ -29,7 +29,7 @@ from edits import (
 from kmdr import reducers
 from kmdr.base.identity import Definition, code_hash, reach
 from kmdr.clustering import engines
-from kmdr.harness.task import entry_points
+from kmdr.config.task import entry_points
 
 MODULES = [module.name for module in pkgutil.walk_packages(kmdr.__path__, "kmdr.") if "skeletons" not in module.name]
 NUMERIC = [name for name in MODULES if re.match(r"kmdr\.(reducers|clustering|metrics|seeding|linalg)\b", name)]
@@ -262,7 +262,7 @@ def test_rows_reach_what_computes_them_and_neither_reports_nor_commands():
         assert not {each for each in modules if re.match(r"kmdr\.(report|figures|claims|cli|export|analysis)\b", each)}
         assert not modules & {
             "kmdr.results.store",
-            "kmdr.harness.provenance",
+            "kmdr.base.provenance",
             "kmdr.base.identity",
             "kmdr.datasets.acquire.find",
         }

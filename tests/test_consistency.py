@@ -23,11 +23,11 @@ from kmdr.claims.verdicts import verdict_on
 from kmdr.cli import screen
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
-from kmdr.harness.task import COLUMNS
 from kmdr.reporting.build import _reproduce, _unread
 from kmdr.reporting.explore import explored
 from kmdr.reporting.own import own_runs
 from kmdr.results.reader import rows_of
+from kmdr.results.schema import COLUMNS
 from rows import hashed, make_results, make_rows, write_rows
 
 SEEDS = range(20)

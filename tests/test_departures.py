@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.departures import departures
+from kmdr.base.text import canonical
 from kmdr.claims.verdicts import judge
 from kmdr.config.studies import studies
 from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import canonical
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of
 from kmdr.results.reader import rows_of

@@ -4,9 +4,8 @@ import json
 
 import pandas as pd
 
-from kmdr.harness.task import COLUMNS
 from kmdr.results import dictionary
-from kmdr.results.schema import VALUES
+from kmdr.results.schema import COLUMNS, VALUES
 
 
 def test_the_page_is_current():

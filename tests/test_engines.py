@@ -11,9 +11,9 @@ from sklearn.mixture import GaussianMixture
 from kmdr.base import outside
 from kmdr.base.errors import UserError
 from kmdr.base.outside import seed_of
+from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
-from kmdr.harness.task import canonical
 from kmdr.metrics import accuracy
 from oracles import lloyd_error, lloyd_reference
 

@@ -12,10 +12,11 @@ from kmdr.base.errors import UserError
 from kmdr.base.process import exit_status
 from kmdr.cli.commands import COMMANDS
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
 from kmdr.datasets import registry
 from kmdr.export import crate
 from kmdr.export.croissant import description, write_croissant
-from kmdr.harness.task import COLUMNS, Task
+from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
 from rows import trial
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from kmdr.base.files import DamagedError, note_of, with_checksum
-from kmdr.harness.task import COLUMNS
 from kmdr.results.labels import read_labels
 from kmdr.results.reader import rows_of
 from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
+from kmdr.results.schema import COLUMNS
 from kmdr.results.store import MOST_TASK, Store, read_rows, read_task, rows_in
 from kmdr.results.table import MOST_BYTES, VARIABLE, TooLargeError
 from rows import make_rows, write_rows

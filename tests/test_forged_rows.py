@@ -13,18 +13,19 @@ from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError, with_checksum
 from kmdr.base.paths import CONF
+from kmdr.base.provenance import environment
+from kmdr.base.text import short_hash
 from kmdr.claims.catalogue import items
 from kmdr.cli import screen
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
 from kmdr.export import command as export
 from kmdr.figures import panels
 from kmdr.harness import rescore, verify
-from kmdr.harness.provenance import environment
-from kmdr.harness.task import COLUMNS, Task, short_hash
 from kmdr.reporting.build import _reproduce
 from kmdr.results import check, merge
 from kmdr.results import reader as untrusted
-from kmdr.results.schema import JSON_COLUMNS, config_of
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS, config_of
 from kmdr.results.store import Store, read_rows, read_task, row_check, rows_file
 from rows import trial
 

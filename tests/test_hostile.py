@@ -1,7 +1,7 @@
 """Whatever is asked for, a mistake gets one line that names the value, no traceback, and nothing is run.
 
-Values are tried at the doors that every command passes, `Job.from_configs` and `kmdr.base.errors`; what only the command
-line can say goes through `main`; and what might take the memory or the time of the machine, through a process.
+Values are tried at the doors that every command passes, `Job.from_configs` and `kmdr.base.errors`; what only the
+command line can say goes through `main`; and what might take the memory or the time of the machine, through a process.
 """
 
 import copy

@@ -14,9 +14,9 @@ from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import load
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import TIME_COLUMNS
 from kmdr.results import check
 from kmdr.results.labels import packed, read_labels
+from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import labels_file, task_files
 
 SETTINGS = (

@@ -13,9 +13,11 @@ import pytest
 from sklearn.preprocessing import normalize
 
 from kmdr import reducers
+from kmdr.base.text import canonical
 from kmdr.clustering import kmeans
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset, registry
-from kmdr.harness.task import Stamp, Task, canonical, run
+from kmdr.harness.task import Stamp, run
 from kmdr.linalg import (
     fast_frobenius_svd,
     matrix,

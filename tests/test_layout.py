@@ -60,7 +60,8 @@ def test_importing_the_package_changes_nothing():
     script = (
         "import os, signal, sys; before = dict(os.environ), signal.getsignal(signal.SIGINT), set(sys.modules)\n"
         "touched = []\n"
-        "sys.addaudithook(lambda event, arguments: touched.append((event, arguments[0])) if event.startswith('os.') else None)\n"
+        "watch = lambda event, arguments: touched.append((event, arguments[0])) if event.startswith('os.') else None\n"
+        "sys.addaudithook(watch)\n"
         "import kmdr\n"
         "assert not [each for each in touched if each[0] != 'os.listdir'], touched  # which the import system does\n"
         "assert before == (dict(os.environ), signal.getsignal(signal.SIGINT), set(sys.modules) - {'kmdr'})\n"

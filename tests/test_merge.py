@@ -9,8 +9,9 @@ import pytest
 
 from kmdr.base.errors import UserError
 from kmdr.base.process import exit_status
+from kmdr.base.text import short_hash
 from kmdr.clustering.kmeans import Protocol
-from kmdr.harness.task import Task, short_hash
+from kmdr.config.task import Task
 from kmdr.results import merge as module
 from kmdr.results import store as stores
 from kmdr.results.check import faults

@@ -31,12 +31,14 @@ from scipy.stats import ks_2samp
 import forms
 from kmdr import datasets, reducers
 from kmdr.base.seeding import generator
+from kmdr.base.text import canonical
 from kmdr.base.threads import pinned
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering.kmeans import Protocol, starter
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset, from_arrays
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, Task, canonical, run
+from kmdr.harness.task import Stamp, run
 from kmdr.linalg.matrix import normalised
 from kmdr.metrics import score
 from kmdr.results.labels import read_labels

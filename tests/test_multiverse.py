@@ -26,7 +26,6 @@ from kmdr.config.protocols import plain
 from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
 from kmdr.harness.jobs import Job, compose
-from kmdr.harness.task import TIME_COLUMNS
 from kmdr.multiverse import run as claims_multiverse
 from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settled
 from kmdr.multiverse.factorial import design, shapley_shares
@@ -36,6 +35,7 @@ from kmdr.multiverse.section import _holds
 from kmdr.reporting.build import build
 from kmdr.results import check, merge
 from kmdr.results.reader import Settled, universes_of
+from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import read_rows
 from rows import make_results, make_rows
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from kmdr.cli import screen
-from kmdr.harness.task import SETTINGS
+from kmdr.config.task import SETTINGS
 from rows import make_rows, write_rows
 
 LATER = {"0.2": ("machine",), "0.1": ("machine", "metrics", "guests", "code_hash", *SETTINGS)}

@@ -10,11 +10,13 @@ from kmdr.base.outside import allow
 from kmdr.base.seeding import generator
 from kmdr.clustering import kmeans
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task, origins_of_methods
 from kmdr.datasets import Dataset
 from kmdr.harness import once as module
 from kmdr.harness.once import once, under
-from kmdr.harness.task import TIME_COLUMNS, Stamp, Task, _methods_from, run, seconds_inside
+from kmdr.harness.task import Stamp, run, seconds_inside
 from kmdr.reducers import names
+from kmdr.results.schema import TIME_COLUMNS
 
 BESIDE = Stamp(concurrency=2, threads=1, code_version="v", env_hash="e")
 ALONE = replace(BESIDE, concurrency=1)
@@ -149,7 +151,9 @@ def test_what_comes_from_outside_or_is_timed_is_done_each_time():
 @pytest.mark.parametrize("what", ["reducers.origin_of_reducer", "engines.origin_of_engine"])
 def test_what_a_guest_brings_is_done_each_time(what, monkeypatch):
     """It may draw from a generator of its own."""
-    monkeypatch.setattr("kmdr.harness.task._methods_from", _methods_from.__wrapped__)  # which remembers nothing
+    monkeypatch.setattr(
+        "kmdr.harness.task.origins_of_methods", origins_of_methods.__wrapped__
+    )  # which remembers nothing
     monkeypatch.setattr(f"kmdr.harness.task.{what}", lambda name: "lab 1.0 0123456789ab")
     for repeat in range(2):
         assert all(set(TIME_COLUMNS) <= row.keys() for row in run(task("svd", repeat, STARTS[1]), data(), BESIDE))

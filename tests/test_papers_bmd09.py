@@ -15,9 +15,10 @@ from kmdr.claims.best_of import drawn_again, kept_run
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.clustering.kmeans import Protocol, lloyd, starter
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, Task, run
+from kmdr.harness.task import Stamp, run
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items
 from rows import make_results, make_rows

@@ -15,11 +15,12 @@ from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import Finding
 from kmdr.claims.effects import outcome
 from kmdr.claims.reported import numbers
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, Task, run
+from kmdr.harness.task import Stamp, run
 from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import agreement, check_matching
 from kmdr.papers.lf20 import claims, facts, items, matchings, protocol

@@ -8,6 +8,7 @@ import pytest
 
 from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
@@ -18,7 +19,6 @@ from kmdr.harness.plan import (
     parse_duration,
     wall_seconds,
 )
-from kmdr.harness.task import Task
 
 
 def tasks(study="s", reducer="svd", repeats=5, timed=0, r_grid=(2, 5)):

@@ -8,9 +8,9 @@ import pytest
 
 from edits import with_everything_changed
 from kmdr import reducers
+from kmdr.base.provenance import code_version
+from kmdr.config.task import code_of
 from kmdr.harness import provenance
-from kmdr.harness.provenance import code_version
-from kmdr.harness.task import code_of
 
 
 @pytest.fixture
@@ -38,7 +38,8 @@ def test_comments_docstrings_and_layout_change_nothing(hash_after):
     [("kmdr.harness.task", True), ("kmdr.base.seeding", True), ("kmdr.metrics", True), ("kmdr.clustering.kmeans", True),
      ("kmdr.clustering.lloyd", True), ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.base", True),
      ("kmdr.reducers.singular_vectors", True), ("kmdr.reducers.lle", False), ("kmdr.datasets.sources.synth", False),
-     ("kmdr.results.store", False), ("kmdr.cli.commands", False), ("kmdr.base.errors", True), ("kmdr.harness.provenance", False),
+     ("kmdr.results.store", False), ("kmdr.cli.commands", False),
+     ("kmdr.base.errors", True), ("kmdr.base.provenance", False),
      ("kmdr.base.identity", False), ("kmdr.reporting.build", False), ("kmdr.claims.verdicts", False)],
 )  # fmt: skip
 def test_the_hash_follows_what_a_trial_runs_and_nothing_else(hash_after, module, follows):

@@ -22,8 +22,8 @@ from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import COLUMNS
 from kmdr.results.reader import rows_of
+from kmdr.results.schema import COLUMNS
 from kmdr.results.store import configs_of
 from rows import hashed, make_results, make_rows
 

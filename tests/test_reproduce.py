@@ -14,9 +14,9 @@ from kmdr.cli import commands as cli
 from kmdr.cli import jobs
 from kmdr.harness import plan as run_plan
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import TIME_COLUMNS
 from kmdr.multiverse import choices
 from kmdr.reporting import build
+from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import missing, read_rows, rows_file
 
 

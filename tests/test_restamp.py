@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from commands import Command
-from kmdr.harness.task import code_of
+from kmdr.config.task import code_of
 from kmdr.results.store import log_lines, missing, outdated_code, read_rows, rows_file
 
 spec = importlib.util.spec_from_file_location("restamp", Path(__file__).parents[1] / "scripts" / "restamp.py")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from commands import Command
-from kmdr.harness.task import COLUMNS, TIME_COLUMNS
+from kmdr.results.schema import COLUMNS, TIME_COLUMNS
 from kmdr.results.store import described
 
 SWEEP = [

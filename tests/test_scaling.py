@@ -12,8 +12,9 @@ from kmdr.base.errors import ArgumentError
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
 from kmdr.clustering.masked_kmeans import masked_lloyd
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset
-from kmdr.harness.task import Stamp, Task, run
+from kmdr.harness.task import Stamp, run
 from kmdr.linalg import mean_distance, nearest_neighbours, top_right_singular_vectors
 from kmdr.linalg.matrix import check_structure, normalised, squared_frobenius
 from kmdr.metrics import objective, residual

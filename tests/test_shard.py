@@ -9,15 +9,18 @@ import pandas as pd
 import pytest
 
 from kmdr.base.process import exit_status
+from kmdr.base.text import canonical
 from kmdr.cli import commands as cli
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
 from kmdr.harness import plan
 from kmdr.harness.experiment import experiments
 from kmdr.harness.plan import expected_seconds, reference_rows
-from kmdr.harness.shard import SHARDS, absent, hash_of_cut, parse_part, partition, with_parts
-from kmdr.harness.task import TIME_COLUMNS, Task, canonical
+from kmdr.harness.shard import hash_of_cut, parse_part, partition
 from kmdr.results.check import faults
 from kmdr.results.folder import read_json
+from kmdr.results.schema import TIME_COLUMNS
+from kmdr.results.shards import SHARDS, absent, with_parts
 from kmdr.results.store import Store
 
 STUDIES = ("bmd09_table1", "bzmd15_fig1", "bzmd15_theorem12", "lf20_orl", "lst17_rcv1")

@@ -21,9 +21,10 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import CONF
 from kmdr.clustering.kmeans import Protocol
-from kmdr.harness.task import COLUMNS, Task
+from kmdr.config.task import Task
 from kmdr.results import store as store_module
 from kmdr.results.folder import read_json
+from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store, compress, missing, mixed_code, read_rows, rows_file
 from rows import trial
 

@@ -9,10 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset
-from kmdr.harness.task import COLUMNS, TIME_COLUMNS, Stamp, Task, run, seconds_inside
+from kmdr.harness.task import Stamp, run, seconds_inside
 from kmdr.linalg import matrix
 from kmdr.reducers import Gaussian, SparseEmbedding, base, make, names
+from kmdr.results.schema import COLUMNS, TIME_COLUMNS
 
 STAMP = Stamp(concurrency=1, threads=1, code_version="v", env_hash="e")
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from kmdr.base.text import EscapedStream, printable
 from kmdr.cli import commands as cli
-from kmdr.harness.task import COLUMNS
 from kmdr.results.rows import csv_content, parse_rows
-from kmdr.results.schema import JSON_COLUMNS
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS
 from rows import make_rows, write_rows
 
 CONTROLS = "".join(map(chr, (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))

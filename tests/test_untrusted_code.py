@@ -17,13 +17,14 @@ import kmdr
 from kmdr import reducers
 from kmdr.base import outside
 from kmdr.base.errors import UserError
+from kmdr.base.text import canonical, short_hash
 from kmdr.cli.commands import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import COLUMNS, canonical, short_hash
 from kmdr.harness.verify import check_trust, third_party, verify_sample
+from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store, described, read_rows
 
 EVIL = "evil_package.evil.Mod"

@@ -9,9 +9,9 @@ from scipy import stats
 
 from kmdr.analysis.results import Results
 from kmdr.analysis.statistics import Component, Kind, Margin, above, below
+from kmdr.base.text import short_hash
 from kmdr.claims.catalogue import Claim, Finding
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
-from kmdr.harness.task import short_hash
 from rows import make_results, make_rows
 
 EMPTY = make_results([make_rows("bmd09_table1", "nips", "none", 5, 2)])

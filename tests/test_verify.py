@@ -12,12 +12,14 @@ import pytest
 
 from kmdr import datasets
 from kmdr.base import paths
+from kmdr.base.provenance import environment
+from kmdr.base.text import short_hash
 from kmdr.cli.jobs import run_jobs
+from kmdr.config.task import Task
 from kmdr.harness.jobs import compose
-from kmdr.harness.provenance import environment
-from kmdr.harness.task import COLUMNS, Task, short_hash
-from kmdr.harness.verify import compare, folders_by_content, platform_of, rebuild, sample, verify
-from kmdr.results.schema import config_of
+from kmdr.harness.verify import folders_by_content, rebuild, sample, verify
+from kmdr.results.compare import compare, platform_of
+from kmdr.results.schema import COLUMNS, config_of
 from kmdr.results.store import Store, described, read_rows
 
 REFERENCE = paths.CONF.parent / "results" / "reference"

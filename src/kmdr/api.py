@@ -13,6 +13,8 @@ from kmdr.analysis.rows import numeric
 from kmdr.base.errors import ArgumentError, UserError
 from kmdr.base.outside import allow, named_by_path
 from kmdr.base.paths import RESULTS
+from kmdr.base.provenance import code_version, environment
+from kmdr.base.text import canonical, short_hash
 from kmdr.base.threads import pinned
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
@@ -22,8 +24,7 @@ from kmdr.figures.panels import paper_grid
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import compose, run_jobs
 from kmdr.harness.plan import Limits, parse_duration
-from kmdr.harness.provenance import code_version, environment
-from kmdr.harness.task import Stamp, canonical, short_hash
+from kmdr.harness.task import Stamp
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
 from kmdr.reporting.build import build

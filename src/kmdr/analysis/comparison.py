@@ -108,7 +108,7 @@ class Trials(NamedTuple):
     machine : str
         The one on which they were timed.
     codes : frozenset of str
-        `kmdr.harness.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
+        `kmdr.config.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
         nothing is tested against.
     """
 

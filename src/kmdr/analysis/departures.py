@@ -9,11 +9,11 @@ import pandas as pd
 
 from kmdr import reducers
 from kmdr.analysis.rows import named_settings
-from kmdr.base.text import override
+from kmdr.base.text import canonical, override
 from kmdr.config.protocols import choice
+from kmdr.config.task import settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
-from kmdr.harness.task import canonical, settings_of
 
 # Where a file of the user's own lies, and how much of it may be read, is no protocol.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")

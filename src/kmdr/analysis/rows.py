@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.harness.task import COLUMNS as ROW_COLUMNS
-from kmdr.harness.task import SETTINGS, code_identity
+from kmdr.config.task import SETTINGS, code_identity
 from kmdr.metrics import metrics
+from kmdr.results.schema import COLUMNS as ROW_COLUMNS
 from kmdr.results.store import OF_CODE, mixed_code
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
@@ -87,7 +87,7 @@ def code_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def codes_of(rows: pd.DataFrame) -> "pd.Series[str]":
-    """Return `kmdr.harness.task.code_identity` of each row."""
+    """Return `kmdr.config.task.code_identity` of each row."""
     columns = rows.reindex(columns=["code_hash", "guests"]).astype(object).fillna("").astype(str)
     pairs = pd.Series(list(zip(columns["code_hash"], columns["guests"], strict=True)), rows.index, dtype=object)
     return pairs.map({pair: code_identity(*pair) for pair in pairs.unique()})
@@ -370,7 +370,7 @@ def named_settings(row: Mapping[Any, Any]) -> dict[str, Any]:
     Parameters
     ----------
     row : mapping
-        Some of k and `kmdr.harness.task.SETTINGS`; the JSON objects among them are taken apart.
+        Some of k and `kmdr.config.task.SETTINGS`; the JSON objects among them are taken apart.
     """
     known = {name: row[name] for name in ("k", *SETTINGS) if row.get(name, "") != "" and not pd.isna(row[name])}
     whole = {name: int(value) if isinstance(value, float) else value for name, value in known.items()}

@@ -1,5 +1,6 @@
 """Text for a terminal."""
 
+import hashlib
 import json
 import os
 import re
@@ -7,6 +8,17 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
+
+
+def canonical(value: Any) -> str:
+    """Return compact JSON with sorted keys: the same text for the same configuration."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def short_hash(value: Any) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
+
 
 _LONGEST = 2000
 # Commands of a terminal, ends of lines but the usual one, changes of the direction of text, and halves of characters.

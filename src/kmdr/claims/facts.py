@@ -10,9 +10,10 @@ from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.base.files import DamagedError, note_of
 from kmdr.base.identity import code_hash
 from kmdr.base.plugins import PaperFolder, origin_of
+from kmdr.base.text import short_hash
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
+from kmdr.config.task import current_code
 from kmdr.datasets import availability, load
-from kmdr.harness.task import current_code, short_hash
 from kmdr.results.folder import read_file, write_file
 from kmdr.results.reader import plan_of, read_or_note
 

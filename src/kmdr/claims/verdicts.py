@@ -180,7 +180,7 @@ def _texts(column: "pd.Series[Any]") -> list[str]:
 
 
 def _digest(rows: pd.DataFrame) -> str:
-    """Return `kmdr.harness.task.short_hash` of the lines of a table as lists of texts."""
+    """Return `kmdr.base.text.short_hash` of the lines of a table as lists of texts."""
     lines = zip(*(_texts(rows[name]) for name in rows), strict=True)
     return hashlib.sha256(f"[[{'],['.join(map(','.join, lines))}]]".encode()).hexdigest()[:12]
 

@@ -145,7 +145,7 @@ class Availability:
 
 
 def generated_by(name: str) -> list[str]:
-    """Return where the code that generates a dataset begins, for `kmdr.base.identity.reach`; none where it has files."""
+    """Return where the code that generates a dataset begins, for `kmdr.base.identity.reach`; nothing for files."""
     e = entry(name)
     return [] if e.sources or e.by_path else [name_of(all_loaders()[e.format])]
 

@@ -24,11 +24,10 @@ from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
-from kmdr.harness.task import COLUMNS
 from kmdr.results.folder import files_at, has_file, read_json, require_file
 from kmdr.results.reader import check_places
 from kmdr.results.rows import TextRow
-from kmdr.results.schema import VALUES
+from kmdr.results.schema import COLUMNS, VALUES
 from kmdr.results.store import (
     LOG,
     log_lines,

@@ -16,8 +16,9 @@ from kmdr.base.outside import allow
 from kmdr.base.seeding import generator
 from kmdr.clustering.kmeans import Protocol
 from kmdr.clustering.lloyd import run_starts
+from kmdr.config.task import Task
 from kmdr.harness.engines.local import Workers
-from kmdr.harness.task import Task, tiny_matrices, warm_up
+from kmdr.harness.task import tiny_matrices, warm_up
 
 # A reducer, its parameters, and whether the data are sparse.
 Part = tuple[str, str, bool]

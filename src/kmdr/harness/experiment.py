@@ -12,11 +12,12 @@ from kmdr.base.errors import UserError, check_memory, plain_name, section, shown
 from kmdr.base.outside import allow
 from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
+from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.protocols import study_configs
+from kmdr.config.task import Task
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
-from kmdr.harness.task import Task, canonical
 from kmdr.metrics import check_matching, matchings
 
 _MOST_SIZES = 10_000

@@ -14,9 +14,10 @@ from kmdr import datasets
 from kmdr.base.errors import UserError, section, shown, yes_or_no
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
-from kmdr.base.text import Volume, announce, tell
+from kmdr.base.text import Volume, announce, canonical, tell
 from kmdr.config.compose import compose_configs, compose_study_configs
 from kmdr.config.studies import studies as configured
+from kmdr.config.task import Task
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
@@ -31,11 +32,11 @@ from kmdr.harness.plan import (
 )
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import Runner, run_tasks
-from kmdr.harness.shard import SHARDS, Part, hash_of_cut, partition, with_parts
-from kmdr.harness.task import Task, canonical
+from kmdr.harness.shard import Part, hash_of_cut, partition
 from kmdr.reducers import recorded
 from kmdr.results.folder import write_json
 from kmdr.results.rows import TextRow
+from kmdr.results.shards import SHARDS, with_parts
 from kmdr.results.store import ASKED, Store, mixed_code, outdated_code
 from kmdr.results.store import missing as unfinished
 from kmdr.results.table import VARIABLE, most_bytes

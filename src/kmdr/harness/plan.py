@@ -17,8 +17,8 @@ import pandas as pd
 
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
+from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
-from kmdr.harness.task import Task
 from kmdr.results.store import rows_file
 from kmdr.results.table import open_table
 

@@ -8,7 +8,8 @@ from time import monotonic
 from tqdm import tqdm
 
 from kmdr.base.text import Volume, one_line, tell, unescaped
-from kmdr.harness.task import Row, seconds_inside
+from kmdr.harness.task import seconds_inside
+from kmdr.results.schema import Row
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 # A log file gets a line now and then instead of a bar that redraws itself.

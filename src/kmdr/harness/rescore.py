@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
-from kmdr.base.text import tell
+from kmdr.base.text import canonical, tell
+from kmdr.config.task import data_of, methods_from, origin_of_metric
 from kmdr.datasets import open_prepared, prepared_by_content
-from kmdr.harness.task import canonical, data_of, methods_from, origin_of_metric
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score

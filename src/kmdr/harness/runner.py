@@ -22,16 +22,18 @@ import joblib
 
 from kmdr.base.errors import UserError, shown, unknown, whole_number
 from kmdr.base.process import undisturbed
+from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
+from kmdr.config.task import Task
 from kmdr.harness.compiled import compile_kernels, is_compiled, parts
 from kmdr.harness.engines.contract import Answer, Call, Cluster, Perform, execute, named
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.harness.plan import Seconds, in_order, wall_seconds
 from kmdr.harness.progress import Progress
-from kmdr.harness.provenance import code_version, environment, machine
-from kmdr.harness.task import Row, Stamp, Task, failed, seconds_inside
+from kmdr.harness.task import Stamp, failed, seconds_inside
 from kmdr.results.rows import TextRow
+from kmdr.results.schema import Row
 from kmdr.results.store import Store
 
 # Workers and threads a core at the most, where they are of this machine.

@@ -10,15 +10,13 @@ A finished part leaves a note of the cut that it was part of; by it ``kmdr merge
 
 import heapq
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kmdr.base.errors import UserError, shown
+from kmdr.base.text import short_hash
+from kmdr.config.task import Task
 from kmdr.harness.plan import Seconds
-from kmdr.harness.task import Task, short_hash
-
-# Which parts of which cuts a folder has in full: {hash of the cut: {"of": N, "parts": [I, …]}}.
-SHARDS = "shards.json"
 
 
 class Part(NamedTuple):
@@ -92,27 +90,3 @@ def _trials(task: Task) -> tuple[str, str, int]:
 def hash_of_cut(cut: Sequence[Sequence[Task]]) -> str:
     """Return what tells one cut of one plan from others."""
     return short_hash([[[*_trials(task), task.r_grid, task.serial] for task in part] for part in cut])
-
-
-def with_parts(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which parts are in one folder or in the other, as `SHARDS` says it."""
-    return {
-        cut: {
-            "of": {**known, **new}[cut]["of"],
-            "parts": sorted({part for each in (known, new) if cut in each for part in each[cut]["parts"]}),
-        }
-        for cut in sorted({*known, *new})
-    }
-
-
-def absent(noted: Mapping[str, Any]) -> list[str]:
-    """Say which parts of a cut are not there, for each cut that is not whole."""
-    sentences = []
-    for cut, each in noted.items():
-        lacking = [str(part) for part in range(1, each["of"] + 1) if part not in each["parts"]]
-        if lacking:
-            sentences.append(
-                f"of the plan {cut} in {each['of']} parts, these are not finished or not among the folders: "
-                f"{', '.join(lacking)}"
-            )
-    return sentences

@@ -1,185 +1,32 @@
 """A task: one dataset, one reducer, one repetition, every r of a grid. Pure: configuration and seed give rows."""
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr import datasets, metrics, reducers
-from kmdr.base.errors import UserError
-from kmdr.base.identity import code_hash, is_own, name_of, third_party_origin
-from kmdr.base.outside import origin
-from kmdr.base.plugins import Root, guests, origin_of
+from kmdr import metrics, reducers
+from kmdr.base.plugins import guests
 from kmdr.base.seeding import generator
+from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
-from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
-from kmdr.datasets import Dataset, changed, registry
+from kmdr.config.task import Task, code_of, data_of, guests_of, origins_of_methods, settings_of
+from kmdr.datasets import Dataset, changed
 from kmdr.harness.once import Done, Key, is_kept, once, under, untouched
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
 from kmdr.reducers.base import images, shares_work
+from kmdr.results.schema import Row
 
-Row = dict[str, Any]
-# What a configuration says beside data, reducer, k and seed; they follow from ``config_hash``, but for the options,
-# which follow from the content of the data.
-SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
 # Entries of C, of all trials that share work, up to which more join them where A is not large.
 _ENTRIES = 2**22
-# Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
-# `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
-# were written before there were such columns may have none; `metrics` is one of the metrics that have no column, empty
-# where there are none; `code_hash` is that of the code that computes a row, so it tells rows of other code apart, as
-# `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
-# guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
-# Both together identify the code of a row: see `code_identity`.
-COLUMNS = (
-    "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
-    *SETTINGS,
-    "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
-    "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
-    "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
-    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash", "machine",
-)  # fmt: skip
-TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
-
-
-def canonical(value: Any) -> str:
-    """Return compact JSON with sorted keys: the same text for the same configuration."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def short_hash(value: Any) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
-
-
-def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
-    """Return the registered name and the options of a dataset, of its title and options as tasks and rows have them."""
-    told = json.loads(options or "{}")
-    return str(told.pop("name", dataset)), told
-
-
-@lru_cache(maxsize=1024)  # thousands of tasks have the same few
-def _configured(
-    dataset: str, data_sha256: str, reducer: str, params: str, k: int, seed: int, protocol: Protocol, matching: str
-) -> tuple[Mapping[str, Any], str]:
-    """Return the configuration of tasks, and its hash."""
-    config = {
-        "dataset": dataset,
-        "data_sha256": data_sha256,
-        "reducer": reducer,
-        "params": json.loads(params),
-        "k": k,
-        "seed": seed,
-        "kmeans": protocol.identity,
-        "matching": matching,
-    }
-    return config, short_hash(config)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to run; every number of its rows but the times is a function of these fields.
-
-    Attributes
-    ----------
-    study : str
-        Name of the study it belongs to.
-    dataset : str
-    data_sha256 : str
-        Content hash of the matrix.
-    folder : str
-        Where the prepared matrix lies; not part of the identity.
-    reducer : str
-    params : str
-        Canonical JSON of the reducer's parameters.
-    k : int
-    r_grid : tuple of int
-    repeat : int
-        Repetition, from 0.
-    seed : int
-        Root seed.
-    protocol : Protocol
-    serial : bool
-        Whether its times must be taken with no other worker running.
-    matching : str
-        Of clusters to classes, one of `kmdr.metrics.matchings`.
-    verify : str
-        When prepared data are verified; not part of the identity.
-    keep_labels : bool
-        Whether the clusters of the rows go with their numbers, under ``labels``; not part of the identity either.
-    n, d, nnz : int
-        Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
-    stand_in : str
-        For what the matrix stands in; empty where it is what its name says.
-    options : str
-        Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
-        the identity: the content hash is. Empty where they are not known. Of files it has only the names.
-    paths : str
-        Canonical JSON of those options that name the user's files, with whole paths, by which other machines may find
-        them; never part of a row. Empty where there are none.
-    """
-
-    study: str
-    dataset: str
-    data_sha256: str
-    folder: str
-    reducer: str
-    params: str
-    k: int
-    r_grid: tuple[int, ...]
-    repeat: int
-    seed: int
-    protocol: Protocol
-    serial: bool
-    matching: str = "best"
-    verify: str = "once"
-    keep_labels: bool = False
-    n: int = 0
-    d: int = 0
-    nnz: int = 0
-    stand_in: str = ""
-    options: str = ""
-    paths: str = ""
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Everything that determines the values of a row, apart from r and the repetition."""
-        return self._configured[0]
-
-    @property
-    def config_hash(self) -> str:
-        """Hash of `config`."""
-        return self._configured[1]
-
-    @property
-    def current_code(self) -> str:
-        """`code_identity` of the rows that it would give now."""
-        return current_code(self.reducer, self.protocol.engine, self.dataset, self.options)
-
-    @property
-    def _configured(self) -> tuple[Mapping[str, Any], str]:
-        data = self.dataset, self.data_sha256
-        return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
-
-    def restricted(self, r_grid: tuple[int, ...]) -> "Task":
-        """Return the same task for fewer r."""
-        return replace(self, r_grid=r_grid)
-
-
-def settings_of(config: Mapping[str, Any]) -> Row:
-    """Return what a configuration, as `Task.config` gives it, says in the columns `SETTINGS`, but for ``options``."""
-    others = {name: value for name, value in config["kmeans"].items() if name not in SETTINGS}
-    of_kmeans = {name: config["kmeans"][name] for name in SETTINGS if name in config["kmeans"]}
-    return {**of_kmeans, "kmeans": canonical(others), "matching": config["matching"]}
 
 
 @dataclass(frozen=True)
@@ -191,77 +38,6 @@ class Stamp:
     code_version: str
     env_hash: str
     machine: str = ""
-
-
-def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
-    """Return where the code of the rows of a reducer on a dataset begins, for `kmdr.base.identity.reach`.
-
-    They are what every row runs, and what its configuration selects by name. The dataset has its registered name.
-    """
-    selected = [reducers.entry_point(reducer), engines.entry_point(engine)]
-    generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
-    measures = [name_of(measure.function) for measure in metrics.metrics().values()]
-    scores = filter(is_own, [*measures, *metrics.matching_modules()])
-    return [*map(name_of, (_trials, _shared_key, Protocol, Dataset)), *selected, *scores, *generators]
-
-
-@cache
-def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
-    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now.
-
-    Of a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
-    """
-    if "." not in reducer and reducer not in reducers.names():
-        return ""
-    return code_hash(*entry_points(reducer, dataset, engine))
-
-
-@cache
-def _methods_from(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[str, ...]:
-    """Return name, version and hash of what brings a reducer and an engine, where it is not kmdr's own."""
-    del places  # asked again when a guest came or went
-    return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
-
-
-def guests_of(reducer: str, engine: str, dataset: str) -> str:
-    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other.
-
-    The dataset has its registered name. Every metric takes part: a plugin with a metric is named in all rows.
-    """
-    brought = [*methods_from(reducer, engine, dataset), *map(origin_of_metric, metrics.metrics())]
-    return "; ".join(dict.fromkeys(filter(None, brought)))
-
-
-def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
-    """Return name, version and hash of what brings reducer, engine and dataset, where they are not kmdr's own."""
-    of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
-    return list(filter(None, (*_methods_from(reducer, engine, guests()), of_data)))
-
-
-def origin_of_metric(name: str) -> str:
-    """Return name, version and hash of what brings a metric, where it is not kmdr's own."""
-    module = metrics.metrics()[name].function.__module__
-    return origin_of(module) or ("" if is_own(module) else third_party_origin(module))
-
-
-def code_identity(code_hash: str, guests: str) -> str:
-    """Return one text for the columns ``code_hash`` and ``guests`` of a row: the same for rows of the same code."""
-    return "; ".join([code_hash, *sorted(set(guests.split("; ")) - {""})])
-
-
-def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
-    """Return the `code_identity` that a row with these columns would have if it were computed now.
-
-    Empty where a part of the code is not available, so that no such row can be computed.
-    """
-    try:
-        name, engine = data_of(dataset, options)[0], engine or "kmdr"
-        paths = [path for path in (reducer, engine) if "." in path]
-        if not all(origin(path) for path in paths) or not (code := code_of(reducer, name, engine)):
-            return ""
-        return code_identity(code, guests_of(reducer, engine, name))
-    except (UserError, LookupError, ValueError, TypeError, AttributeError):
-        return ""
 
 
 @cache
@@ -501,7 +277,7 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if why := changed(data):
         return failed(task, stamp, why)
     alone = task.serial or stamp.concurrency == 1
-    third_party = _methods_from(task.reducer, task.protocol.engine, guests())
+    third_party = origins_of_methods(task.reducer, task.protocol.engine, guests())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)

@@ -36,25 +36,22 @@ from kmdr import datasets, reducers
 from kmdr.base.errors import UserError, shown
 from kmdr.base.outside import allow
 from kmdr.base.paths import CONF
-from kmdr.base.text import aligned, one_line, tell
+from kmdr.base.provenance import code_version
+from kmdr.base.provenance import environment as this_environment
+from kmdr.base.text import aligned, canonical, one_line, tell
 from kmdr.base.threads import pinned
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task, data_of
 from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
 from kmdr.harness.progress import Progress
-from kmdr.harness.provenance import code_version
-from kmdr.harness.provenance import environment as this_environment
-from kmdr.harness.task import Row, Stamp, Task, canonical, data_of, run
+from kmdr.harness.task import Stamp, run
+from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file
 from kmdr.results.schema import config_of
 from kmdr.results.store import described, local_paths, read_rows, row_check, rows_file
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
-COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
-_PACKAGES = ("numpy", "scipy", "numba")
-_NEAR = 1e-6
-_NEAR_AGREEMENT = 1e-9
-_OTHER_PATH = 0.01
 # Settings that take an import path.
 _TRUSTED = ("reducer", "kmeans.engine")
 
@@ -93,45 +90,6 @@ def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapp
     draw.shuffle(order)
     turns = range(max(map(len, studies.values()), default=0))
     return [studies[study][turn] for turn in turns for study in order if turn < len(studies[study])][:size]
-
-
-def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an environment's manifest decides the last bits of a number."""
-    packages = {name: environment["packages"].get(name) for name in _PACKAGES}
-    return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
-
-
-def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
-    """Return the outcome of a rerun, and what differs.
-
-    Parameters
-    ----------
-    row : mapping
-        As read from the table.
-    again : dict
-        As returned by `kmdr.harness.task.run`.
-    same_platform : bool
-        Whether `platform_of` is the same for both.
-
-    Returns
-    -------
-    outcome, detail : str
-    """
-    if again["status"] != "ok":
-        return "different", again["error"]
-    before = {name: float(row[name]) for name in COMPARED if row[name]}
-    after = {name: float(again[name]) for name in COMPARED if name in again}
-    if before == after:
-        return "exact", ""
-    unequal = [name for name in COMPARED if before.get(name) != after.get(name)]
-    detail = ", ".join(f"{name} {row[name] or 'none'} → {again.get(name, 'none')}" for name in unequal)
-    if same_platform or before.keys() != after.keys():
-        return "different", detail
-    shift = abs(after["objective"] - before["objective"])
-    close = all(abs(after[name] - before[name]) <= _NEAR_AGREEMENT for name in before if name != "objective")
-    if close and shift <= _NEAR * abs(before["objective"]):
-        return "within tolerance", detail
-    return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
 
 
 def folders_by_content(rows: Iterable[Mapping[str, str]], reference: Path | None = None) -> dict[str, Path]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
+from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import Draw, Job, Prepared, run_jobs
 from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
-from kmdr.harness.task import Task
 from kmdr.multiverse.choices import Multiverse, named, settled
 from kmdr.multiverse.run import STUDY
 from kmdr.results.store import UNIVERSES, Store, missing

@@ -1,7 +1,7 @@
 """What the rows of a multiverse say: of each reported number, of all of a paper's together, and of its claims.
 
-* Each number has a law in each universe (`kmdr.multiverse.laws`); how far apart the universes are, and which choice makes
-  how much of that, are Shapley shares of the variance of the laws' means, with intervals by the bootstrap over
+* Each number has a law in each universe (`kmdr.multiverse.laws`); how far apart the universes are, and how much of that
+  each choice makes, are Shapley shares of the variance of the laws' means, with intervals by the bootstrap over
   repetitions, which all universes share.
 * A universe's log-likelihood is that of all numbers together, each by its law. The nearest one has the largest; those
   not rejected are the ones in which tables that are drawn from their laws are as unlikely as the reported one with a

@@ -21,6 +21,7 @@ from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
 from kmdr.base.errors import UserError
 from kmdr.base.files import sweep_abandoned
+from kmdr.base.provenance import code_version
 from kmdr.base.text import tell as say
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.facts import write_facts
@@ -32,7 +33,6 @@ from kmdr.figures.panels import figures_of_studies
 from kmdr.figures.tables import save_table
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.harness.experiment import experiments
-from kmdr.harness.provenance import code_version
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
 from kmdr.multiverse.run import STUDY
 from kmdr.multiverse.section import MultiverseSection, multiverse_section

@@ -1,4 +1,4 @@
-"""The scorecard in the project's README; ``python -m kmdr.reporting.readme`` takes it anew from the committed report."""
+"""The scorecard in the project's README; ``python -m kmdr.reporting.readme`` updates it from the committed report."""
 
 import re
 from pathlib import Path

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError, noted
-from kmdr.base.text import one_line
-from kmdr.harness.provenance import environment
-from kmdr.harness.shard import SHARDS
-from kmdr.harness.task import short_hash
+from kmdr.base.provenance import environment
+from kmdr.base.text import one_line, short_hash
 from kmdr.results.folder import has_file, is_link, list_files, read_file, read_json, remove_file, require_file
 from kmdr.results.labels import read_labels
+from kmdr.results.shards import SHARDS
 from kmdr.results.store import (
     ASKED,
     CONFIGS,

@@ -1,8 +1,7 @@
-"""Each column of a table of rows: the page ``results/README.md``, which ``python -m kmdr.results.dictionary`` writes."""
+"""The columns of a table of rows: the page ``results/README.md``, written by ``python -m kmdr.results.dictionary``."""
 
 from kmdr.base.paths import CHECKOUT
-from kmdr.harness.task import COLUMNS
-from kmdr.results.schema import NUMBERS, VALUES, WHOLE_NUMBERS
+from kmdr.results.schema import COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
 
 README = CHECKOUT / "results" / "README.md"
 _HEAD = """# Columns of rows.csv

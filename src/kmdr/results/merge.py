@@ -1,7 +1,7 @@
 """``kmdr merge A B … -o C``: folders of results, say of several machines, as one; what contradicts itself is refused.
 
-A trial that several folders have is to have the same numbers in all, by the rule of `kmdr.harness.verify`: to the last bit
-where CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: of its rows the better
+A trial that several folders have is to have the same numbers in all, by the rule of `kmdr.results.compare`: to the last
+bit where CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: of its rows the better
 ranked is kept, as within a folder.
 
 The table is written in one step, after what its rows are described by and before what goes with them. So a merge that
@@ -20,13 +20,13 @@ from kmdr.base.errors import UserError, unknown
 from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, tell
-from kmdr.harness.shard import SHARDS, absent, with_parts
-from kmdr.harness.task import TIME_COLUMNS
-from kmdr.harness.verify import compare, platform_of
 from kmdr.results.check import of_facts, of_labels
+from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_files, read_file, read_json, require_file, write_file
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.rows import TextRow
+from kmdr.results.schema import TIME_COLUMNS
+from kmdr.results.shards import SHARDS, absent, with_parts
 from kmdr.results.store import (
     ASKED,
     MULTIVERSE,

@@ -21,10 +21,10 @@ import pandas as pd
 from kmdr.base.errors import UserError
 from kmdr.base.files import noted, seal_of
 from kmdr.base.private_paths import without_folders
-from kmdr.base.text import tell
-from kmdr.harness.task import COLUMNS, SETTINGS, canonical
+from kmdr.base.text import canonical, tell
+from kmdr.config.task import SETTINGS
 from kmdr.results.folder import file_status, has_file, read_file
-from kmdr.results.schema import JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
 from kmdr.results.store import ASKED, MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
 from kmdr.results.table import check_rows, open_table
 

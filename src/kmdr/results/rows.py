@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
-from kmdr.harness.task import COLUMNS
+from kmdr.results.schema import COLUMNS
 from kmdr.results.table import check_rows, most_bytes, too_large
 
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}

@@ -13,8 +13,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.base.text import one_line
-from kmdr.harness.task import COLUMNS, SETTINGS, canonical, settings_of, short_hash
+from kmdr.base.text import canonical, one_line, short_hash
+from kmdr.config.task import SETTINGS, settings_of
+
+Row = dict[str, Any]
+
+
+# Beside what their names say: `kmeans` is a JSON object of the settings of k-means that have no column of their own,
+# `options` one of those of the dataset that are not the usual ones, with its name where its title is another; rows that
+# were written before there were such columns may have none; `metrics` is one of the metrics that have no column, empty
+# where there are none; `code_hash` is that of the code that computes a row, so it tells rows of other code apart, as
+# `code_version`, of the whole project, cannot; `guests` names, with version and hash of its files, each
+# guest whose reducer, engine, dataset or metric took part, one after the other, and is empty where all is kmdr's own.
+# Both together identify the code of a row: see `code_identity`.
+COLUMNS = (
+    "study", "dataset", "reducer", "params", "n", "d", "nnz", "k", "r", "repeat", "seed",
+    *SETTINGS,
+    "objective", "objective_ratio", "accuracy", "nmi", "ari", "metrics",
+    "prepare_seconds", "reduce_seconds", "cluster_seconds", "total_seconds", "score_seconds",
+    "n_iter", "n_init_failed", "status", "error", "concurrency", "threads", "stand_in",
+    "config_hash", "data_sha256", "code_version", "code_hash", "guests", "env_hash", "machine",
+)  # fmt: skip
+
+
+TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 
 
 class Values(NamedTuple):

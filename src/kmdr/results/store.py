@@ -50,9 +50,9 @@ from kmdr.base.files import (
 )
 from kmdr.base.plugins import guests, origin_of_root
 from kmdr.base.private_paths import file_names, paths_in, without_folders
-from kmdr.base.text import tell
-from kmdr.harness.provenance import machine
-from kmdr.harness.task import COLUMNS, Row, Task, canonical, code_identity, current_code, data_of, short_hash
+from kmdr.base.provenance import machine
+from kmdr.base.text import canonical, short_hash, tell
+from kmdr.config.task import Task, code_identity, current_code, data_of
 from kmdr.results.folder import (
     file_status,
     has_file,
@@ -67,7 +67,7 @@ from kmdr.results.folder import (
 )
 from kmdr.results.labels import Labels, packed, read_labels
 from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
-from kmdr.results.schema import RowCheck, settings_in
+from kmdr.results.schema import COLUMNS, Row, RowCheck, settings_in
 from kmdr.results.table import most_bytes, open_table, too_large
 
 _CLOCK, _MERGE, _CHANGE, _USE, _NEXT = range(5)

@@ -16,12 +16,15 @@ from typing import Any, Protocol
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.outside import allow
+from kmdr.base.provenance import code_version, environment, machine
+from kmdr.base.text import short_hash
 from kmdr.base.threads import pin
+from kmdr.config.task import Task, data_of
 from kmdr.datasets import Dataset, open_prepared, registry
 from kmdr.datasets import transfer as sent
 from kmdr.harness.engines.local import Lost
-from kmdr.harness.provenance import code_version, environment, machine
-from kmdr.harness.task import Row, Stamp, Task, data_of, failed, run, short_hash
+from kmdr.harness.task import Stamp, failed, run
+from kmdr.results.schema import Row
 
 # States of a dataset (`kmdr.datasets.Availability`) of which it can be had without a network.
 _AT_HAND = ("prepared", "cached", "local", "generated")

@@ -2,9 +2,9 @@
 
 The driver keeps a few tasks for each worker in flight, so that workers may join and leave at any time, and takes the
 rows as they come. Workers are processes of a cluster that others started, of this machine, or of jobs that a batch
-system runs (`kmdr.harness.engines.batch`). Dask itself tries the tasks of a worker that died elsewhere; one that several workers
-died of is given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when the driver ends,
-however it ends: tasks without a client are dropped.
+system runs (`kmdr.harness.engines.batch`). Dask itself tries the tasks of a worker that died elsewhere; one that
+several workers died of is given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when
+the driver ends, however it ends: tasks without a client are dropped.
 """
 
 import ipaddress
@@ -25,13 +25,13 @@ import distributed
 
 from kmdr.base.errors import UserError
 from kmdr.base.process import undisturbed
-from kmdr.base.text import one_line
+from kmdr.base.text import one_line, short_hash
 from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch
+from kmdr.config.task import Task
 from kmdr.datasets import transfer as sent
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, check_installation, serve
 from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
-from kmdr.harness.task import Task, short_hash
 
 if TYPE_CHECKING:
     from kmdr.harness.engines.batch import Jobs

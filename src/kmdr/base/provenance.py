@@ -11,7 +11,6 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_info
 
-import kmdr
 from kmdr.base.files import content_hash
 from kmdr.base.identity import PACKAGES
 from kmdr.base.paths import CHECKOUT, IN_CHECKOUT
@@ -27,7 +26,7 @@ def code_version() -> str:
     is not there or refuses to tell, a hash of all of the package stands for the commit.
     """
     if not IN_CHECKOUT:
-        return kmdr.__version__
+        return metadata.version("kmdr")
     root = CHECKOUT
 
     def git(*arguments: str) -> str:
@@ -38,8 +37,8 @@ def code_version() -> str:
         commit = git("log", "-1", "--format=%h", "--abbrev=10", "--", *_CODE)
         dirty = git("status", "--porcelain", "--", *_CODE)
     except (OSError, subprocess.CalledProcessError):
-        return f"{kmdr.__version__}+h{content_hash(sorted((root / 'src').rglob('*.py')))[:12]}"
-    return f"{kmdr.__version__}+g{commit}" + (".dirty" if dirty else "")
+        return f"{metadata.version('kmdr')}+h{content_hash(sorted((root / 'src').rglob('*.py')))[:12]}"
+    return f"{metadata.version('kmdr')}+g{commit}" + (".dirty" if dirty else "")
 
 
 def _cpu() -> str:

@@ -1,0 +1,59 @@
+"""Comparing two results of one trial, and the platforms that they were computed on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kmdr.results.schema import Row
+
+COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
+
+
+_PACKAGES = ("numpy", "scipy", "numba")
+
+
+_NEAR = 1e-6
+
+
+_NEAR_AGREEMENT = 1e-9
+
+
+_OTHER_PATH = 0.01
+
+
+def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment's manifest decides the last bits of a number."""
+    packages = {name: environment["packages"].get(name) for name in _PACKAGES}
+    return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
+
+
+def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
+    """Return the outcome of a rerun, and what differs.
+
+    Parameters
+    ----------
+    row : mapping
+        As read from the table.
+    again : dict
+        As returned by `kmdr.harness.task.run`.
+    same_platform : bool
+        Whether `platform_of` is the same for both.
+
+    Returns
+    -------
+    outcome, detail : str
+    """
+    if again["status"] != "ok":
+        return "different", again["error"]
+    before = {name: float(row[name]) for name in COMPARED if row[name]}
+    after = {name: float(again[name]) for name in COMPARED if name in again}
+    if before == after:
+        return "exact", ""
+    unequal = [name for name in COMPARED if before.get(name) != after.get(name)]
+    detail = ", ".join(f"{name} {row[name] or 'none'} → {again.get(name, 'none')}" for name in unequal)
+    if same_platform or before.keys() != after.keys():
+        return "different", detail
+    shift = abs(after["objective"] - before["objective"])
+    close = all(abs(after[name] - before[name]) <= _NEAR_AGREEMENT for name in before if name != "objective")
+    if close and shift <= _NEAR * abs(before["objective"]):
+        return "within tolerance", detail
+    return ("another path" if shift <= _OTHER_PATH * abs(before["objective"]) else "different"), detail
