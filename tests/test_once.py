@@ -151,10 +151,9 @@ def test_what_comes_from_outside_or_is_timed_is_done_each_time():
 @pytest.mark.parametrize("what", ["reducers.origin_of_reducer", "engines.origin_of_engine"])
 def test_what_a_guest_brings_is_done_each_time(what, monkeypatch):
     """It may draw from a generator of its own."""
-    monkeypatch.setattr(
-        "kmdr.harness.task.origins_of_methods", origins_of_methods.__wrapped__
-    )  # which remembers nothing
-    monkeypatch.setattr(f"kmdr.harness.task.{what}", lambda name: "lab 1.0 0123456789ab")
+    uncached = origins_of_methods.__wrapped__
+    monkeypatch.setattr("kmdr.harness.task.origins_of_methods", uncached)
+    monkeypatch.setattr(f"kmdr.config.task.{what}", lambda name: "lab 1.0 0123456789ab")
     for repeat in range(2):
         assert all(set(TIME_COLUMNS) <= row.keys() for row in run(task("svd", repeat, STARTS[1]), data(), BESIDE))
     assert not module._kept

@@ -1,8 +1,8 @@
 """``kmdr merge A B … -o C``: folders of results, say of several machines, as one; what contradicts itself is refused.
 
 A trial that several folders have is to have the same numbers in all, by the rule of `kmdr.results.compare`: to the last
-bit where CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: of its rows the better
-ranked is kept, as within a folder.
+bit where CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: of its rows the
+better ranked is kept, as within a folder.
 
 The table is written in one step, after what its rows are described by and before what goes with them. So a merge that
 was interrupted leaves either the rows of the folder as they were or all of them, and the same command does the rest.
