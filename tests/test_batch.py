@@ -28,7 +28,6 @@ from clusters import (
     end,
     finished,
     free_port,
-    wait_for_rows,
 )
 from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError
@@ -213,6 +212,15 @@ def wait(seconds, condition):
         time.sleep(0.1)
 
 
+def wait_for_rows(process, folder, count):
+    """Wait until a command has stored so many tasks."""
+    until = time.monotonic() + 300
+    while len(list(folder.glob("tasks/*/*/*/*.csv"))) < count:
+        assert process.poll() is None, finished(process)
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 ON_SLURM = ("runner=slurm", "runner.n_jobs=2", "out=slurm")
 SLOW_CODE = """
 import time
@@ -340,7 +348,7 @@ def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
 def test_a_killed_job_is_replaced(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     process = command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
-    wait_for_rows(tmp_path / "slurm", 8, 300)
+    wait_for_rows(process, tmp_path / "slurm", 8)
     wait(120, lambda: len(slurm.jobs()) == 2)
     slurm.kill(slurm.jobs()[0])
     wait(120, lambda: slurm.submitted() >= 3)
@@ -355,7 +363,7 @@ def test_a_killed_job_is_replaced(slurm, tmp_path):
 def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     process = command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
-    wait_for_rows(tmp_path / "slurm", 8, 300)
+    wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
     status, said = finished(process)
     assert (status, said.count(INTERRUPTED), "Traceback" in said) == (130, 1, False), said
@@ -368,7 +376,7 @@ def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_rem
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
     process = command(tmp_path, *run)
-    wait_for_rows(tmp_path / "slurm", 8, 300)
+    wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGKILL)
     finished(process)
     wait(30, lambda: not slurm.jobs())
@@ -431,10 +439,10 @@ def test_a_run_survives_its_jobs_and_its_driver_and_ends_as_on_one_machine(slurm
     run = ("-m", *TINY, METHODS, "timing_repeats=1", "repeats=100")
     first = command(tmp_path, *run, *ON_SLURM)
     for count in (8, 60):
-        wait_for_rows(tmp_path / "slurm", count, 300)
+        wait_for_rows(first, tmp_path / "slurm", count)
         with suppress(IndexError):
             slurm.kill(slurm.jobs()[-1])
-    wait_for_rows(tmp_path / "slurm", 80, 300)
+    wait_for_rows(first, tmp_path / "slurm", 80)
     os.killpg(first.pid, signal.SIGKILL)
     finished(first)
     kept = {path: path.read_bytes() for path in (tmp_path / "slurm").glob("tasks/*/*/*/*.csv")}

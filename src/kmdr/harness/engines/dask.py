@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import distributed
+from distributed.comm import CommClosedError
 
 from kmdr.base.errors import UserError
 from kmdr.base.process import undisturbed
@@ -106,7 +107,7 @@ class Cluster:
             if self._jobs:
                 self._lines += self._jobs.replace_ended({str(worker["name"]) for worker in workers.values()})
             self._probe([address for address in workers if address not in self._faults])
-            self._faults = {address: self._faults[address] for address in workers}
+            self._faults = {address: self._faults[address] for address in workers if address in self._faults}
             if self._faults and all(self._faults.values()):
                 raise UserError(
                     f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
@@ -125,6 +126,8 @@ class Cluster:
             answers = self._client.run(check_installation, workers=addresses, on_error="return")
             for address in addresses:
                 answer = answers.get(address)
+                if type(answer) is OSError or isinstance(answer, TimeoutError | CommClosedError):
+                    continue  # it is busy, e.g. with its imports: asked again
                 fault = " ".join(f"{type(answer).__name__}: {answer}".split()) if isinstance(answer, Exception) else ""
                 self._faults[address] = fault
                 self._unreported += [address] * bool(fault)
