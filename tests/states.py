@@ -576,8 +576,9 @@ class Project:
             asked_rows = [row for row in rows if (int(row["repeat"]), int(row["r"])) in wanted]
             if {(int(row["repeat"]), int(row["r"])) for row in asked_rows} != wanted and "missing" not in said.error:
                 self._blame("run: no rows of these files", f"{len(asked_rows)} of {len(wanted)}: {said.text[-300:]}")
-            codes = {self.origins[row_key(row)].code for row in rows if row_key(row) in self.origins}
-            scores = {self.origins[row_key(row)].metric for row in rows if row_key(row) in self.origins}
+            shown = [row for row in rows if row["status"] == "ok" and row_key(row) in self.origins]
+            codes = {self.origins[row_key(row)].code for row in shown or rows if row_key(row) in self.origins}
+            scores = {self.origins[row_key(row)].metric for row in shown or rows if row_key(row) in self.origins}
             if refresh and any(
                 (origin := self.origins.get(row_key(row)))
                 and (origin.code, origin.metric) != (trial.code, trial.metric)
