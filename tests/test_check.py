@@ -220,7 +220,7 @@ def test_a_spoilt_fact_is_made_again_where_its_data_are_prepared(folder, make_fa
 @pytest.mark.parametrize(
     ("module", "follows"),
     [("kmdr.papers.lf20.facts", True), ("kmdr.papers.lf20.protocol", True), ("kmdr.claims.best_of", True),
-     ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.leverage", True), ("kmdr.metrics", True),
+     ("kmdr.linalg.singular_vectors", True), ("kmdr.reducers.leverage", True), ("kmdr.metrics.scores", True),
      ("kmdr.reducers.random_projection", True), ("kmdr.papers.lf20.items", False), ("kmdr.figures.panels", False),
      ("kmdr.claims.catalogue", True), ("kmdr.results.store", False),
      ("kmdr.reporting.build", False), ("kmdr.cli.commands", False),

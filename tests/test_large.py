@@ -105,7 +105,7 @@ def test_partitions_of_large_data_that_are_scored_together_get_what_each_gets_al
     """The tight clusters leave too little of ‖A‖² for it to be computed as a difference."""
     A, labels = clustered(rng, 300, 40, dtype, spread)
     partitions = [labels, labels // 2, labels // 3]
-    monkeypatch.setattr("kmdr.metrics._SUMS", 2 * 6 * 40)  # two partitions a read
+    monkeypatch.setattr("kmdr.metrics.kernels._SUMS", 2 * 6 * 40)  # two partitions a read
     _, _, total = matrix.normalised(A)
     together = residuals(A, partitions, total)
     for (value, error), partition in zip(together, partitions, strict=True):
