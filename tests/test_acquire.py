@@ -483,9 +483,10 @@ import sys
 from pathlib import Path
 from kmdr.base import paths
 paths.REGISTRY = Path(sys.argv[1])
-from kmdr.datasets import acquire, registry
-acquire.package_indexes = tuple
-print(acquire.obtain(registry.entry("toy"))[0].path.stat().st_size, flush=True)
+from kmdr.datasets import registry
+from kmdr.datasets.acquire import find
+find.package_indexes = tuple
+print(find.obtain(registry.entry("toy"))[0].path.stat().st_size, flush=True)
 """
 
 

@@ -32,7 +32,7 @@ from clusters import (
 from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.config.compose import compose
+from kmdr.harness.jobs import compose
 from kmdr.harness.runner import SYSTEMS
 from kmdr.results.store import read_rows
 

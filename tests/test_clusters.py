@@ -324,11 +324,15 @@ def test_a_dask_worker_that_cannot_run_kmdr_and_joins_late_is_left_out(tmp_path)
         (good,) = cluster.workers
         os.killpg(good.pid, signal.SIGSTOP)  # so that the other joins before the end
         cluster.start_worker(**broken_package(tmp_path / "broken"))
-        cluster.wait_for_workers()
+        log, until = cluster.folder / "worker1" / "log", time.monotonic() + 60
+        while "Registered to" not in log.read_text() and time.monotonic() < until:
+            time.sleep(0.1)
         os.killpg(good.pid, signal.SIGCONT)
         status, said = finished(process)
+        # A worker that Dask gives a task before the run looks at it cannot read the message, and ends by itself.
+        ended = "half an installation" in log.read_text()
     assert (status, "Traceback" in said) == (0, False), said
-    assert said.count("left out") == 1
+    assert said.count("left out") == 1 or ended, said
     rows = read_rows(tmp_path / "there" / "rows.csv")
     assert [row["status"] for row in rows] == ["ok"] * 600
 

@@ -32,7 +32,7 @@ from kmdr.clustering import engines
 from kmdr.config.task import entry_points
 
 MODULES = [module.name for module in pkgutil.walk_packages(kmdr.__path__, "kmdr.") if "skeletons" not in module.name]
-NUMERIC = [name for name in MODULES if re.match(r"kmdr\.(reducers|clustering|metrics|seeding|linalg)\b", name)]
+NUMERIC = [name for name in MODULES if re.match(r"kmdr\.(reducers|clustering|metrics|base\.seeding|linalg)\b", name)]
 MUTATED = [name for name in NUMERIC if not name.startswith("kmdr.linalg") and name != "kmdr.clustering"]
 EDITS = 240
 
@@ -174,8 +174,8 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
         "clustering.engines.check", "clustering.engines.check_allowed", "clustering.engines.cluster",
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
-        "metrics.check_matching", "metrics.matching_modules", "metrics.matchings",
-        "metrics.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",
+        "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
+        "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",
         "reducers.entry_point", "reducers.make", "reducers.module_of", "reducers.named", "reducers.names",
         "reducers.origin_of_reducer", "reducers.recorded", "reducers.settings", "reducers.summary",
     }  # fmt: skip

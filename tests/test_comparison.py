@@ -171,6 +171,8 @@ def test_the_number_of_timings_stands_beside_seconds_where_it_is_another(tmp_pat
     alone = rows["repeat"] < 2
     rows.loc[alone, "concurrency"] = 1
     rows.loc[alone, "total_seconds"] = [0.1, 0.3, 0.2, 0.6]
+    rows.loc[alone, ["prepare_seconds", "reduce_seconds"]] = 0.0
+    rows.loc[alone, "cluster_seconds"] = rows["total_seconds"]
     frame = compared(with_ratio(rows))
     assert list(frame["seconds"]) == pytest.approx([0.2, 0.4])
     assert list(frame["n"]) == [6, 6]

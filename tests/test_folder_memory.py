@@ -104,8 +104,8 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
 
 def test_a_table_of_too_many_short_rows_is_refused_with_the_limit(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "1M")
-    path, rows = tmp_path / "rows.csv", 4000  # of 200 bytes
-    write_rows(tmp_path, make_rows("s", "d", "m", 10, rows))
+    path, rows = tmp_path / "rows.csv", 4000  # of fewer than 262 bytes
+    write_rows(tmp_path, make_rows("s", "d", "m", 10, rows, seconds=10))
     content = path.read_bytes()
     assert len(content) < 1 << 20
     for read in (read_rows, lambda path: rows_of(path.parent)):

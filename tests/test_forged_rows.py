@@ -45,8 +45,8 @@ PARTS = ("prepare_seconds", "reduce_seconds", "cluster_seconds")  # of which the
 FREE = {name for _, names in UNDETERMINED for name in names}
 VALUES = (
     "", "0", "1", "2", "4", "99", "1000", "-1", "0.5", "3.0", "nan", "inf", "1e309", "9" * 400, "text", "a/b", "..",
-    "{}", '{"rank":3}', '{"online":true}', '{"args":"{}"}', "[]", "null", "plus", "first_of_class", "greedy", "sklearn",
-    "leverage", "svd", "6" * 64, "f" * 12, "ok", "failed",
+    "{}", "{ }", '{"rank":3}', '{"online":true}', '{"args":"{}"}', "[]", "null", "plus", "first_of_class", "greedy",
+    "sklearn", "leverage", "svd", "6" * 64, "f" * 12, "ok", "failed",
 )  # fmt: skip
 TEXTS = st.one_of(
     st.sampled_from(VALUES),
@@ -182,6 +182,34 @@ def test_a_first_row_of_false_size_does_not_turn_against_the_others(copy):
     assert len(untrusted.rows_of(copy)) == 7
 
 
+@pytest.mark.parametrize(("column", "text"), [("params", "{ }"), ("kmeans", "{ }"), ("kmeans", "")])
+def test_json_that_is_written_otherwise_is_no_other_setting(copy, column, text):
+    before = untrusted.rows_of(copy)
+    write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, column, text))
+    pd.testing.assert_frame_equal(untrusted.rows_of(copy), before)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(st.integers(1, 8)))
+def test_a_table_of_any_of_the_rows_is_sound(alone, places):
+    """Also of one row, and of none."""
+    table, honest = alone / "rows.csv", lines_of(alone / "rows.csv")
+    try:
+        write(table, [honest[0], *(honest[place] for place in sorted(places))])
+        assert len(read_rows(table)) == len(places)
+        assert not [fault for fault in check.faults(alone) if "refused" in fault.sentence]
+        if places:
+            rows, refused = untrusted.sound_rows(alone)
+            assert len(rows) == len(merge.read(alone).rows) == len(places)
+            assert not refused
+        else:
+            for read in (untrusted.rows_of, merge.read, lambda folder: screen.table([str(folder)])):
+                with pytest.raises(UserError, match="has no rows"):
+                    read(alone)
+    finally:
+        write(table, honest)
+
+
 def test_rows_are_confirmed_by_their_own_columns_where_the_configuration_is_not_there(copy):
     (copy / "configs.jsonl").unlink()
     assert len(untrusted.rows_of(copy)) == len(read_rows(rows_file(copy))) == 8
@@ -239,7 +267,7 @@ def has_shape(column, text):
     """What the object in a column may hold, said otherwise than by the code."""
     return text in OBJECTS and {
         "params": True, "options": "name" not in text,
-        "kmeans": text == '{"args":"{}"}', "metrics": text == '{"a":1.5}',
+        "kmeans": text == '{"args":"{}"}', "metrics": text in ('{"a":1.5}', '{"name":5}', '{"args":5}', '{"online":1}'),
     }[column]  # fmt: skip
 
 

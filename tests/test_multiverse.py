@@ -599,7 +599,7 @@ def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, 
     toml = file.with_name("paper.toml")
     toml.write_text(toml.read_text() + '[[open]]\nid = "own30_more"\nquestion = "?"\nchosen = "-"\nother = "-"\n')
     monkeypatch.setattr("kmdr.reporting.build.build", lambda out, *arguments, **options: out)
-    monkeypatch.setattr("kmdr.cli.multiverse.expected_seconds", lambda *tables: lambda task: 1.0)
+    monkeypatch.setattr("kmdr.multiverse.design.expected_seconds", lambda *tables: lambda task: 1.0)
 
     def universes(*arguments):
         assert cli._multiverse(["own30", f"OUT={out}", *arguments]) == 0

@@ -1,10 +1,16 @@
-"""Folders of versions 0.1 and 0.2, which had fewer columns, give the same table as those of today."""
+"""Folders of versions 0.1 and 0.2, which had fewer columns, give the same table as those of today.
+
+Both versions wrote each configuration into a file of its own, ``configs/<hash>.json``.
+"""
+
+import json
 
 import pandas as pd
 import pytest
 
 from kmdr.cli import screen
 from kmdr.config.task import SETTINGS
+from kmdr.results.schema import config_of
 from rows import make_rows, write_rows
 
 LATER = {"0.2": ("machine",), "0.1": ("machine", "metrics", "guests", "code_hash", *SETTINGS)}
@@ -17,7 +23,12 @@ def test_a_folder_of_an_older_version_gives_the_same_table(version, packed, tmp_
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name, make_rows("s", "d", "none"), make_rows("s", "d", "svd", objective=0.6))
     path = tmp_path / "older" / "rows.csv"
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=list(LATER[version]))
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    (path.parent / "configs").mkdir()
+    for row in rows.to_dict("records"):
+        content = json.dumps(config_of(row), indent=2, sort_keys=True) + "\n"
+        (path.parent / "configs" / f"{row['config_hash']}.json").write_text(content)
+    rows = rows.drop(columns=list(LATER[version]))
     rows.to_csv(path.with_suffix(".csv.xz") if packed else path, index=False)
     if packed:
         path.unlink()

@@ -10,12 +10,11 @@ from collections import Counter
 import pytest
 
 from commands import Command
-from kmdr.cli import commands as cli
-from kmdr.cli import jobs
+from kmdr.harness import jobs
 from kmdr.harness import plan as run_plan
 from kmdr.harness.jobs import compose
 from kmdr.multiverse import choices
-from kmdr.reporting import build
+from kmdr.reporting import build, reproduce
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import missing, read_rows, rows_file
 
@@ -30,7 +29,7 @@ def _tiny_studies():
             "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2", f"out={out}",
         )  # fmt: skip
 
-    cli.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
+    reproduce.compose_studies = lambda out: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
     choices.multiverses = list
     jobs.reference_rows = list
     if not os.environ.get("TINY_REPORT"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kmdr import metrics, reducers
+from kmdr import reducers
 from kmdr.base.errors import ArgumentError
 from kmdr.clustering.engines import sklearn_kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
@@ -78,7 +78,7 @@ def test_a_reducer_that_returns_what_is_not_finite_fails(monkeypatch):
 
 def test_measures_out_of_range_fail(monkeypatch):
 
-    monkeypatch.setattr(metrics, "agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
+    monkeypatch.setattr("kmdr.metrics.registry.agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
     trial = row(whole_numbers(np.float64), "none")
     assert trial["status"] == "failed"
     assert "accuracy = 1.5 is outside of its range, 0 to 1" in trial["error"]
@@ -131,11 +131,9 @@ def test_f_is_that_of_rational_arithmetic(case, dtype, layout, rng):
 
 
 def test_f_whose_rounding_cannot_be_bounded_is_refused(monkeypatch, rng):
-    from kmdr import metrics
-
     A, labels = rng.standard_normal((20, 3)), np.arange(20) % 2
     assert 0 < objective(A, labels) <= 1
-    monkeypatch.setattr(metrics, "_TOLERANCE", 1e-18)
+    monkeypatch.setattr("kmdr.metrics.scores._TOLERANCE", 1e-18)
     for layout in LAYOUTS:
         with pytest.raises(ArithmeticError, match=r"F = 0\.\d+ may be wrong by \S+ by rounding"):
             objective(layout(A), labels)

@@ -17,9 +17,10 @@ from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.statistics import above
 from kmdr.base.text import Volume
 from kmdr.cli import commands as cli
-from kmdr.cli import jobs, screen
+from kmdr.cli import screen
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
+from kmdr.harness import jobs
 from kmdr.results.reader import rows_of
 from rows import make_rows, write_rows
 

@@ -80,6 +80,14 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "`runner=dask` without an address": (
         "dask_security::a_cluster_of_this_machine_admits_nobody_without_its_temporary_certificate",
     ),
+    "`runner=slurm` and `runner.cluster=…` do the same": (
+        "batch::jobs_of_every_batch_system_run_one_task_at_a_time_over_tls",
+    ),
+    "The certificate and its key lie in": (
+        "batch::a_run_in_jobs_has_the_rows_of_a_run_here_and_leaves_nothing",
+        "batch::jobs_of_every_batch_system_run_one_task_at_a_time_over_tls",
+    ),
+    "Choose a folder on a file system": ADVICE,
     "Whoever can connect to a scheduler": ADVICE,
     "A cluster of your own needs TLS": ADVICE,
     "kmdr warns if a Dask scheduler": ("dask_security::a_scheduler_outside_this_machine_without_tls_is_warned_of",),

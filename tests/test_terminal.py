@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kmdr.base.text import EscapedStream, printable
+from kmdr.base.text import EscapedStream, printable, short_hash
 from kmdr.cli import commands as cli
 from kmdr.results.rows import csv_content, parse_rows
-from kmdr.results.schema import COLUMNS, JSON_COLUMNS
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS, config_of
 from rows import make_rows, write_rows
 
 CONTROLS = "".join(map(chr, (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
@@ -53,11 +53,16 @@ def honest(tmp_path_factory):
 
 
 def spoil(folder, column, text, step=1):
-    """Put a text into a column of each row, or of each `step`-th; JSON escapes its control characters."""
+    """Put a text into a column of each row, or of each `step`-th; JSON escapes its control characters.
+
+    Rows get the hash of the configuration that they then state, so that they are not refused for another one.
+    """
     path = folder / "rows.csv"
     rows = [dict(row) for row in parse_rows(io.BytesIO(path.read_bytes()), path)]
     for row in rows[::step]:
         row[column] = json.dumps({"a": text, text: 1}) if column in JSON_COLUMNS else text
+        with contextlib.suppress(ValueError):  # of a column of numbers
+            row["config_hash"] = short_hash(config_of(row)) if column != "config_hash" else text
     path.write_bytes(csv_content(rows, path))
 
 
@@ -132,7 +137,9 @@ def test_what_is_printable_stays_as_it_is(text):
 @pytest.mark.slow
 def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_path):
     shutil.copytree(honest, tmp_path / "run")
-    spoil(tmp_path / "run", "reducer", "\x1b[1mbold\x1b]0;t\x07")
+    steering = "\x1b[1mbold\x1b]0;t\x07"
+    spoil(tmp_path / "run", "params", steering, 7)  # shown in the table
+    spoil(tmp_path / "run", "reducer", steering, 12)  # refused, and named
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kmdr", "table", str(tmp_path / "run"), "STUDY=all"]
     environment = {**os.environ, "TERM": "xterm"}
@@ -144,6 +151,7 @@ def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_p
             shown += part
     os.close(ours)
     text = shown.decode().replace("\r\n", "\n")
-    assert "bold" in text
+    assert "a =  [1mbold ]0;t" in text
+    assert "are refused: reducer = " in text
     assert not RAW.search(re.sub(r"\x1b\[[01]m", "", text))
     assert "\x1b[1mbold" not in text

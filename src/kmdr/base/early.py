@@ -3,11 +3,14 @@
 import os
 import sys
 
+_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))  # noqa: PTH118, PTH120
+_MAIN = os.path.join(_PACKAGE, "__main__.py")  # noqa: PTH118
+
 
 def is_command() -> bool:
     """Whether this process is ``kmdr`` or ``python -m kmdr``, and neither one of its workers nor somebody's program."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
-    named = os.path.basename(program) == "kmdr" or (program == "-m" and "kmdr" in sys.orig_argv)  # noqa: PTH119
+    named = os.path.basename(program) == "kmdr" or os.path.realpath(program) == _MAIN  # noqa: PTH119
     return named and "multiprocessing" not in sys.modules
 
 
@@ -19,9 +22,9 @@ def import_safely() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     if folders := os.environ.get("PYTHONPATH"):  # whatever folder a worker is started in
         os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, folders.split(os.pathsep)))
-    if sys.argv[0] == "-m" and not sys.flags.safe_path:
+    if os.path.realpath(sys.argv[0]) == _MAIN and not sys.flags.safe_path:  # as `python -m` has it
         folder = sys.path.pop(0)
-        if os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) == os.path.realpath(folder):  # noqa: PTH118, PTH120
+        if os.path.dirname(_PACKAGE) == os.path.realpath(folder):  # noqa: PTH120
             sys.path.append(folder)  # kmdr itself may be there and nowhere else
 
 

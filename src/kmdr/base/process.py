@@ -23,7 +23,7 @@ from types import FrameType
 
 from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError, shown
-from kmdr.base.paths import check_library_caches
+from kmdr.base.paths import check_library_caches, place_library_caches
 from kmdr.base.text import Output, escaped_output, one_line, silence, tell
 
 # What asks a command to stop. A worker never gets any of them: its driver decides.
@@ -77,6 +77,7 @@ def check_process() -> None:
     switch = os.environ.get("NUMBA_DISABLE_JIT", "").strip()
     if switch not in ("", "0"):
         raise UserError(f"NUMBA_DISABLE_JIT = {shown(switch)} turns off the compiler that kmdr needs; unset it")
+    place_library_caches()
     check_library_caches()
 
 

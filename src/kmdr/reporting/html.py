@@ -443,7 +443,7 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("kmdr.report"),
+        loader=PackageLoader("kmdr.reporting"),
         autoescape=lambda name: name is not None and name.endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,

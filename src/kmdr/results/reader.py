@@ -271,19 +271,18 @@ def _blocks(folder: Path, name: str, rows: int, **how: Any) -> Iterator[pd.DataF
 def _shown(column: str, texts: "pd.Series[Any]") -> "pd.Series[str]":
     """Return texts of a column as they are shown, each distinct one cleaned once."""
     places, values = pd.factorize(texts)
-    clean = _shown_json if column in JSON_COLUMNS else one_line
+    clean = partial(_shown_json, column) if column in JSON_COLUMNS else one_line
     shown = np.array([public_text(column, clean(text)) for text in values], dtype=object)
     return pd.Series(shown[places], texts.index, dtype="str")
 
 
-def _shown_json(text: str) -> str:
+def _shown_json(column: str, text: str) -> str:
     """Return a JSON object whose texts are as `one_line`, in the form in which kmdr writes it.
 
-    It is decoded first and cleaned afterwards, because JSON may escape control characters.
+    It is decoded first and cleaned afterwards, because JSON may escape control characters. Of ``options`` and
+    ``metrics``, an empty text says that there are none or that they are unknown; of ``kmeans``, it is the empty object.
     """
-    value = parse_json(text or "{}")
-    cleaned = _cleaned(value)
-    return one_line(text) if cleaned == value else canonical(cleaned)
+    return canonical(_cleaned(parse_json(text or "{}"))) if text or column == "kmeans" else ""
 
 
 def _whole_numbers(texts: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -347,7 +347,7 @@ class RowCheck:
                 refuse_rows((found < VALUES[name].low) | (found > most), name, VALUES[name].words)
             else:
                 refuse(columns[name], partial(_of_column, name))
-        done = np.array([status == "ok" for status in columns["status"]])
+        done = np.array([status == "ok" for status in columns["status"]], dtype=bool)  # also where there are no rows
         there = np.isfinite(numbers["objective"])
         refuse_rows(done & ~there, "objective", "a number in a trial that is ok")
         refuse_rows(~done & there, "objective", "none in a trial that failed")

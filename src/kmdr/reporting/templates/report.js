@@ -1,0 +1,106 @@
+"use strict";
+(() => {
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  const button = (text, onClick) => {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.append(...[text].flat());
+    made.addEventListener("click", onClick);
+    return made;
+  };
+
+  // Sorting: numbers by value, text by the alphabet, empty cells last either way.
+  const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
+  const compare = (a, b, sign) => {
+    if (a === "" || b === "") return (a === "") - (b === "");
+    const difference = Number(a) - Number(b);
+    return sign * (Number.isNaN(difference) ? a.localeCompare(b, "en", { numeric: true }) : difference);
+  };
+  for (const table of all("table[data-sortable]")) {
+    const heads = all("thead th", table);
+    heads.forEach((head, column) => {
+      const sort = () => {
+        const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+        const body = table.tBodies[0];
+        body.append(...[...body.rows].sort((a, b) => compare(keyOf(a, column), keyOf(b, column), sign)));
+      };
+      head.append(button([...head.childNodes], sort));
+    });
+  }
+
+  // Filters.
+  const form = document.getElementById("claim-filter");
+  const filter = () => {
+    const { paper, verdict, text } = form.elements;
+    const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = all("#claims-table tbody tr");
+    for (const row of rows) {
+      const content = row.textContent.toLowerCase();
+      row.hidden = !(
+        (!paper.value || row.dataset.paper === paper.value) &&
+        (!verdict.value || row.dataset.verdict === verdict.value) &&
+        words.every((word) => content.includes(word))
+      );
+    }
+    const shown = rows.filter((row) => !row.hidden).length;
+    document.getElementById("claim-count").textContent = `${shown} of ${rows.length} claims`;
+  };
+  const PREFIX = "#claims?";
+  const restore = () => {
+    if (location.hash.startsWith(PREFIX)) {
+      const state = new URLSearchParams(location.hash.slice(PREFIX.length));
+      for (const name of ["paper", "verdict", "text"]) form.elements[name].value = state.get(name) ?? "";
+      document.getElementById("claims").scrollIntoView();
+    }
+    filter();
+  };
+  form.hidden = false;
+  form.addEventListener("input", () => {
+    filter();
+    const state = [...new FormData(form)].filter(([, value]) => value);
+    history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", restore);
+  restore();
+
+  // The address of every part, to be sent.
+  for (const part of all("main h2[id], main article[id] > :is(h3, h4), main tr[id] > th")) {
+    const id = part.id || part.parentElement.id;
+    const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
+    anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
+    part.append(anchor);
+  }
+
+  // Copying a command; where the clipboard is closed, it is selected instead.
+  const status = document.getElementById("status");
+  for (const command of all(".command")) {
+    const code = command.querySelector("code");
+    const copy = button("Copy", async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        status.textContent = copy.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(code);
+        status.textContent = copy.textContent = "Selected";
+      }
+      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+    });
+    copy.className = "copy";
+    copy.setAttribute("aria-label", `Copy: ${code.textContent}`);
+    code.after(copy);
+  }
+
+  // On paper nothing can be opened: what is not marked as bulk is printed.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all("details:not([open]):not(.bulk)");
+    for (const details of opened) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of opened) details.open = false;
+  });
+})();
