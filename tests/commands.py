@@ -24,6 +24,15 @@ def _work(environment, function, pipe):
     workers._serve(function, pipe, os.getppid())
 
 
+# A process counts the memory of the one that started it, which these tests fill: a small one starts the command.
+START = """
+import os, sys
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(process, 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_maxrss)
+"""
+
+
 class WarmWorkers:
     """In the place of the context of loky, for commands that run in the process of the tests."""
 

@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from commands import START
 from kmdr.base.files import DamagedError, note_of, with_checksum
 from kmdr.results.labels import read_labels
 from kmdr.results.reader import rows_of
@@ -53,15 +54,6 @@ def large_task_files(folder):
         path = folder / "tasks" / "s" / "d" / "none-0123456789ab" / f"{number:04d}-0123456789ab.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(with_checksum(HEADER + b"\n" + (LINE + b"\n") * (MOST_TASK // (len(LINE) + 2))))
-
-
-# A process counts the memory of the one that started it, which these tests fill: a small one starts the command.
-START = """
-import os, sys
-process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, usage = os.wait4(process, 0)
-print(os.waitstatus_to_exitcode(status), usage.ru_maxrss)
-"""
 
 
 def peak_of(*command):

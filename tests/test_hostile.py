@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import START
 from kmdr.base.errors import UserError, memory, section, shown, whole_number
 from kmdr.base.process import exit_status
 from kmdr.base.text import one_line
@@ -282,15 +283,14 @@ def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
     def limited():
         resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 
-    with Path("said").open("wb") as said:
-        command = [sys.executable, "-m", "kmdr", *asked]
-        process = subprocess.Popen(command, stdout=said, stderr=said, preexec_fn=limited)  # noqa: PLW1509
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    err = Path("said").read_text()
-    assert process.returncode == 2, err
-    assert err.count("\n") == 1
-    assert used.ru_maxrss < 2**20  # KiB
+    command = [sys.executable, "-S", "-c", START, sys.executable, "-m", "kmdr", *asked]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, preexec_fn=limited)
+    *out, last = done.stdout.splitlines(keepends=True)
+    said = "".join(out) + done.stderr
+    status, kibibytes = map(int, last.split())
+    assert status == 2, said
+    assert said.count("\n") == 1
+    assert kibibytes < 2**20
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):

@@ -472,8 +472,9 @@ def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     text = (folder / "report" / "report.md").read_text(encoding="utf-8")
-    assert not re.search(r"(?<!\\)<(?!a id=|/a>)", text)
-    assert not re.search(r"(?<!\\)\[(?:\\.|[^]\\])*\]\(javascript", text)
+    prose = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", text)  # without code, in which nothing is markup
+    assert not re.search(r"(?<!\\)<(?!a id=|/a>)", prose)
+    assert not re.search(r"(?<!\\)\[(?:\\.|[^]\\])*\]\(javascript", prose)
     assert r"!\[x\](javascript:alert(1))" in text
     assert not re.search(r"^# head|^# b", text, re.MULTILINE)
     for file in [*folder.glob("figures/*.csv"), *folder.glob("tables/*.csv"), folder / "verdicts.csv"]:

@@ -42,6 +42,19 @@ def markdown_escaped(text: str) -> str:
     return re.sub(r"^(\s*\d+)([.)])(?=\s|$)", r"\1\\\2", line)
 
 
+def markdown_code(text: str) -> str:
+    """Return text as a code span of Markdown, within more backticks than it has in a row.
+
+    Examples
+    --------
+    >>> print(markdown_code("a `b`"))
+    `` a `b` ``
+    """
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if "`" in text else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
 def latex_escaped(text: str) -> str:
     r"""Return text that LaTeX sets as it is, on one line, also where a table's row begins.
 

@@ -31,7 +31,7 @@ from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Swing, Verdict
-from kmdr.figures.escape import markdown_escaped
+from kmdr.figures.escape import markdown_code, markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
@@ -458,6 +458,7 @@ def _environment() -> Environment:
         "code_marked": code_marked,
         "describe": describe,
         "md": markdown_escaped,
+        "code": markdown_code,
         "markdown": markdown,
         "grid": table_grid,
         "footnote": footnote,
