@@ -17,7 +17,7 @@ def is_command() -> bool:
 def import_safely() -> None:
     """Import nothing from the current folder, here or in the processes of this command; PYTHONPATH says what else.
 
-    A folder of results may hold any file, and a file of one's own, such as ``random.py``, the name of any module.
+    A results folder may contain any file, and a user's own file, such as ``random.py``, may have the name of a module.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     if folders := os.environ.get("PYTHONPATH"):  # whatever folder a worker is started in

@@ -107,7 +107,7 @@ def cache_folder() -> Path:
     Raises
     ------
     UserError
-        When ``KMDR_CACHE`` names no folder that there could be, or is needed because there is no home folder.
+        When ``KMDR_CACHE`` is not a valid path, or is not set and the home folder is unknown.
     """
     named = os.environ.get("KMDR_CACHE")
     if named:

@@ -93,7 +93,7 @@ def escaped_output() -> Iterator[None]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a line a row, its cells padded to the widest of their column."""
+    """Yield one line per row, with each cell padded to the width of its column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -23,11 +23,11 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr import datasets
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
-from kmdr.config import source as config_source
+from kmdr.config import source
 from kmdr.config.protocols import Config, composed_studies, pairs, plain
 from kmdr.config.studies import config_files, on_request
 
-Job = TypeVar("Job")
+T = TypeVar("T")
 Write = Callable[[Path, str, bytes], object]
 # Each takes Hydra a tenth of a second to compose.
 _MOST_JOBS = 10_000
@@ -123,7 +123,7 @@ def compose_configs(*overrides: str) -> list[Config]:
     UserError
         When an override or a value is not valid.
     """
-    config_source.register()
+    source.register()
     overrides = tuple(map(_plain_setting, overrides))
     with _explained(overrides), hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         return _expanded(plain(hydra.compose("config", overrides=list(overrides))), overrides)
@@ -268,9 +268,7 @@ def _saved_by(write: Write) -> Iterator[None]:
         OmegaConf.save = staticmethod(hydras)  # type: ignore[method-assign]
 
 
-def configs_of_command_line(
-    check: Callable[[list[Config]], Job], launch: Callable[[Job], object], write: Write
-) -> list[Job]:
+def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable[[T], object], write: Write) -> list[T]:
     """Return the jobs of ``sys.argv``: one, or those of a sweep.
 
     A sweep in this process is gathered and run as one, so that every value is checked before any work starts and all
@@ -285,7 +283,7 @@ def configs_of_command_line(
     write : callable
         Writes a file of a folder of results, given the folder, the file's name and its content.
     """
-    jobs: list[Job] = []
+    jobs: list[T] = []
     mistakes: list[Exception] = []
 
     def gather(config: DictConfig) -> None:
@@ -306,7 +304,7 @@ def configs_of_command_line(
             jobs.append(job)
 
     sys.argv = [_plain_setting(argument) for argument in sys.argv]
-    config_source.register()
+    source.register()
     with _explained(sys.argv[1:]):
         sys.argv[1:] = _checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])

@@ -193,6 +193,6 @@ def _choices(defaults: Sequence[Any], file: Path) -> Iterator[tuple[str, str | N
 
 
 def study_configs(study: str) -> list[Config]:
-    """Return a configuration for each dataset and reducer of a study; nothing where there is no such study."""
+    """Return one configuration per dataset and reducer of a study; an empty list if the study does not exist."""
     file = config_files("study").get(study)
     return [] if file is None else pairs(_composed(file, "results"))

@@ -232,7 +232,7 @@ class Experiment:
 
 
 def experiments(study: str) -> tuple[Experiment, ...]:
-    """Return what a study asks for as it is configured; nothing where there is no such study.
+    """Return the experiments of a study as it is configured; none if the study does not exist.
 
     Raises
     ------

@@ -387,7 +387,7 @@ def _run(
         if limits and stated and late:
             write_json(out, "plan.json", _described(planned.plan, request.jobs, bounds, late))
         request.store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
-        wanted = draw is not None and not request.part and (limits is not None or request.names)
+        wanted = not request.part and (limits or request.names)
         made = list(draw(out, request.names, limits, progress)) if draw and wanted else []
     return rows, late, made
 
@@ -459,7 +459,7 @@ def run_jobs(
     draw : callable, optional
         Makes the files that follow from the rows, where studies were run or there are limits.
     show : callable, optional
-        Prints the rows of a run that is no reproduction.
+        Prints the rows of a run without limits.
 
     Returns
     -------

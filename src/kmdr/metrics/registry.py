@@ -25,7 +25,7 @@ class Metric:
     better : {"higher", "lower"}
     function : callable
         From A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones, n each, or None;
-        to a number, or None where it cannot be had.
+        to a number, or None where it is not defined.
     """
 
     name: str
@@ -98,7 +98,7 @@ def score(
     total: float | None = None,
     residual: Residual | None = None,
 ) -> dict[str, float]:
-    """Return every metric of a partition that can be had, each a number within its range.
+    """Return every metric that is defined for a partition, each within its range.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def score(
     Raises
     ------
     ArithmeticError
-        When one is no number of its range, but for rounding.
+        When a metric is outside of its range by more than rounding.
     """
     scores: dict[str, float] = {"objective": objective(A, labels, total, residual)}
     if truth is not None:

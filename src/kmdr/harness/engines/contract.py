@@ -20,8 +20,7 @@ from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.text import short_hash
 from kmdr.base.threads import pin
 from kmdr.config.task import Task, data_of
-from kmdr.datasets import Dataset, open_prepared, registry
-from kmdr.datasets import transfer as sent
+from kmdr.datasets import Dataset, open_prepared, registry, transfer
 from kmdr.harness.engines.local import Lost
 from kmdr.harness.task import Stamp, failed, run
 from kmdr.results.schema import Row
@@ -128,7 +127,7 @@ def check_installation() -> None:
     code_version()
 
 
-def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None) -> Answer | Lacking | Refused:
+def serve(task: Task, stamp: Stamp, code: str, given: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
     """Run one task far from the driver: on data that are found by their content, with a stamp of this machine.
 
     Parameters
@@ -150,7 +149,7 @@ def serve(task: Task, stamp: Stamp, code: str, given: sent.Parcel | None = None)
                 "version of kmdr there, and what KMDR_PATH names, and start the workers again"
             )
         try:
-            folder = sent.keep(*given) if given else _folder(task)
+            folder = transfer.keep(*given) if given else _folder(task)
         except UserError as error:
             return Answer(failed(task, stamp, str(error)))
         if folder is None:

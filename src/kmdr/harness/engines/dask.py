@@ -30,7 +30,7 @@ from kmdr.base.text import one_line, short_hash
 from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
-from kmdr.datasets import transfer as sent
+from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, check_installation, serve
 from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
 
@@ -247,10 +247,12 @@ class Cluster:
         """Send the data of a task to a worker, block by block, unless it has gone."""
         here = {"workers": [worker], "pure": False}
         with suppress(TimeoutError, distributed.KilledWorker):
-            for block in sent.blocks_of(Path(task.folder)):
+            for block in transfer.blocks_of(Path(task.folder)):
                 (arrived,) = self._client.scatter([block], workers=[worker], hash=False)
-                self._client.submit(sent.receive, task.data_sha256, arrived, **here).result(_BLOCK_SECONDS)
-            self._client.submit(sent.keep_received, sent.meta_of(Path(task.folder)), **here).result(_BLOCK_SECONDS)
+                self._client.submit(transfer.receive, task.data_sha256, arrived, **here).result(_BLOCK_SECONDS)
+            self._client.submit(transfer.keep_received, transfer.meta_of(Path(task.folder)), **here).result(
+                _BLOCK_SECONDS
+            )
 
 
 def _wait_for_one(finished: Any) -> bool:

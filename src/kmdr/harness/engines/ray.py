@@ -16,7 +16,7 @@ import ray
 
 import kmdr
 from kmdr.base.errors import UserError
-from kmdr.datasets import transfer as sent
+from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, serve
 from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
 
@@ -125,7 +125,7 @@ class Cluster:
     def _data_of(self, digest: str, folder: Path) -> Any:
         """Return the data of a task in the object store, of which each node has one copy."""
         if digest not in self._sent:
-            self._sent[digest] = ray.put((sent.meta_of(folder), sent.arrays_of(folder)))
+            self._sent[digest] = ray.put((transfer.meta_of(folder), transfer.arrays_of(folder)))
         return self._sent[digest]
 
 
