@@ -69,3 +69,15 @@ def test_nothing_is_restamped_where_a_number_differs(older):
     assert restamp.restamp(older, 4, 0) == 1
     assert (older / "rows.csv").read_bytes() == before
     assert log_lines(older) == []
+
+
+@pytest.mark.slow
+def test_rows_of_other_blas_kernels_are_not_run_again(older):
+    (path,) = (older / "environments").glob("*.json")
+    machine = json.loads(path.read_text())
+    machine["blas"] = [{**library, "architecture": "another"} for library in machine["blas"]]
+    path.write_text(json.dumps(machine))
+    assert restamp.same_kernels(older, read_rows(rows_file(older))) == []
+    before = (older / "rows.csv").read_bytes()
+    assert restamp.restamp(older, 4, 0) == 1
+    assert (older / "rows.csv").read_bytes() == before
