@@ -16,8 +16,11 @@ def canonical(value: Any) -> str:
 
 
 def short_hash(value: Any) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
+    """Return the first 12 hexadecimal digits of the SHA-256 of a value's canonical JSON.
+
+    File names that are not UTF-8, which Python decodes to surrogates, are allowed.
+    """
+    return hashlib.sha256(canonical(value).encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 _LONGEST = 2000
