@@ -43,9 +43,11 @@ _NAMES = re.compile(
     r"_*(of|by|in|on|at|under|over|beside|besides|among|amid|told|own|each|there|here|what|which|whose|where|why|how|"
     r"that|those|these|both|other|others|only|once|again|one)(_.*)?$"
 )
+_CODE = re.compile(r"(`+)[^`]+\1")  # names in code keep their spelling
 # Names of functions that Python or the field fix.
 _FIXED = re.compile(r"(over|under)flow|in(_place|verse|ertia)|one_hot|on_(request|error)")
 _LOCALS = {"told", "own", "each", "there", "of", "found", "said", "gone", "had", "beside", "guest", "guests"}
+_SUFFIXES = (".py", ".yaml", ".toml", ".md", ".html", ".js")
 _COMPILED = [(re.compile(pattern, re.IGNORECASE | re.MULTILINE), advice) for pattern, advice in WORDS.items()]
 
 
@@ -78,7 +80,8 @@ def names(path: Path) -> Iterator[tuple[int, str]]:
 def findings(path: Path) -> list[str]:
     """Return one line per finding in a file."""
     lines = []
-    for number, text in texts(path):
+    for number, quoted in texts(path):
+        text = _CODE.sub(lambda code: "`" + "\n" * code[0].count("\n") + "`", quoted)
         for pattern, advice in _COMPILED:
             for match in pattern.finditer(text):
                 line = number + text.count("\n", 0, match.start())
@@ -89,14 +92,12 @@ def findings(path: Path) -> list[str]:
 
 
 def files(paths: list[Path]) -> Iterator[Path]:
-    """Yield the files to look at: Python, YAML, TOML and Markdown files, Make files, and files named on their own."""
+    """Yield the files to inspect: some as named, and those of a folder that hold prose."""
     for path in paths:
         if path.is_file():
             yield path
         else:
-            yield from sorted(
-                found for found in path.rglob("*") if found.suffix in (".py", ".yaml", ".toml", ".md", ".html", ".js")
-            )
+            yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
 
 
 if __name__ == "__main__":

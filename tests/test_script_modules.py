@@ -66,7 +66,7 @@ def test_a_script_uses_its_own_classes_here_and_in_workers(tmp_path):
 
 @pytest.mark.slow
 def test_the_error_for_a_module_of_the_current_folder_names_what_works(tmp_path):
-    """As README says: PYTHONPATH=."""
+    """As docs/running.md says: PYTHONPATH=."""
     (tmp_path / "mymod.py").write_text(MODULE)
     own = (
         "-m", "kmdr", "dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "repeats=4",
@@ -76,5 +76,5 @@ def test_the_error_for_a_module_of_the_current_folder_names_what_works(tmp_path)
     assert refused.returncode == 2
     remedy = "'mymod' lies in the current folder, which PYTHONPATH=. names"
     assert remedy in refused.stderr
-    assert "`PYTHONPATH=.`" in (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    assert "`PYTHONPATH=.`" in (Path(__file__).parents[1] / "docs" / "running.md").read_text("utf-8")
     assert run(tmp_path, *own, python_path=".").returncode == 0
