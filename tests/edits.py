@@ -12,22 +12,23 @@ from functools import cache
 
 import pytest
 
-from kmdr.base import identity
+from kmdr.base.identity import modules, names, normal_form, reachable
 from kmdr.config.task import code_of
 
 # What code identity keeps of each module; the first argument says of which.
-_KEPT = ("_tree", "_namespace", "_form", "imported_names")
+_KEPT = ((modules, "tree"), (names, "namespace"), (normal_form, "form"), (modules, "imported_names"))
 
 
 def source_of(module: str) -> str:
     return importlib.util.find_spec(module).loader.get_source(module)
 
 
-def forget(*names: str) -> None:
+def forget(*functions: str) -> None:
     """Forget what code identity keeps, all of it by default."""
-    for name, kept in vars(identity).items():
-        if hasattr(kept, "cache_clear") and (not names or name in names):
-            kept.cache_clear()
+    for module in (modules, names, normal_form, reachable):
+        for name, kept in vars(module).items():
+            if hasattr(kept, "cache_clear") and (not functions or name in functions):
+                kept.cache_clear()
     code_of.cache_clear()
 
 
@@ -35,14 +36,14 @@ def forget(*names: str) -> None:
 def changed_trees(trees: Mapping[str, ast.Module]) -> Iterator[None]:
     """Let some modules have other syntax trees that bind the same names, within a block."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in _KEPT:
-            known = getattr(identity, name)
-            anew = trees.__getitem__ if name == "_tree" else cache(known.__wrapped__)
+        for module, name in _KEPT:
+            known = getattr(module, name)
+            anew = trees.__getitem__ if name == "tree" else cache(known.__wrapped__)
 
             def either(key, known=known, anew=anew):
                 return (anew if getattr(key, "module", key) in trees else known)(key)
 
-            patch.setattr(identity, name, either)
+            patch.setattr(module, name, either)
         forget("code_hash", "third_party_origin")
         try:
             yield
@@ -53,10 +54,10 @@ def changed_trees(trees: Mapping[str, ast.Module]) -> Iterator[None]:
 @contextmanager
 def other_program(texts: Mapping[str, str | None]) -> Iterator[None]:
     """Let some modules have other texts, be new, or be gone where there is None, within a block."""
-    find = identity.find_module
+    find = modules.find_module
     with pytest.MonkeyPatch.context() as patch:
-        tree = identity._tree.__wrapped__
-        patch.setattr(identity, "_tree", lambda module: ast.parse(texts[module]) if module in texts else tree(module))
+        tree = modules.tree.__wrapped__
+        patch.setattr(modules, "tree", lambda module: ast.parse(texts[module]) if module in texts else tree(module))
 
         def found(module):
             if module not in texts:
@@ -67,7 +68,7 @@ def other_program(texts: Mapping[str, str | None]) -> Iterator[None]:
                 None if texts[module] is None else importlib.util.spec_from_loader(module, None, is_package=is_package)
             )
 
-        patch.setattr(identity, "find_module", found)
+        patch.setattr(modules, "find_module", found)
         forget()
         try:
             yield

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from edits import forget
-from kmdr.base import identity
+from kmdr.base.identity import code_hash, modules
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def hash_of(monkeypatch):
     def of(texts, entry="toy.main:run"):
         texts = {"toy": "", **{name: dedent(text) for name, text in texts.items()}}
         with monkeypatch.context() as patch:
-            patch.setattr(identity, "_OWN", "toy")
-            find = identity.find_module
+            patch.setattr(modules, "OWN", "toy")
+            find = modules.find_module
 
             def find_module(module):
                 if module.partition(".")[0] != "toy":
@@ -30,9 +30,9 @@ def hash_of(monkeypatch):
                     else None
                 )
 
-            patch.setattr(identity, "find_module", find_module)
+            patch.setattr(modules, "find_module", find_module)
             forget()
-            found = identity.code_hash(entry)
+            found = code_hash(entry)
         forget()
         return found
 
