@@ -35,7 +35,7 @@ $(READY): requirements-pip.lock requirements.lock pyproject.toml
 demo: setup ## Run four methods on real data that need no download: a table and a picture in seconds (results/demo)
 	$(BIN)/kmdr demo
 
-reproduce: setup ## Run every study whose data can be had, in full, and make the report (results/runs); BUDGET=10m for what fits, PAPERS='bzd10' for some
+reproduce: setup ## Run every study whose data are available, in full, and make the report (results/runs); BUDGET=10m for what fits, PAPERS='bzd10' for some
 	$(BIN)/kmdr reproduce $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
 
 multiverse: setup ## Run papers under every choice that they leave open (results/runs/multiverse); BUDGET=10m, PAPERS='bzd10' for some
@@ -47,13 +47,13 @@ verify: setup ## Rerun a random sample of the committed rows and compare; N=40 r
 quick: setup ## The same on a thinned grid, in about a minute on 2 cores (results/quick)
 	$(BIN)/kmdr quick
 
-data: setup ## Get every dataset that can be had
+data: setup ## Download and prepare every available dataset
 	$(BIN)/kmdr data get
 
 figures: setup ## Draw the figures of results/runs again
 	$(BIN)/kmdr figures results/runs
 
-report: setup ## Make figures, tables, verdicts and the report again from the committed rows, or those of DIR=results/runs
+report: setup ## Make figures, tables, verdicts and the report again from the committed rows, or from DIR=results/runs
 	$(BIN)/kmdr report $(or $(DIR),results/reference)
 
 reference: setup ## Run what results/reference, the committed results, lacks of the full studies, and compress all rows

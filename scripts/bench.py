@@ -202,12 +202,12 @@ def fjlt(rng: np.random.Generator) -> Iterator[Case]:
     for r in (10, 100, 500, 1000):
         R = rng.standard_normal((d, r))
 
-        def both(r: int = r) -> Dense:
+        def rotate_and_multiply(r: int = r) -> Dense:
             return reducer.reduce(A, r, rng, reducer.prepare(A, 1, rng))
 
         yield Case(
             f"{n}x{d} r={r}",
-            {"ours": both, "limit: A @ R": partial(matmul, A, R)},
+            {"ours": rotate_and_multiply, "limit: A @ R": partial(matmul, A, R)},
             {"limit: A @ R": {100: 0.35, 1000: 0.08}.get(r, np.inf)},
         )
 
@@ -247,7 +247,7 @@ def singular_vectors(rng: np.random.Generator) -> Iterator[Case]:
 
     for n, d in (*DENSE, (184, 6314)):
         A = decaying(n, d, rng)
-        full = once(partial(np.linalg.svd, A, full_matrices=False))
+        full = skip_if_slow(partial(np.linalg.svd, A, full_matrices=False))
         for k in (3, 20, 68):
             q = powers(A, k)
             yield Case(
@@ -379,11 +379,11 @@ def kmeans_csr(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def bzmd15(rng: np.random.Generator) -> Iterator[Case]:
-    """Figures 1–3 of bzmd15, every dataset that can be had: kmdr on one worker, on two, and a plain loop."""
+    """Figures 1–3 of bzmd15, every available dataset: kmdr on one worker, on two, and a plain loop."""
     del rng
     data = []
     for name in ("synth", "usps", "coil20", "light", "pie", "orl_64x64"):
-        with suppress(UserError):  # cannot be had here
+        with suppress(UserError):  # not available here
             data.append(load(name))
 
     def kmdr(workers: int, repeats: int = 5, *overrides: str) -> None:  # as many as the loop makes
@@ -433,7 +433,7 @@ KERNELS: dict[str, Callable[[np.random.Generator], Iterator[Case]]] = {
 # --- measuring
 
 
-def once(run: Contender) -> Contender:
+def skip_if_slow(run: Contender) -> Contender:
     """Return a contender that is run in the first case that has it and, if it took long, not again in later ones."""
     taken: list[float] = []
 
@@ -558,7 +558,7 @@ def peak_above(A: Dense) -> float:
     """Return the growth of this process's peak memory in MiB while the features of A are scored."""
 
     def peak() -> float:
-        # Of this program alone: what getrusage says begins with the peak of the process that started it.
+        # Of this program alone: getrusage starts with the peak of the parent process.
         (line,) = (text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
 

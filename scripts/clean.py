@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Return 0 when all are gone, 1 when one is in use: then all stay."""
+    """Remove all, unless one is in use; return the exit status."""
     with ExitStack() as locks:
         for folder in map(Path, sys.argv[1:]):
             if (folder / ".lock").is_file():

@@ -1,9 +1,8 @@
-"""Measure what a neighbour does to the times of a trial: by how much those of a run would err, taken beside others.
+"""Measure how much another process on the machine changes the times of a trial.
 
-``python scripts/clock.py [ROUNDS]`` takes a method of each kind on a dataset of each size and times its trial alone and
-beside another process that repeats the same trial, in turn, the neighbour being stopped and continued. What is printed
-is the ratio of the two times of each step, its median over the rounds and the middle half of them. A timed row says
-that nothing else of the run was beside it (``concurrency`` 1); this is the evidence for the rule.
+``python scripts/clock.py [ROUNDS]`` times a trial of one method of each kind on a dataset of each size, once serially
+and once in parallel with another process that repeats the same trial. It prints the median and the quartiles of the
+ratio of the two times, for each step. This is the evidence for using only times with ``concurrency`` 1.
 """
 
 import os
@@ -28,7 +27,7 @@ DATASETS = ("nips", "orl_64x64", "coil20", "usps", "pie", "synth")
 REDUCERS: Mapping[str, Mapping[str, object]] = {"random_sign": {}, "leverage": {}, "none": {}}
 STEPS = ("prepare_seconds", "reduce_seconds", "cluster_seconds")
 _STAMP = Stamp(concurrency=1, threads=1, code_version="", env_hash="")
-# Shorter steps are told by the clock's own scatter.
+# The clock's own scatter dominates shorter steps.
 _LEAST_SECONDS = 1e-3
 
 
@@ -52,7 +51,7 @@ def _repeat(dataset: str, reducer: str) -> None:
 
 @contextmanager
 def neighbour(dataset: str, reducer: str) -> Iterator[int]:
-    """Give the process number of a neighbour that is stopped."""
+    """Start a neighbour, stop it, and give its process number."""
     process = get_context("spawn").Process(target=_repeat, args=(dataset, reducer), daemon=True)
     process.start()
     assert process.pid is not None
@@ -66,19 +65,19 @@ def neighbour(dataset: str, reducer: str) -> Iterator[int]:
 
 
 def measured(dataset: str, reducer: str, rounds: int) -> Iterator[dict[str, float | str]]:
-    """Give the ratio of the times beside a neighbour and alone, for each step and round."""
+    """Yield the ratio of the parallel to the serial time, for each step and round."""
     with neighbour(dataset, reducer) as pid:
         run(*task_of(dataset, reducer, 0), _STAMP)
         for repeat in range(rounds):
             task, data = task_of(dataset, reducer, repeat)
-            (alone,) = run(task, data, _STAMP)
+            (serial,) = run(task, data, _STAMP)
             os.kill(pid, signal.SIGCONT)
-            (beside,) = run(task, data, _STAMP)
+            (parallel,) = run(task, data, _STAMP)
             os.kill(pid, signal.SIGSTOP)
             megabytes = data.A.nbytes / 1e6 if isinstance(data.A, np.ndarray) else data.A.data.nbytes * 1.5 / 1e6
             for step in STEPS:
-                if alone[step] > _LEAST_SECONDS:
-                    ratio = beside[step] / alone[step]
+                if serial[step] > _LEAST_SECONDS:
+                    ratio = parallel[step] / serial[step]
                     yield {"dataset": dataset, "MB": megabytes, "reducer": reducer, "step": step, "ratio": ratio}
 
 

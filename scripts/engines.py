@@ -1,12 +1,12 @@
-"""Run a study on every engine there is, compare the rows bit for bit with those of loky, and print what each takes.
+"""Run a study on every available engine, compare the rows bit for bit with those from loky, and print the times.
 
-``python scripts/engines.py [--study bzmd15_fig1 --repeats 3 --workers 2] [ENGINE ...]`` runs the ordinary command, in a
-process of its own, with no timed repetitions: on loky, on a Dask scheduler and workers that it starts, on a Ray of this
-machine, and in jobs of the Slurm whose ``squeue`` answers. Engines that are missing are reported and skipped. All find
-the same prepared data. Rows are equal when they are in every column but times and stamps.
+``python scripts/engines.py [--study bzmd15_fig1 --repeats 3 --workers 2] [ENGINE ...]`` runs the command in its own
+process, without timed repetitions: on loky, on a Dask scheduler and workers that it starts, on a local Ray, and in
+jobs of Slurm if ``squeue`` answers. Missing engines are reported and skipped. All engines use the same prepared data.
+Rows are compared in all columns except times and provenance.
 
-``start`` is what a run of two tiny trials takes longer than it does on loky: processes, imports, the queue of Slurm.
-``ratio`` is the seconds of the study, less the start, to those on loky. The exit status is 1 where rows differ.
+``start`` is the additional time of a run of two tiny trials compared with loky: processes, imports, the queue of Slurm.
+``ratio`` is the time of the study without ``start``, relative to loky. The exit status is 1 if rows differ.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine"}
 
 
 def ready(engine: str) -> bool:
-    """Whether an engine can be had here."""
+    """Return whether an engine is installed here."""
     package = ENGINES[engine]
     if package is not None and importlib.util.find_spec(package) is None:
         return False
@@ -76,7 +76,7 @@ def quality(folder: Path) -> list[dict[str, str]]:
 
 
 def main() -> int:
-    """Run everything and print a line an engine."""
+    """Run everything and print one line per engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engines", nargs="*", metavar="ENGINE", default=[name for name in ENGINES if name != "loky"])
     parser.add_argument("--study", default="bzmd15_fig1")
@@ -91,7 +91,7 @@ def main() -> int:
         folder, wall, tiny = Path(work), {}, {}
         for engine in dict.fromkeys(("loky", *arguments.engines)):
             if not ready(engine):
-                print(f"{engine:<12}is not to be had here")
+                print(f"{engine:<12}is not available here")
                 continue
             out = folder / engine
             with settings(engine, arguments.workers, folder) as how:
@@ -103,8 +103,8 @@ def main() -> int:
             start = tiny[engine] - tiny["loky"]
             rows, expected = quality(out), quality(folder / "loky")
             failed |= rows != expected
-            said = f"{len(rows)} equal" if rows == expected else f"DIFFER ({len(rows)}, {len(expected)})"
-            print(f"{engine:<12}{wall[engine]:9.1f}{start:8.1f}{(wall[engine] - start) / wall['loky']:8.2f}  {said}",
+            outcome = f"{len(rows)} equal" if rows == expected else f"DIFFER ({len(rows)}, {len(expected)})"
+            print(f"{engine:<12}{wall[engine]:9.1f}{start:8.1f}{(wall[engine] - start) / wall['loky']:8.2f}  {outcome}",
                   flush=True)  # fmt: skip
     return int(failed)
 

@@ -165,12 +165,12 @@ def run_process(arguments: list[str], output: Path, folder: Path) -> tuple[int |
 
 def run_here(*arguments: str) -> None:
     """Run a command in this process, so that its forks have the modules and compiled code of the command."""
-    said = io.StringIO()
+    output = io.StringIO()
     sys.argv = ["kmdr", *arguments]
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), suppress(SystemExit):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), suppress(SystemExit):
         cli.main()
-    if "Traceback" in said.getvalue():
-        sys.exit(f"an honest folder is not read: {said.getvalue()}")
+    if "Traceback" in output.getvalue():
+        sys.exit(f"an honest folder is not read: {output.getvalue()}")
 
 
 def make_honest(place: Path) -> list[Path]:
@@ -313,7 +313,7 @@ class Maker:
         return f"size: {what} {path.relative_to(self.folder)}"
 
     def json(self) -> str:
-        """Spoil a JSON file, its seal right or not."""
+        """Damage a JSON file, with or without a correct checksum."""
         path = self.place((".json",))
         if path is None or path.is_symlink():
             return "json: none"
@@ -361,7 +361,7 @@ class Maker:
             text = (lzma.decompress(content) if path.suffix == ".xz" else content).decode()
             lines = list(csv.reader(line for line in text.splitlines() if not line.startswith("# sha256")))
         except (OSError, ValueError, lzma.LZMAError, csv.Error):
-            return f"cell: {name} is no table"
+            return f"cell: {name} is not a table"
         changed = []
         for _ in range(self.draw.randint(1, 3)):
             row, at = self.draw.randrange(len(lines)), self.draw.randrange(len(lines[0]) if lines and lines[0] else 1)
@@ -589,7 +589,7 @@ class Fuzz:
 
     def _run_all(self, number: int, run: Run) -> tuple[list[str], list[int | None], list[str], bool]:
         """Return how a folder was made, how commands on it ended, what did not hold, and whether a fork was large."""
-        place, out, output = self.base / "hostile", self.base / "out", self.base / "said" / "output"
+        place, out, output = self.base / "hostile", self.base / "out", self.base / "output" / "output"
         for each in (place, out, output.parent):
             _remove(each)
         out.mkdir()
@@ -626,16 +626,16 @@ class Fuzz:
         return how, statuses, wrong, large
 
 
-def _faults_of(status: int | None, said: bytes) -> list[str]:
+def _faults_of(status: int | None, output: bytes) -> list[str]:
     """Return what is wrong with how a command ended and with what it wrote."""
-    faults, text = [], said.decode("utf-8", "backslashreplace")
+    faults, text = [], output.decode("utf-8", "backslashreplace")
     if status not in (0, 1, 2):
         faults.append("hangs" if status is None else f"ends with status {status}")
     if found := _WRONG.search(text):
         faults.append(f"says {text[max(0, found.start() - 100) : found.end() + 200]!r}")
     if found := _CONTROL.search(text):
         faults.append(f"prints control characters: {text[max(0, found.start() - 100) :][:200]!r}")
-    if SECRET in said:
+    if SECRET in output:
         faults.append(f"prints the secret: {text[:300]!r}")
     return faults
 

@@ -1,15 +1,14 @@
 """Measure how time and memory grow with n: reductions of ILSVRC-like features at 1/16, 1/8, 1/4, 1/2 and 1 of a size.
 
-``python scripts/growth.py --n 160000 [--r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]`` runs a trial of each
-reducer (by default lst17's SE, RP and PD, and SRHT) at each size by the ordinary command, in a process of its own, and
-prints a line for each, in the columns of ``scripts/scale.py``. At the end there are exponents for each reducer, slopes
-of logarithms on that of n with their standard errors: of the seconds of reduction (prepare + reduce) and of peak
-anonymous memory, which is less where C is so large that it is not copied either.
+``python scripts/growth.py --n 160000 [--r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]`` runs a trial of
+each reducer (by default lst17's SE, RP and PD, and SRHT) at each size, each in its own process, and prints one line
+per trial, in the columns of ``scripts/scale.py``. At the end it prints exponents for each reducer: slopes of log time
+(prepare + reduce) and of log peak anonymous memory on log n, with standard errors.
 
-The features are generated into a cache in the folder (by default ``growth``), which goes when its size is done.
-``reads`` is the time of reduction over that of a read from the disk; but a trial reads all for its norm before it
-reduces, so that what memory holds is reduced from there. K-means stops after an iteration, unless there is a setting
-``kmeans.max_iter``.
+The features are generated into a cache in the folder (by default ``growth``), which is deleted after each size.
+``reads`` is the time of the reduction relative to one read from the disk; a trial reads all data for their norm
+before it reduces them, so the reduction may read from memory. K-means stops after one iteration unless
+``kmeans.max_iter`` is set.
 """
 
 import argparse
@@ -33,17 +32,17 @@ _ALONE = "from kmdr import datasets; datasets.load('ilsvrc_like', {'n': %d})"
 def measure(n: int, r: int, reducers: Sequence[str], settings: Sequence[str]) -> dict[str, Trial]:
     """Generate n points, print what a trial of each reducer took, and return those that did not fail."""
     cache = Path(os.environ["KMDR_CACHE"])
-    peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % n])
+    peak, seconds, cpu, message = watched([sys.executable, "-c", _ALONE % n])
     (path,) = cache.glob("prepared/*/A.npy")
     read = read_seconds(path, cold=True)
     print(f"\nn = {n}: {path.stat().st_size / 1e9:.2f} GB, read from the disk in {read:.1f} s")
-    print(f"{HEAD}\n{'(generated)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
+    print(f"{HEAD}\n{'(generated)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {message}", flush=True)
     made = {}
     for reducer in reducers:
         made[reducer] = trial(reducer, r, ["dataset=ilsvrc_like", f"dataset.n={n}", "kmeans.max_iter=1", *settings])
         print(line(reducer, made[reducer], read), flush=True)
     rmtree(cache)
-    return {reducer: of_reducer for reducer, of_reducer in made.items() if not of_reducer.said}
+    return {reducer: of_reducer for reducer, of_reducer in made.items() if not of_reducer.message}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Run bzmd15's Figures 1–3 as a plain loop of scikit-learn and numpy calls: what kmdr is to be faster than.
+"""Run bzmd15's Figures 1–3 as a plain loop of scikit-learn and numpy calls: the baseline for kmdr's speed.
 
 The same datasets, methods, r, repetitions and starts, in one process, each step by the obvious call. ``python
-scripts/bench.py bzmd15`` times it against kmdr; it takes the better part of an hour.
+scripts/bench.py bzmd15`` times it against kmdr; it takes almost an hour.
 """
 
 from collections.abc import Iterator

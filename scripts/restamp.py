@@ -64,7 +64,7 @@ def run_again(folder: Path, rows: list[TextRow], size: int, seed: int) -> tuple[
 
 
 def restamp(folder: Path, size: int, seed: int) -> int:
-    """Stamp the rows of a folder; return the exit status."""
+    """Update the code hashes of a folder's rows; return the exit status."""
     rows = read_rows(rows_file(folder))
     kinds, outcomes = run_again(folder, same_kernels(folder, rows), size, seed)
     other_processor = outcomes["within tolerance"] + outcomes["another path"]  # never of rows of this processor
@@ -85,15 +85,15 @@ def restamp(folder: Path, size: int, seed: int) -> int:
     (folder / "rows.csv.xz").unlink()  # it was written in haste
     compress(folder)
     (folder / "rows.csv").unlink()
-    done = {"rows_restamped": changed, "rows_run_again": dict(outcomes), "seed": seed}
+    done = {"rows_updated": changed, "rows_run_again": dict(outcomes), "seed": seed}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     store.log({"finished": now, **done, "code_version": code_version(), "env_hash": short_hash(environment())})
-    print(f"{folder}: {changed} of {len(rows)} rows restamped; run again: {dict(outcomes)}")
+    print(f"{folder}: {changed} of {len(rows)} rows updated; run again: {dict(outcomes)}")
     return 0
 
 
 def main() -> int:
-    """Restamp a folder as the command line says; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=400)

@@ -1,7 +1,7 @@
 """Check that two checkouts make the same report of the committed rows: ``same_report.py BEFORE [AFTER]``.
 
-Each makes the report of its own copy of ``results/reference``, with no data at hand so that facts stay as committed.
-Numbers, tables and verdicts are compared byte for byte, pictures point by point, and the Markdown page line by line.
+Each makes the report of its own copy of ``results/reference``, without local data, so that facts stay as committed.
+Numbers, tables and verdicts are compared byte for byte, pictures pixel by pixel, and the Markdown page line by line.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Folders in which commands of kmdr are run, killed and repeated; for ``torture.py``.
+"""Folders in which commands of kmdr are run, killed and repeated; used by ``torture.py``.
 
-A command starts in some 0.1 s instead of some 3: this process imports kmdr once and forks a child for each, which
-calls `kmdr.__main__.main` in a session of its own. What Hydra composes of a command, and the kernels, are had before
-the fork, and workers are forks as well. So a share of all commands are whole ``python -m kmdr`` processes. Needs Linux.
+A command starts in about 0.1 s instead of 3 s: this process imports kmdr once and forks a child for each command, which
+calls `kmdr.__main__.main` in its own session. Configurations are composed and kernels compiled before the fork, and
+workers are forks as well. A share of all commands are therefore whole ``python -m kmdr`` processes. Needs Linux.
 """
 
 import atexit
@@ -44,7 +44,7 @@ from kmdr.reporting import build
 
 HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")
-# What a run stamps into its rows beside the numbers.
+# Columns of provenance, which differ between runs.
 _STAMPS = ("_seconds", "_version", "env_hash", "code_hash")
 # One line longer by every run that did something; what last went wrong, also where that is nothing.
 _JOURNALS = ("runs.jsonl", "last_errors.json")
@@ -183,8 +183,8 @@ class Command:
         """Return the other living processes of its session."""
         return [pid for pid in _session(self.pid) if pid != self.pid]
 
-    def said(self) -> str:
-        """Return what it said on both outputs."""
+    def output(self) -> str:
+        """Return the text of both output streams."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
@@ -359,7 +359,7 @@ class Sandbox:
     # -- what is there afterwards ------------------------------------------------------------------------------------
 
     def table(self) -> list[tuple[tuple[str, str], ...]]:
-        """Return the rows of the table without what is stamped into them."""
+        """Return the rows of the table without times and provenance."""
         try:
             with (self.work / "out" / "rows.csv").open(newline="", encoding="utf-8") as file:
                 rows = list(csv.DictReader(file))
@@ -479,7 +479,7 @@ def make_starts(sandbox: Sandbox) -> None:
     sandbox.reset("empty")
     command = sandbox.start(run.argv)
     if not command.wait(60) or command.status:
-        raise RuntimeError(f"the run fails by itself: {command.said()}")
+        raise RuntimeError(f"the run fails by itself: {command.output()}")
     sandbox.keep("done")
     (sandbox.work / "out" / "rows.csv").unlink()
     (sandbox.work / "out" / "tasks" / ".merged").unlink(missing_ok=True)

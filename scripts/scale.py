@@ -1,15 +1,15 @@
-"""Measure what a trial on a large file takes: peak anonymous memory, seconds and CPU seconds, for each reducer.
+"""Measure peak anonymous memory, seconds and CPU seconds of a trial of each reducer on a large file.
 
 ``python scripts/scale.py --n 50000 [--d 4096 --k 100 --r 100 --folder FOLDER] [REDUCER ...] [SETTING=VALUE ...]``
-writes a float32 ``.npy`` of n points in k clusters to the folder, block by block, unless it is there, and runs a trial
-of each reducer (by default of those that take less than minutes at this size) on it by the ordinary command, in a
-process of its own. Settings go to that command; by default there is one start of k-means. The first line is the file
-alone: it is hashed, checked and mapped, as the first trial of all would do.
+writes a float32 ``.npy`` of n points in k clusters to the folder, block by block, unless it exists. It then runs one
+trial of each reducer on it, each in its own process; by default of the reducers that take less than minutes at
+this size. Settings are passed to that command; the default is one start of k-means. The first line is the file alone:
+hashed, checked and mapped, as the first trial does it.
 
-Anonymous memory (``RssAnon`` of ``/proc/PID/status``, looked up every few milliseconds) is what the process itself
-holds; pages of the mapped file, which the system takes back when it needs them, are no part of it, but they are of the
-``VmHWM`` that other tools print. The seconds of the steps are those of the row; ``CPU`` is what the whole process took,
-imports included; ``reads`` is (prepare + reduce) ÷ the seconds in which the same file is read once from the page cache.
+Anonymous memory (``RssAnon`` of ``/proc/PID/status``, sampled every few milliseconds) excludes pages of the mapped
+file, which the operating system can reclaim and which other tools include in ``VmHWM``. The seconds of the steps are
+taken from the row; ``CPU`` covers the whole process, imports included; ``reads`` is (prepare + reduce) ÷ the seconds in
+which the same file is read once from the page cache.
 """
 
 import argparse
@@ -39,12 +39,12 @@ _ALONE = "from kmdr import datasets; datasets.load('file', {'path': %r, 'k': %d}
 
 
 class Trial(NamedTuple):
-    """What a trial took: peak GB of anonymous memory, seconds, CPU seconds; what it said if it failed; else its row."""
+    """The cost of a trial: peak GB of anonymous memory, seconds, CPU seconds; its error message, or else its row."""
 
     peak: float
     seconds: float
     cpu: float
-    said: str
+    message: str
     row: dict[str, str]
 
     @property
@@ -97,12 +97,12 @@ def anonymous(pid: int) -> int:
         children = (process / "task" / str(pid) / "children").read_text("ascii").split()
     except OSError:
         return 0
-    own = next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
-    return own + sum(anonymous(int(child)) for child in children)
+    of_this_process = next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+    return of_this_process + sum(anonymous(int(child)) for child in children)
 
 
 def watched(command: Sequence[str]) -> tuple[float, float, float, str]:
-    """Run a command; return its peak GB of anonymous memory, seconds and CPU seconds, and what it said if it failed."""
+    """Run a command; return its peak GB of anonymous memory, seconds and CPU seconds, and its error message."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         peak, state = 0, None
@@ -112,9 +112,9 @@ def watched(command: Sequence[str]) -> tuple[float, float, float, str]:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
             state = status if ended else None
         assert process.stderr is not None
-        said = process.stderr.read().decode(errors="replace").strip().splitlines() if state else [""]
+        message = process.stderr.read().decode(errors="replace").strip().splitlines() if state else [""]
         process.returncode = os.waitstatus_to_exitcode(state)
-    return peak / 1e9, time.perf_counter() - began, usage.ru_utime + usage.ru_stime, (said or ["failed"])[-1]
+    return peak / 1e9, time.perf_counter() - began, usage.ru_utime + usage.ru_stime, (message or ["failed"])[-1]
 
 
 def row_of(out: Path) -> dict[str, str]:
@@ -136,11 +136,11 @@ def trial(reducer: str, r: int, settings: Sequence[str]) -> Trial:
 def line(name: str, made: Trial, read: float) -> str:
     """Return the line of a table that says what a trial took."""
     begin = f"{name:20} {made.peak:8.2f} {made.seconds:8.1f} {made.cpu:8.1f}"
-    if made.said:
-        return f"{begin}  {made.said}"
+    if made.message:
+        return f"{begin}  {made.message}"
     steps = [float(made.row[f"{step}_seconds"]) for step in _STEPS]
-    told = " ".join(f"{step:8.2f}" for step in (*steps, made.reduction / read))
-    return f"{begin} {told} {made.row['objective']:.8}"
+    steps_shown = " ".join(f"{step:8.2f}" for step in (*steps, made.reduction / read))
+    return f"{begin} {steps_shown} {made.row['objective']:.8}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -160,8 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(HEAD)
     os.environ["KMDR_CACHE"] = str(given.folder.resolve() / "cache")
     rmtree(os.environ["KMDR_CACHE"], ignore_errors=True)
-    peak, seconds, cpu, said = watched([sys.executable, "-c", _ALONE % (str(path), given.k)])
-    print(f"{'(the file alone)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {said}", flush=True)
+    peak, seconds, cpu, message = watched([sys.executable, "-c", _ALONE % (str(path), given.k)])
+    print(f"{'(the file alone)':20} {peak:8.2f} {seconds:8.1f} {cpu:8.1f}  {message}", flush=True)
     data = ["dataset=file", f"dataset.path={path}", f"dataset.k={given.k}"]
     settings = [*data, *(word for word in given.words if "=" in word)]
     for reducer in [word for word in given.words if "=" not in word] or REDUCERS:

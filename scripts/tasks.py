@@ -1,10 +1,10 @@
-"""Measure what many tiny tasks take: tasks a second, the start of a finished run, and the report of many rows.
+"""Measure many tiny tasks: tasks per second, the start of a finished run, and the report of many rows.
 
-``python scripts/tasks.py [--tasks 20000 --finished 5000 --rows 1000000 --workers 2 --folder FOLDER]`` runs so many
-tasks of a trial of a millisecond by the ordinary command, in a process of its own; then others into a folder whose
-command is then given again, so that it has nothing to do; then makes the reports of two tables of so many rows, those
-of that run, and of the committed reference run, over and over as further repetitions. 0 leaves a part out. Seconds are
-those of the whole command, CPU seconds and memory those of all its processes (``anonymous`` of ``scripts/scale.py``).
+``python scripts/tasks.py [--tasks 20000 --finished 5000 --rows 1000000 --workers 2 --folder FOLDER]`` runs that many
+tasks of one millisecond each by the command, in its own process. It then runs others, and repeats their command,
+which has nothing left to do. Finally it makes the reports of two tables of that many rows: of the first run, and of
+the committed reference rows repeated as further repetitions. 0 skips a part. Seconds are wall time of the whole
+command; CPU seconds and memory cover all its processes (``anonymous`` in ``scripts/scale.py``).
 """
 
 import argparse
@@ -55,9 +55,9 @@ def write_many(source: Path, folder: Path, rows: int) -> None:
 
 def tell(what: str, command: Sequence[str], tasks: int = 0) -> None:
     """Run a command, and print what it took."""
-    peak, seconds, cpu, said = watched(command)
+    peak, seconds, cpu, message = watched(command)
     rate = f", {tasks / seconds:.0f} a second" if tasks else ""
-    print(f"{what}: {seconds:.1f} s{rate}, {cpu:.1f} s of CPU, {peak:.2f} GB{said and f'; {said}'}", flush=True)
+    print(f"{what}: {seconds:.1f} s{rate}, {cpu:.1f} s of CPU, {peak:.2f} GB{message and f'; {message}'}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,19 +1,19 @@
-"""Kill, interrupt and break commands of kmdr at random and in turn, repeat them, and look at what is there then.
+"""Kill, interrupt and break commands of kmdr at random moments, repeat them, and check the folder afterwards.
 
-``torture.py`` does a thousand kills and two hundred other signals; ``--kills``, ``--signals``, ``--faults``,
-``--flips`` and ``--sharing`` say how much of what instead. Moments are drawn uniformly over the time that the command
-takes undisturbed, which is measured first. A kill counts when the process died of it; after one to six the same
-command runs to its end, and the folder is compared, file by file, with the one that the undisturbed command made. A
-tenth of the kills (``--whole``) hits whole ``python -m kmdr`` processes, the others children of a process that has
-imported kmdr (`sandbox`).
+``torture.py`` does 1000 kills and 200 other signals; ``--kills``, ``--signals``, ``--faults``, ``--flips`` and
+``--sharing`` set how much of each. Moments are drawn uniformly over the time that the undisturbed command takes,
+which is measured first. A kill counts if the process died of it. After one to six kills the same command runs to its
+end, and the folder is compared, file by file, with that of the undisturbed command. A tenth of the kills
+(``--whole``) hits whole ``python -m kmdr`` processes, the others children of a process that has imported kmdr
+(`sandbox`).
 
 kills    SIGKILL during runs with one and two workers, merges, reports, figures, preparations and downloads
 signals  TERM, INT, two INT, HUP, a killed worker, STOP and CONT, during runs, merges and reports
-faults   the N-th write, open, rename, fsync, lock … below the folder fails, for each N in turn (needs a C compiler)
-flips    one bit of the results or of the prepared data is another
+faults   the N-th write, open, rename, fsync, lock … in the folder fails, for each N in turn (needs a C compiler)
+flips    one bit of the results or of the prepared data is inverted
 sharing  several runs on one folder at once, with the same process numbers, under another mount, many ends at once
 
-Exit status: 1 when anything was lost, wrong, left behind, silent, or said in more than a sentence.
+Exit status: 1 if anything was lost, wrong, left behind, not reported, or reported in more than one sentence.
 """
 
 import argparse
@@ -60,7 +60,7 @@ _COLUMNS = (
     "hang",
     "traceback",
     "left behind",
-    "said",
+    "output",
     "exit",
 )
 _INTERRUPTED = {130, 129, 143}
@@ -82,13 +82,13 @@ Reference = tuple[float, dict[str, Any], frozenset[str]]
 
 
 class Tally:
-    """Counts by kind, and a line for each thing that went wrong, told at once."""
+    """Counts by kind; each failure is also printed at once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def count(self, kind: str, what: str, failure: str = "", seconds: float = 0.0) -> None:
-        """Count something, which took so long; with a failure, tell of it."""
+        """Count an outcome and its duration; print the failure, if any."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps([kind, what, failure, seconds]) + "\n")
         if failure:
@@ -139,12 +139,12 @@ class Lane:
                 self.box.reset(kind.start)
                 command = self.box.start(kind.argv, whole=whole)
                 if not command.wait(120) or command.status:
-                    raise RuntimeError(f"{kind.name} fails by itself: {command.status}: {command.said()}")
+                    raise RuntimeError(f"{kind.name} fails by itself: {command.status}: {command.output()}")
                 seconds.append(time.monotonic() - command.started)
                 if left := self.box.left_behind([command]):
                     self.tally.count(kind.name, "left behind", f"undisturbed: {'; '.join(left)}")
-                if _NOISE.search(command.said()):
-                    self.tally.count(kind.name, "traceback", f"undisturbed: {_tail(command.said())}")
+                if _NOISE.search(command.output()):
+                    self.tally.count(kind.name, "traceback", f"undisturbed: {_tail(command.output())}")
                 made.append(self.box.snapshot())
             volatile = frozenset(name for name in made[0] if made[0][name] != made[1].get(name))
             self.known[key] = min(seconds), made[0], volatile
@@ -161,10 +161,10 @@ class Lane:
         self.tally.count(label, "repeated")
         if command.status:
             self.tally.count(
-                label, "exit", f"{note}: the repeated command gives {command.status}: {_tail(command.said())}"
+                label, "exit", f"{note}: the repeated command gives {command.status}: {_tail(command.output())}"
             )
-        if _NOISE.search(command.said()):
-            self.tally.count(label, "traceback", f"{note}: the repeated command: {_tail(command.said(), 30)}")
+        if _NOISE.search(command.output()):
+            self.tally.count(label, "traceback", f"{note}: the repeated command: {_tail(command.output(), 30)}")
         left = self.box.left_behind(commands)
         if left:
             self.tally.count(label, "left behind", f"{note}: {'; '.join(left)}")
@@ -177,7 +177,7 @@ class Lane:
             command.wait(5)
             command.signal(signal.SIGKILL, group=True)
         command.wait(10)
-        self.tally.count(label, "hang", f"{note}: {_tail(command.said(), 40)}")
+        self.tally.count(label, "hang", f"{note}: {_tail(command.output(), 40)}")
 
     def compare(self, label: str, made: dict[str, Any], volatile: frozenset[str], note: str) -> None:
         """Count the folder as equal or not."""
@@ -217,8 +217,8 @@ class Lane:
                 if command.status == -signal.SIGKILL:
                     killed += 1
                     self.tally.count(kind.name, "done")
-                if _NOISE.search(command.said()):
-                    self.tally.count(kind.name, "traceback", _tail(command.said(), 30))
+                if _NOISE.search(command.output()):
+                    self.tally.count(kind.name, "traceback", _tail(command.output(), 30))
             note = f"seed {self.seed}, {part}, {trial} {'whole ' if whole else ''}at {[f'{m:.2f}' for m in moments]}"
             self.finish(kind, kind.name, commands, whole, note)
 
@@ -260,16 +260,16 @@ class Lane:
         return False
 
     def judge(self, name: str, command: Command, start: str, label: str, note: str) -> None:
-        """Count what a signalled command said, how it ended and whether it merged its table."""
-        said = command.said()
-        if _NOISE.search(said):
-            self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
-        if (command.status or 0) < 0 and not said and self.box.is_at(start):
+        """Check the output and exit status of a signalled command, and whether it merged its table."""
+        output = command.output()
+        if _NOISE.search(output):
+            self.tally.count(label, "traceback", f"{note}: {_tail(output, 30)}")
+        if (command.status or 0) < 0 and not output and self.box.is_at(start):
             self.tally.count(label, "too early")  # for the handlers of signals: nothing has begun
         elif command.status and (name in _GO_ON or command.status not in _INTERRUPTED):
-            self.tally.count(label, "exit", f"{note}: it ended with {command.status}: {_tail(said)}")
-        elif command.status and len(_sentences(said)) != 1:
-            self.tally.count(label, "said", f"{note}: it said {_sentences(said)}: {_tail(said)}")
+            self.tally.count(label, "exit", f"{note}: it ended with {command.status}: {_tail(output)}")
+        elif command.status and len(_sentences(output)) != 1:
+            self.tally.count(label, "output", f"{note}: it output {_sentences(output)}: {_tail(output)}")
         elif command.status and "run" in label and name != "INT INT":  # the second ends it at once
             rows, kept = len(self.box.table()), _rows_of_tasks(self.box)
             if rows < kept:
@@ -288,26 +288,26 @@ class Lane:
                 return
             label, lasting = f"faults: {kind.name}", error in ("ENOSPC", "EROFS", "ENOLCK")
             self.box.reset(kind.start)
-            told = self.box.base / "told"
+            protocol = self.box.base / "protocol"
             code = 0 if error == "SHORT" else getattr(errno, error)
-            armed = functools.partial(_arm, self.box, told, number, code, lasting)
+            armed = functools.partial(_arm, self.box, protocol, number, code, lasting)
             command = self.box.start(kind.argv, before=armed)
             note = f"{error} at call {number}, {calls[number - 1].replace(str(self.box.work), '.')}"
             if not command.wait(HANG_SECONDS + 10 * self.reference(kind)[0]):
                 self.hang(label, command, note)
-            hit = [line for line in told.read_text().splitlines() if line.startswith("! ")]
+            hit = [line for line in protocol.read_text().splitlines() if line.startswith("! ")]
             if not hit:
                 self.tally.count(label, "too late")
                 continue
             note = f"{error} at call {number}, {hit[0][2:].replace(str(self.box.work), '.')}"
             self.tally.count(label, "done")
-            said = command.said()
-            if _NOISE.search(said):
-                self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
+            output = command.output()
+            if _NOISE.search(output):
+                self.tally.count(label, "traceback", f"{note}: {_tail(output, 30)}")
             elif command.status:
-                sentences = _sentences(said)
+                sentences = _sentences(output)
                 if len(sentences) != 1 or not re.search(rf"\bout\b|cache|/{self.box.work.name}/", sentences[0]):
-                    self.tally.count(label, "said", f"{note}: it ended with {command.status} and said {sentences}")
+                    self.tally.count(label, "output", f"{note}: it ended with {command.status} and output {sentences}")
             else:
                 self.compare(f"{label}, tolerated", made, volatile, f"{note}, tolerated")
             kept = _task_files(self.box)
@@ -319,11 +319,11 @@ class Lane:
     def calls(self, kind: Kind) -> list[str]:
         """Return the calls of an undisturbed command that can fail, each as its name and path."""
         self.box.reset(kind.start)
-        told = self.box.base / "told"
-        command = self.box.start(kind.argv, before=functools.partial(_arm, self.box, told, 0, 0, False))
+        protocol = self.box.base / "protocol"
+        command = self.box.start(kind.argv, before=functools.partial(_arm, self.box, protocol, 0, 0, False))
         if not command.wait(120) or command.status:
-            raise RuntimeError(f"{kind.name} fails by itself: {command.said()}")
-        return told.read_text().splitlines()
+            raise RuntimeError(f"{kind.name} fails by itself: {command.output()}")
+        return protocol.read_text().splitlines()
 
     # -- flips -------------------------------------------------------------------------------------------------------
 
@@ -350,23 +350,23 @@ class Lane:
             label = f"flips: {'/'.join(name.split('/')[:2])}"
             note = f"seed {self.seed}, {part}, {trial}: byte {place} of {name}{' (same mtime)' if silent else ''}"
             self.tally.count(label, "done")
-            said, codes = "", []
+            output, codes = "", []
             for argv in (*_checks(), kind.argv):
                 command = self.box.start(argv)
                 if not command.wait(60):
                     self.hang(label, command, note)
-                said += command.said()
+                output += command.output()
                 codes.append(command.status)
-            if _NOISE.search(said):
-                self.tally.count(label, "traceback", f"{note}: {_tail(said, 30)}")
-            named = path.name in said or path.parent.name in said or name in said
+            if _NOISE.search(output):
+                self.tally.count(label, "traceback", f"{note}: {_tail(output, 30)}")
+            named = path.name in output or path.parent.name in output or name in output
             whole = not path.is_file() or path.read_bytes() != bytes(content)
             equal = self.box.table() == made["out/rows.csv"]
             self.tally.count(label, "equal" if equal else "table differs")
             if not equal and not any(codes):
-                self.tally.count(label, "unequal", f"{note}: another table and status 0: {_tail(said)}")
+                self.tally.count(label, "unequal", f"{note}: another table and status 0: {_tail(output)}")
             elif not named and not whole:
-                self.tally.count(label, "said", f"{note}: neither repaired nor named: {codes} {_tail(said)}")
+                self.tally.count(label, "output", f"{note}: neither repaired nor named: {codes} {_tail(output)}")
             else:
                 self.tally.count(label, "named" if named else "repaired")
 
@@ -418,9 +418,9 @@ class Lane:
             if not command.wait(120):
                 self.hang(label, command, note)
             elif command.status:
-                self.tally.count(label, "exit", f"{note}: {command.status}: {_tail(command.said())}")
-            if _NOISE.search(command.said()):
-                self.tally.count(label, "traceback", f"{note}: {_tail(command.said(), 30)}")
+                self.tally.count(label, "exit", f"{note}: {command.status}: {_tail(command.output())}")
+            if _NOISE.search(command.output()):
+                self.tally.count(label, "traceback", f"{note}: {_tail(command.output(), 30)}")
         if left := self.box.left_behind(commands):
             self.tally.count(label, "left behind", f"{note}: {'; '.join(left)}")
         self.compare(label, made, volatile, note)
@@ -445,7 +445,7 @@ class Lane:
                 if not command.wait(180):
                     self.hang(label, command, "")
                 elif command.status:
-                    self.tally.count(label, "exit", f"{command.status}: {_tail(command.said())}")
+                    self.tally.count(label, "exit", f"{command.status}: {_tail(command.output())}")
             asked = json.loads((self.box.work / "out" / "asked.json").read_text())
             lost = [name for name in names if name not in asked]
             studies = {dict(row)["study"] for row in self.box.table()}
@@ -494,8 +494,8 @@ def _checks() -> list[tuple[str, ...]]:
     return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else status._COMMANDS)]
 
 
-def _arm(box: Sandbox, told: Path, number: int, code: int, lasting: bool) -> None:
-    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+def _arm(box: Sandbox, protocol: Path, number: int, code: int, lasting: bool) -> None:
+    descriptor = os.open(protocol, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     ctypes.CDLL(None).fault_arm(f"{box.work}/".encode(), ctypes.c_long(number), code, int(lasting), descriptor)
 
 
@@ -650,10 +650,10 @@ def _torture(base: Path, arguments: argparse.Namespace) -> int:
             os.waitpid(pid, 0)
     finally:
         os.kill(server, signal.SIGKILL)
-    return _told(base / "counts", time.monotonic() > until)
+    return _print_counts(base / "counts", time.monotonic() > until)
 
 
-def _told(file: Path, late: bool) -> int:
+def _print_counts(file: Path, late: bool) -> int:
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     counts = Counter((kind, what) for kind, what, *_ in lines)
     failures = [line for line in lines if line[2]]

@@ -55,9 +55,9 @@ def test_rows_that_give_the_same_numbers_are_restamped_and_those_that_do_not_are
     assert packed == smallest
     assert missing([], after, refresh=True) == []
     (line,) = log_lines(older)
-    assert json.loads(line)["rows_restamped"] == len(before) == 9
+    assert json.loads(line)["rows_updated"] == len(before) == 9
     assert restamp.restamp(older, 4, 0) == 0
-    assert json.loads(log_lines(older)[1])["rows_restamped"] == 0
+    assert json.loads(log_lines(older)[1])["rows_updated"] == 0
 
 
 @pytest.mark.slow
