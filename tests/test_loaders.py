@@ -286,7 +286,7 @@ def test_mat_file_without_a_variable_of_nips_is_refused(tmp_path, papers, variab
 
 
 def test_mat_file_with_nips_variables_of_other_kinds_is_refused(tmp_path, papers):
-    with pytest.raises(UnverifiedError, match=r"words of n.mat is no cell array"):
+    with pytest.raises(UnverifiedError, match=r"words of n.mat is not a cell array"):
         loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, words=np.ones(6316)))
     with pytest.raises(UnverifiedError, match="190 document names"):
         loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, counts=papers[2]))  # documents x words
@@ -635,8 +635,8 @@ def test_missing_expression_is_the_mean_of_the_gene(tmp_path, expression):
         (lambda lines: lines[0].__setitem__(3, lines[0][4]), "46 arrays of 45 names"),
         (lambda lines: lines[5].append("1.0"), "a line of 50 cells below a header of 49"),
         (lambda lines: lines[5].__setitem__(slice(3, None), [""] * 46), "a gene without any value"),
-        (lambda lines: lines[5].__setitem__(slice(3, None), ["inf"] * 46), "no number: inf is not finite"),
-        (lambda lines: lines[5].__setitem__(slice(3, None), ["high"] * 46), "no number"),
+        (lambda lines: lines[5].__setitem__(slice(3, None), ["inf"] * 46), "not a number: inf is not finite"),
+        (lambda lines: lines[5].__setitem__(slice(3, None), ["high"] * 46), "not a number"),
         (
             lambda lines: lines.__setitem__(0, [cell.replace("LEIO", "LIPO") for cell in lines[0]]),
             "10 GIST, 0 leiomyosarcoma, 9 synovial sarcoma, not 10 GIST",

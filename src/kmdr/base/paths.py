@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kmdr.base.early import is_command
 from kmdr.base.errors import UserError, shown
+from kmdr.base.files import private_folder
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = _PACKAGE.parents[1]
@@ -20,14 +21,6 @@ _SHARE = CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 RESULTS = "results/runs"
 CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
-
-
-def private_folder(folder: Path) -> Path:
-    """Make a folder, and those above it that are lacking, for their owner alone; return it."""
-    if not folder.is_dir():
-        private_folder(folder.parent)
-        folder.mkdir(0o700, exist_ok=True)
-    return folder
 
 
 def _is_writable(folder: Path) -> bool:
@@ -49,7 +42,7 @@ def _library_folders() -> dict[str, tuple[Path, ...]]:
     }
 
 
-def _own_folder(name: str) -> Path | None:
+def _safe_folder(name: str) -> Path | None:
     """Return a folder of the cache that is ours and that nobody else can write to; None if there cannot be one."""
     try:
         folder = private_folder(cache_folder() / name)
@@ -67,7 +60,7 @@ def place_library_caches() -> None:
     """
     for variable, folders in _library_folders().items():
         if not os.environ.get(variable) and not any(map(_is_writable, folders)):
-            folder = _own_folder("numba" if variable == "NUMBA_CACHE_DIR" else "matplotlib")
+            folder = _safe_folder("numba" if variable == "NUMBA_CACHE_DIR" else "matplotlib")
             if folder is None:
                 continue  # see `check_library_caches`
             os.environ[variable] = str(folder)
