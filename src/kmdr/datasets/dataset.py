@@ -24,6 +24,8 @@ from kmdr.linalg.matrix import read_only
 class Dataset:
     """A dataset in memory, or mapped from a prepared folder.
 
+    The last field has the path and the `kmdr.datasets.prepared.file_state` of each mapped file.
+
     Attributes
     ----------
     name : str
@@ -42,8 +44,6 @@ class Dataset:
         Where the files came from.
     feature_names : tuple of str or None
         Names of the columns.
-    file_states : tuple of (str, tuple)
-        Path and `kmdr.datasets.prepared.file_state` of each mapped file.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Dataset:
     stand_in: str
     source: str
     feature_names: tuple[str, ...] | None = None
-    file_states: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    stamps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A") -> Dataset:

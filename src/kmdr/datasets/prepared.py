@@ -122,7 +122,7 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
         stand_in=meta["stand_in"],
         source=meta["source"],
         feature_names=feature_names,
-        file_states=states,
+        stamps=states,
     )
 
 
@@ -145,7 +145,7 @@ def prepared_by_content() -> dict[str, Path]:
 
 def changed(data: Dataset) -> str:
     """Return a sentence about a mapped file that has changed since the dataset was opened; empty if there is none."""
-    for path, before in data.file_states:
+    for path, before in data.stamps:
         if file_state(Path(path)) != before:
             return f"{path} changed during the run; leave it unchanged and run again"
     return ""
