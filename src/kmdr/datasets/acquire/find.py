@@ -20,12 +20,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import IO, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import pooch
 import requests
 from tqdm import tqdm
 
@@ -419,52 +417,33 @@ def _timeout() -> tuple[float, float]:
 
 
 def _request(site: Site, url: str, file: IO[bytes], start: int, max_bytes: int) -> bool:
-    """Append the rest of a download to a file of `start` bytes; return whether these were kept.
-
-    pooch neither resumes a download nor limits its size, so `inspect` sees each response and `write` each chunk.
-    """
-    size = start
-
-    def inspect(response: requests.Response, **_: Any) -> None:
-        nonlocal start, size
-        if response.is_redirect or not response.ok:
-            return  # pooch follows a redirect and raises an error
-        if size and not response.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
-            start = size = file.truncate(0)
-        length = int(response.headers.get("Content-Length", 0))
-        if size + length > max_bytes:
-            raise UnverifiedError(f"the file has {size + length} bytes, more than the allowed {max_bytes} bytes")
-        if length >= _BAR_BYTES and sys.stderr.isatty():
-            download.progressbar = tqdm(
-                desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
-                dynamic_ncols=True, file=unescaped(sys.stderr),
-            )  # fmt: skip
-
-    def write(chunk: bytes) -> None:
-        nonlocal size
-        if not size and _HTML.match(chunk):
-            raise UnverifiedError("the server sent a web page (HTML) instead of the data")
-        size += len(chunk)
-        if size > max_bytes:
-            raise UnverifiedError(f"the file has more than the allowed {max_bytes} bytes")
-        file.write(chunk)
-
+    """Append the rest of a download to a file of `start` bytes; return whether these were kept."""
     # Offsets count bytes of the file itself, not of a compressed encoding.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     # A password is sent only to the host that it was given for.
     auth = site.auth if urlsplit(url).netloc == urlsplit(site.url).netloc else None
-    download = pooch.HTTPDownloader(
-        chunk_size=_CHUNK_BYTES, headers=headers, auth=auth, verify=site.verify, timeout=_timeout(),
-        hooks={"response": inspect},
-    )  # fmt: skip
-    try:
-        download(url, SimpleNamespace(write=write, flush=file.flush), None)
-    except requests.HTTPError as e:
-        if not (start and e.response.status_code == requests.codes.requested_range_not_satisfiable):
-            raise  # otherwise the file may be complete, which its hash shows
-    finally:
-        if download.progressbar:
-            download.progressbar.close()
+    with requests.get(url, headers=headers, auth=auth, verify=site.verify, timeout=_timeout(), stream=True) as response:
+        if start and response.status_code == requests.codes.requested_range_not_satisfiable:
+            return True  # the file may be complete, which its hash shows
+        response.raise_for_status()
+        if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            start = file.truncate(0)
+        length = int(response.headers.get("Content-Length", 0))
+        size = start
+        if size + length > max_bytes:
+            raise UnverifiedError(f"the file has {size + length} bytes, more than the allowed {max_bytes} bytes")
+        with tqdm(
+            desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
+            dynamic_ncols=True, file=unescaped(sys.stderr), disable=length < _BAR_BYTES or not sys.stderr.isatty(),
+        ) as progress:  # fmt: skip
+            for chunk in response.iter_content(_CHUNK_BYTES):
+                if not size and _HTML.match(chunk):
+                    raise UnverifiedError("the server sent a web page (HTML) instead of the data")
+                size += len(chunk)
+                if size > max_bytes:
+                    raise UnverifiedError(f"the file has more than the allowed {max_bytes} bytes")
+                file.write(chunk)
+                progress.update(len(chunk))
     return start > 0
 
 
