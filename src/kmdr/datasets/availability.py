@@ -7,14 +7,7 @@ from threading import Event, Semaphore
 
 from kmdr.base.errors import UserError
 from kmdr.datasets import prepared
-from kmdr.datasets.acquire.find import (
-    UnavailableError,
-    file_names,
-    find,
-    obtain,
-    raw_folder,
-    start_thread,
-)
+from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder, start_thread
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.prepare import load
 from kmdr.datasets.prepared import DamagedDataError
@@ -47,13 +40,7 @@ class Availability:
 
 
 def availability(name: str) -> Availability:
-    """Return where a dataset, with its default options, would come from; without network access and without writing.
-
-    Raises
-    ------
-    UserError
-        There is no such dataset.
-    """
+    """Return where a dataset, with its default options, would come from; without network access and without writing."""
     e = entry(name)
     settings = checked_options(e, {})
     missing = missing_files(e, settings)
@@ -85,14 +72,9 @@ def _seems_current(folder: Path, fingerprint: str) -> bool:
 
 
 def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
-    """Prepare datasets; one that is not available does not stop the others.
+    """Prepare datasets, by default all except ``file``; one that is not available does not stop the others.
 
     Files are downloaded in parallel. Matrices are loaded one after the other, so that only one is in memory at a time.
-
-    Parameters
-    ----------
-    which : iterable of str, optional
-        Names; by default all datasets except ``file``, which needs a path.
 
     Yields
     ------

@@ -35,16 +35,10 @@ class Finding(NamedTuple):
 
 
 def check_cache(which: Collection[str], repair: bool = False, verify: str = "always") -> Iterator[Finding]:
-    """Check the files of some datasets in the cache.
+    """Check the files of the named datasets in the cache; without names, the whole cache with its leftovers.
 
-    Parameters
-    ----------
-    which : collection of str
-        Names of datasets; if empty, the whole cache with its leftovers is checked.
-    repair : bool
-        Whether to obtain damaged files and prepare damaged folders again.
-    verify : {"always", "once", "never"}
-        How prepared folders are verified.
+    With `repair`, damaged files are obtained and damaged folders prepared again. `verify` is how prepared folders are
+    verified.
     """
     for path in sorted((cache_folder() / "raw").glob("*/*")):
         if not which or path.parent.name in which:

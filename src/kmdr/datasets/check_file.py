@@ -32,11 +32,6 @@ def check_files(files: Sequence[str], settings: Sequence[str]) -> int:
     files : sequence of str
     settings : sequence of str
         Options of the dataset ``file`` as on the command line, with or without ``dataset.`` before them.
-
-    Raises
-    ------
-    UserError
-        There is no such option.
     """
     options = dict(map(_option, settings))
     refused, printed = 0, False

@@ -27,18 +27,10 @@ _WITH_COLUMNS = tuple(name for name in FORMATS if name != "images")
 def _option(
     default: Any, text: str, formats: Sequence[str] = FORMATS, choices: Sequence[str] | Mapping[str, str] = ()
 ) -> Any:
-    """Declare an option.
+    """Declare an option of the type of its default, with the formats that it applies to.
 
-    Parameters
-    ----------
-    default : bool, int, float, str or list
-        Its type is that of the option.
-    text : str
-        Shown by ``kmdr --help`` and in ``datasets/README.md``. Options without it are set by the registry alone.
-    formats : sequence of str
-        The formats that the option applies to.
-    choices : sequence of str, or mapping of str to str
-        The valid values, or the name that is kept for each; the names themselves are valid too.
+    `text` is shown by ``kmdr --help`` and in ``datasets/README.md``; only the registry sets options without it. `choices`
+    are the valid values, or the name that is kept for each; these names are valid too.
     """
     names = choices if isinstance(choices, Mapping) else dict(zip(choices, choices, strict=True))
     metadata = {"text": text, "formats": formats, "choices": names}
@@ -49,13 +41,7 @@ def _option(
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options of a custom data file. Values are checked and normalised: a separator, say, is kept by its name.
-
-    Raises
-    ------
-    UserError
-        A value is not of its option's type or not one of its choices.
-    """
+    """Options of a custom data file. Values are checked and normalised: a separator, say, is kept by its name."""
 
     path: Sequence[str | Path] = _option(
         [],
@@ -139,12 +125,7 @@ class FileOptions:
         return list(map(Path, self.path))
 
     def refuse_inapplicable(self, kind: str, file: str) -> None:
-        """Refuse an option that is set but does not apply to a format.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse an option that is set but does not apply to a format."""
         for option in fields(self):
             formats = option.metadata["formats"]
             if kind not in formats and getattr(self, option.name) != _default(option):
@@ -170,17 +151,7 @@ IDENTIFYING = ("path", "labels", "label", "format", "k", "title", "copy", "max_g
 
 
 def checked_option(name: str, value: Any, what: str) -> Any:
-    """Return the value of an option of `FileOptions` as it is kept: a sign or a column's number by its name.
-
-    Parameters
-    ----------
-    what : str
-        What an error calls the option.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return the value of an option as it is kept, a sign or a column's number by its name; errors call it `what`."""
     option = _FIELDS[name]
     value = str(value) if isinstance(value, Path) else value
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -202,13 +173,7 @@ def _as_text(value: Any) -> Any:
 
 
 def convert(default: Any, value: Any, what: str) -> Any:
-    """Return a value converted to the type of its default, so that equal values give equal prepared folders.
-
-    Raises
-    ------
-    UserError
-        The value is of another type.
-    """
+    """Return a value converted to the type of its default, so that equal values give equal prepared folders."""
     match default:
         case bool():
             good = isinstance(value, bool)

@@ -170,11 +170,6 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
     seen : Profile
     refusal : str
         Why the file cannot be used with these options; empty if it can.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or an option is not valid.
     """
     e = entry("file")
     settings = checked_options(e, options)
@@ -225,13 +220,7 @@ def _arguments(e: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(
     e: Entry, settings: Mapping[str, Any], loaded: Loaded, store: Callable[[Streamed], Any] | None = None
 ) -> _Checked:
-    """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks.
-
-    Raises
-    ------
-    UserError
-        The data are not a valid dataset.
-    """
+    """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks."""
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None
     unit = settings.get("rows") == "unit"
@@ -266,12 +255,7 @@ def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any
 
 
 def _verify(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
-    """Refuse data whose shape, number of classes or content hash differs from the registry.
-
-    Raises
-    ------
-    UnverifiedError
-    """
+    """Refuse data whose shape, number of classes or content hash differs from the registry."""
     classes = 0 if labels is None else len(np.unique(labels))
     if e.n and A.shape != (e.n, e.d):
         raise UnverifiedError(f"dataset {e.name!r} has shape {A.shape}, but the registry says {e.shape}")

@@ -207,12 +207,7 @@ def _is_unchanged(meta: Mapping[str, Any]) -> bool:
 
 
 def check(folder: Path, meta: Mapping[str, Any], verify: str) -> None:
-    """Refuse files whose content has changed; with ``"never"``, only files whose size has changed.
-
-    Raises
-    ------
-    DamagedDataError
-    """
+    """Refuse files whose content has changed; with ``"never"``, only files whose size has changed."""
     if "seal" not in meta:
         raise DamagedDataError(folder / "meta.json")
     files = _files(folder, meta)
@@ -259,13 +254,7 @@ def arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 
 
 def store(path: Path, A: Streamed) -> NDArray[Any]:
-    """Write a matrix to a ``.npy`` file block by block, and map it. `write` moves the file.
-
-    Raises
-    ------
-    UserError
-        The disk does not have enough space.
-    """
+    """Write a matrix to a ``.npy`` file block by block, and map it. `write` moves the file."""
     dtype = valid.kept_type(A)
     needed, free = A.size * dtype.itemsize, shutil.disk_usage(path.parent).free
     if needed > free:

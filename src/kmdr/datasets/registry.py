@@ -140,13 +140,7 @@ def names() -> tuple[str, ...]:
 
 
 def entry(name: str) -> Entry:
-    """Return the registry entry of a dataset.
-
-    Raises
-    ------
-    UserError
-        There is no such dataset, or the registry is malformed.
-    """
+    """Return the registry entry of a dataset."""
     known = entries()
     if name not in known:
         raise unknown("dataset", name, known)

@@ -17,11 +17,6 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of an entry, with the given values and with absolute paths.
 
     Options in `Entry.further` are included only if they differ from their default.
-
-    Raises
-    ------
-    UserError
-        The entry has no such option, or its value is not valid.
     """
     settings = dict(e.options)
     for name, value in given.items():
@@ -90,12 +85,7 @@ def missing_files(e: Entry, settings: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_missing(e: Entry, settings: Mapping[str, Any]) -> None:
-    """Refuse options that name no file, or one that does not exist.
-
-    Raises
-    ------
-    UnavailableError
-    """
+    """Refuse options that name no file, or one that does not exist."""
     if e.format == "file" and not paths_of(settings):
         raise UnavailableError(f"dataset {e.name!r} needs a file of your own; name it with dataset.path=…")
     if missing := missing_files(e, settings):

@@ -18,13 +18,7 @@ _REMEDY = "put a number there or drop the row"
 
 
 def kept_type(A: Any) -> np.dtype[Any]:
-    """Return the type in which a matrix is kept: float32 for float32, float64 for all other real numbers.
-
-    Raises
-    ------
-    UserError
-        Its entries are not real numbers.
-    """
+    """Return the type in which a matrix is kept: float32 for float32, float64 for all other real numbers."""
     dtype: np.dtype[Any] = A.dtype
     if dtype.kind not in "biuf":
         held = {"O": "Python objects", "c": "complex numbers", "U": "text", "S": "text"}.get(dtype.kind, str(dtype))
@@ -44,11 +38,6 @@ def canonical(A: Any) -> Any:
 
     The same matrix then has the same parts whatever file it came from. A is never changed; the result shares its arrays
     if they are in this form already.
-
-    Raises
-    ------
-    UserError
-        The parts are inconsistent.
     """
     A = csr(A)
     dtype = kept_type(A)
@@ -65,13 +54,7 @@ def canonical(A: Any) -> Any:
 
 
 def unit_rows(A: Any) -> Any:
-    """Scale each row to Euclidean length 1, without overflow or underflow; rows of zeros stay zero.
-
-    Raises
-    ------
-    UserError
-        A copy of A does not fit into memory.
-    """
+    """Scale each row to Euclidean length 1, without overflow or underflow; rows of zeros stay zero."""
     if isinstance(A, Streamed):
         # Infinite and missing values stay, and are refused later.
         return A.map_rows(lambda rows: unit_rows(rows) if np.isfinite(rows).all() else rows, A.shape[1], kept_type(A))
@@ -190,17 +173,7 @@ def _refuse_empty_rows(start: int, empty: NDArray[np.bool_]) -> None:
 def codes(labels: Any, where: str) -> NDArray[np.int64]:
     """Return classes of any type as integers from 0, in the sorted order of their values.
 
-    Parameters
-    ----------
-    labels : array of n entries
-        Numbers or text, as a vector, a row or a column.
-    where : str
-        How errors call the data.
-
-    Raises
-    ------
-    UserError
-        A point has no label, or the labels are not a vector.
+    The labels are a vector, a row or a column; errors call the data `where`.
     """
     array = np.asarray(labels)
     if array.dtype.kind == "f" and isinstance(labels, Sequence):

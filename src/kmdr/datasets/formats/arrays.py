@@ -28,13 +28,7 @@ _MAT_COMPRESSED, _PIECE_BYTES = 15, 2**14
 
 
 def pick(path: Path, names: Sequence[str], matrix: str = "") -> str:
-    """Return the name of the matrix among the names in a file: the requested one, or a usual one.
-
-    Raises
-    ------
-    UserError
-        There is no such name.
-    """
+    """Return the name of the matrix among the names in a file: the requested one, or a usual one."""
     if matrix:
         if matrix not in names:
             raise unknown(f"matrix in {path.name}", matrix, names)

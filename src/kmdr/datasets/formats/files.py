@@ -58,11 +58,6 @@ def look(options: FileOptions) -> Content:
     """Read what a custom file contains: its labels, and its columns as they are.
 
     Columns are selected, but their text, missing values and scale are left to `treat`.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or an option does not apply to its format.
     """
     paths = options.paths
     kinds = {options.format or _format(file) for file in paths}
@@ -99,13 +94,7 @@ def look(options: FileOptions) -> Content:
 
 
 def treat(content: Content, options: FileOptions) -> Loaded:
-    """Return the matrix and classes of what `look` returned: text encoded, missing values dealt with, columns scaled.
-
-    Raises
-    ------
-    UserError
-        The content cannot be treated like this.
-    """
+    """Return the matrix and classes of a file: text encoded, missing values dealt with, columns scaled."""
     first = options.paths[0]
     A, labels, features = content.A, content.labels, content.features
     if isinstance(A, pd.DataFrame):
@@ -118,19 +107,7 @@ def treat(content: Content, options: FileOptions) -> Loaded:
 
 
 def files_in(folder: Path, kind: str = "") -> list[Path]:
-    """Return the files that a folder is read from.
-
-    Parameters
-    ----------
-    folder : Path
-    kind : str, optional
-        Its format; by default determined from its files.
-
-    Raises
-    ------
-    UserError
-        There are no suitable files, or they are of different kinds.
-    """
+    """Return the files that a folder is read from; its format is by default determined from its files."""
     kind = folder_kind(folder, kind)
     if kind == "zarr":
         return zarr.store_files(folder)

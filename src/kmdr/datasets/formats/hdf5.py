@@ -49,13 +49,7 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
 
 
 def _inside(path: Path, file: Any, name: str) -> Any:
-    """Return the node with a name in the file; None if there is none.
-
-    Raises
-    ------
-    UserError
-        The node lies in another file.
-    """
+    """Return the node with a name in the file; None if there is none."""
     node = file
     for part in filter(None, name.split("/")):
         link = node.get(part, getlink=True) if hasattr(node, "keys") else None

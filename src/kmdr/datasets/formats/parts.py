@@ -23,13 +23,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 
 def part_files(folder: Path) -> list[Path]:
-    """Return the parts in a folder, if any, in natural order (2 before 10).
-
-    Raises
-    ------
-    UserError
-        The parts are of several kinds.
-    """
+    """Return the parts in a folder, if any, in natural order (2 before 10)."""
     parts = [path for path in _visible(folder) if path.suffix.lower() in SUFFIXES and not _is_labels(path)]
     parts.sort(key=lambda path: (natural_key(path.name), path.name))
     first = {kind: path for path in reversed(parts) for kind in [SUFFIXES[path.suffix.lower()]]}
@@ -40,13 +34,7 @@ def part_files(folder: Path) -> list[Path]:
 
 
 def label_files(folder: Path) -> list[Path]:
-    """Return the label file in a folder of parts, if any.
-
-    Raises
-    ------
-    UserError
-        There are several.
-    """
+    """Return the label file in a folder of parts, if any."""
     files = sorted(path for path in _visible(folder) if _is_labels(path))
     if len(files) > 1:
         raise UserError(

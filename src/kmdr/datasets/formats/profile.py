@@ -347,15 +347,7 @@ def warnings_of(seen: Profile) -> list[str]:
 def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:
     """Return one line on how a file was read, and a second line on unexpected properties, if any.
 
-    Parameters
-    ----------
-    content : Content
-    seen : Profile
-        Its profile.
-    settings : mapping
-        Options of the dataset: problems that they solve are not reported.
-    made : (int, int)
-        Shape of the treated matrix.
+    Problems that the settings solve are not reported; `made` is the shape of the treated matrix.
     """
     labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
     odd = [f"{about}: {what}" for about, what in remarks(seen)]

@@ -128,13 +128,7 @@ def unpacked(path: Path, limit: float) -> Iterator[bytes]:
 
 
 def import_extra(module: str, extra: str, path: Path) -> Any:
-    """Import a library that an extra of kmdr installs.
-
-    Raises
-    ------
-    UserError
-        It is not installed.
-    """
+    """Import a library that an extra of kmdr installs."""
     try:
         return import_module(module)
     except ImportError as e:

