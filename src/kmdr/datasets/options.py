@@ -29,8 +29,8 @@ def _option(
 ) -> Any:
     """Declare an option of the type of its default, with the formats that it applies to.
 
-    `text` is shown by ``kmdr --help`` and in ``datasets/README.md``; only the registry sets options without it. `choices`
-    are the valid values, or the name that is kept for each; these names are valid too.
+    `text` is shown by ``kmdr --help`` and in ``datasets/README.md``; only the registry sets options without it.
+    `choices` are the valid values, or the name that is kept for each; these names are valid too.
     """
     names = choices if isinstance(choices, Mapping) else dict(zip(choices, choices, strict=True))
     metadata = {"text": text, "formats": formats, "choices": names}

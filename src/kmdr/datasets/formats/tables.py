@@ -203,7 +203,7 @@ def _decimal(path: Path, sample: _Sample) -> str:
 def _decide_header(
     path: Path, head: Sequence[str], rest: Sequence[Sequence[str]], header: str, decimal: str, label: str, marked: bool
 ) -> bool:
-    """Return whether the first line names the columns, by the option, its formatting (`marked`) or the table's content."""
+    """Return whether the first line names the columns: by the option, its formatting (`marked`) or the content."""
     if header != AUTO:
         return header == "true"
     named = marked or is_header(head, rest, decimal, label)
