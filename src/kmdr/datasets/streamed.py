@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,15 @@ def stack_rows(parts: Sequence[Any]) -> Streamed:
         return np.concatenate(pieces) if pieces else np.empty((0, d), dtype)
 
     return Streamed((int(ends[-1]), d), dtype, read)
+
+
+def from_blocks(
+    lengths: Sequence[int], d: int, dtype: np.dtype[Any], read_block: Callable[[int], NDArray[Any]]
+) -> Streamed:
+    """Return a matrix of blocks of rows, at least one, that can only be read whole; the last one read is kept."""
+    cached = lru_cache(maxsize=1)(read_block)
+
+    def block(number: int) -> Streamed:
+        return Streamed((lengths[number], d), dtype, lambda start, stop: cached(number)[start:stop])
+
+    return stack_rows([block(number) for number in range(len(lengths))])

@@ -187,25 +187,28 @@ def _obtain(entry: Entry, part: str) -> Found:
     )
 
 
-def file_names(sources: Iterable[Source]) -> dict[str, str]:
-    """Return the SHA-256 by name of the files that loaders read and of the archives that contain them."""
-    names: dict[str, str] = {}
+def _accepted_files(sources: Iterable[Source]) -> Iterator[tuple[str, str, Source]]:
+    """Yield name and SHA-256 of the files that loaders read and of the archives that contain them."""
     for source in sources:
-        names.setdefault(source.filename, source.sha256)
+        yield source.filename, source.sha256, source
         if source.archive:
-            names.setdefault(source.archive, source.archive_sha256)
+            yield source.archive, source.archive_sha256, source
+
+
+def file_names(sources: Iterable[Source]) -> dict[str, str]:
+    """Return the SHA-256 by name of the files of which one suffices."""
+    names: dict[str, str] = {}
+    for name, digest, _ in _accepted_files(sources):
+        names.setdefault(name, digest)
     return names
 
 
 def _find(name: str, sources: list[Source], wrong: list[str]) -> Found | None:
     """Return the first file with a right name and hash; describe files with a wrong hash in `wrong`."""
     hashes: dict[tuple[str, str], Source] = {}
-    for source in sources:
-        hashes.setdefault((source.filename, source.sha256), source)
-        if source.archive:
-            hashes.setdefault((source.archive, source.archive_sha256), source)
-    wanted = {filename for filename, _ in hashes}
-    for path in local_files(name, wanted):
+    for filename, digest, source in _accepted_files(sources):
+        hashes.setdefault((filename, digest), source)
+    for path in local_files(name, {filename for filename, _ in hashes}):
         try:
             digest = sha256_of(path)
         except OSError as e:

@@ -1,8 +1,8 @@
 """Read a folder of parts of one matrix, ``.npy`` or Parquet, whose rows are stacked in the order of the file names."""
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from kmdr.datasets.formats import arrays, tables
 from kmdr.datasets.formats.reading import Content, import_extra, is_hidden, natural_key, reading
 from kmdr.datasets.formats.treatment import column_places, first_few, is_numeric, select_columns, setting
 from kmdr.datasets.options import FileOptions
-from kmdr.datasets.streamed import Streamed, stack_rows
+from kmdr.datasets.streamed import Streamed, from_blocks, stack_rows
 
 SUFFIXES = {".npy": "npy", ".parquet": "Parquet", ".pq": "Parquet"}
 _NUMBER = re.compile(r"\d{1,18}")
@@ -159,12 +159,16 @@ def _parquet(files: Sequence[Path], limit: float, options: FileOptions) -> Conte
             f"{setting('drop', odd)}, or dataset.label=NAME if one holds the classes"
         )
     dtype = np.dtype(np.float32 if (empty[names].dtypes == np.float32).all() else np.float64)
-    read_group = lru_cache(maxsize=1)(partial(_group, names, dtype))  # one group of all files together
-    stacked = []
-    for path, number, rows in groups:
+    for path, _, rows in groups:
         check_memory(f"the {rows} rows of a row group of {path.name}", rows * len(names))
-        stacked.append(Streamed((rows, len(names)), dtype, partial(_slice_group, read_group, path, number)))
-    content = Content(stack_rows(stacked), None, tuple(names))
+
+    def read(group: int) -> NDArray[Any]:
+        path, number, _ = groups[group]
+        with reading(path, "Parquet"), pq.ParquetFile(path) as file:
+            frame = file.read_row_group(number, columns=names).to_pandas()
+            return np.asarray(frame.to_numpy(dtype, na_value=np.nan))
+
+    content = Content(from_blocks([rows for _, _, rows in groups], len(names), dtype, read), None, tuple(names))
     if column:
         coded = [column] if column in texts else []
         labels = [_labels(path, column, coded) for path in files]
@@ -185,19 +189,6 @@ def _difference(*schemas: Any) -> tuple[str, str]:
     if len(columns[0]) != len(columns[1]):
         return f"{len(columns[0])} columns", f"{len(columns[1])} columns"
     return next(((a, b) for a, b in zip(*columns, strict=True) if a != b), ("", ""))
-
-
-def _group(names: Sequence[str], dtype: np.dtype[Any], path: Path, number: int) -> NDArray[Any]:
-    pq = import_extra("pyarrow.parquet", "parquet", path)
-    with reading(path, "Parquet"), pq.ParquetFile(path) as file:
-        frame = file.read_row_group(number, columns=list(names)).to_pandas()
-        return np.asarray(frame.to_numpy(dtype, na_value=np.nan))
-
-
-def _slice_group(
-    read_group: Callable[[Path, int], NDArray[Any]], path: Path, number: int, start: int, stop: int
-) -> NDArray[Any]:
-    return read_group(path, number)[start:stop]
 
 
 def _labels(path: Path, column: str, coded: Sequence[str]) -> pd.Series:

@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.formats.arrays import pick, pick_classes
 from kmdr.datasets.formats.reading import Content, afford, import_extra, reading
 from kmdr.datasets.options import FileOptions
-from kmdr.datasets.streamed import Streamed, stack_rows
+from kmdr.datasets.streamed import from_blocks
 
 _METADATA = (".zarray", ".zgroup", "zarr.json")
 _CONSOLIDATED = ".zmetadata"
@@ -98,16 +97,10 @@ def _rows_of(folder: Path, array: Any, limit: float) -> Any:
     rows, dtype = array.chunks[0], np.dtype(array.dtype)
     check_memory(f"{rows} rows of {folder.name}, a row of chunks,", rows * d)
     afford(folder, "claims chunks", float(math.prod(array.chunks) * dtype.itemsize), limit)
-    read_chunks = lru_cache(maxsize=1)(partial(_read, folder, array, rows))
-    starts = range(0, n, rows)
-    parts = [Streamed((min(rows, n - start), d), dtype, partial(_slice_chunk, read_chunks, start)) for start in starts]
-    return stack_rows(parts) if parts else np.empty((n, d), dtype)
 
+    def read(number: int) -> NDArray[Any]:
+        with reading(folder, "Zarr"):
+            return np.asarray(array[number * rows : (number + 1) * rows])
 
-def _read(folder: Path, array: Any, rows: int, start: int) -> NDArray[Any]:
-    with reading(folder, "Zarr"):
-        return np.asarray(array[start : start + rows])
-
-
-def _slice_chunk(read_chunks: Callable[[int], NDArray[Any]], first: int, start: int, stop: int) -> NDArray[Any]:
-    return read_chunks(first)[start:stop]
+    lengths = [min(rows, n - start) for start in range(0, n, rows)]
+    return from_blocks(lengths, d, dtype, read) if lengths else np.empty((n, d), dtype)
