@@ -544,10 +544,11 @@ from kmdr import datasets
 {module}.{function} = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGKILL)
 datasets.prepare("synth", {SMALL!r})
 """
+    prepared = tmp_path / "cache" / "prepared"
+    prepared.mkdir(parents=True)
     process = run(code)
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
-    prepared = tmp_path / "cache" / "prepared"
     (left,) = prepared.iterdir()
     assert is_temporary(left.name)
     assert datasets.load("synth", SMALL).A.shape == (23, 7)

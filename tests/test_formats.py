@@ -196,7 +196,7 @@ def test_tables(tmp_path):
         assert result[2] == ("one", "two", "three")
     frame.rename(columns={"label": "kind"}).to_csv(tmp_path / "a.csv", index=False)
     same(formats.read(tmp_path / "a.csv", label="kind"))
-    with pytest.raises(UserError, match=r"column 'kind' of a.csv does not hold numbers only"):
+    with pytest.raises(UserError, match=r"column 'kind' of a.csv is not numeric"):
         formats.read(tmp_path / "a.csv")
     with pytest.raises(UserError, match="did you mean 'kind'"):
         formats.read(tmp_path / "a.csv", label="kinds")

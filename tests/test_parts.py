@@ -258,7 +258,7 @@ def test_parts_of_parquet_are_one_table(tmp_path, A, table, capsys):
     np.testing.assert_array_equal(some.A, A[:, [1, 3]])
     np.testing.assert_array_equal(load(folder, drop=["kind", "c"], k=2).A, A[:, [0, 1, 3, 4]])
     for options, said in (
-        ({}, r"columns 'kind' of part-9.parquet hold no numbers; say 'dataset.drop=\[kind\]'"),
+        ({}, r"columns 'kind' of part-9.parquet are not numeric; set 'dataset.drop=\[kind\]'"),
         ({"label": "kin"}, "no column of part-9.parquet is named 'kin'; did you mean 'kind'"),
         ({"columns": ["z"]}, "no column of part-9.parquet is named 'z'"),
         ({"label": "kind", "drop": list("abcde")}, "no column of part-9.parquet is left"),

@@ -127,10 +127,10 @@ def entries() -> Mapping[str, Entry]:
     known = dict(_read(paths.REGISTRY))
     for root in guests():
         for file in root.files("datasets", "*.toml"):
-            for name, guest in _read(file).items():
+            for name, added in _read(file).items():
                 if name in known:
                     raise UserError(f"{file} has a dataset {name!r}, a name that is already taken; rename it")
-                known[name] = replace(guest, guest=origin_of_root(root), package=root.package)
+                known[name] = replace(added, guest=origin_of_root(root), package=root.package)
     return known
 
 

@@ -155,7 +155,7 @@ def _parquet(files: Sequence[Path], limit: float, options: FileOptions) -> Conte
     names = [str(empty.columns[j]) for j in column_places(files[0], list(empty.columns), options.columns, drop)]
     if odd := [name for name in names if not is_numeric(empty[name])]:
         raise UserError(
-            f"columns {first_few(list(map(repr, odd)))} of {files[0].name} do not hold numbers; set "
+            f"columns {first_few(list(map(repr, odd)))} of {files[0].name} are not numeric; set "
             f"{setting('drop', odd)}, or dataset.label=NAME if one holds the classes"
         )
     dtype = np.dtype(np.float32 if (empty[names].dtypes == np.float32).all() else np.float64)

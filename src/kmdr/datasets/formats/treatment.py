@@ -102,26 +102,22 @@ def numbers(name: str, frame: pd.DataFrame, encode: str = "none", remedy: str = 
 
 
 def _text_error(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
-    """Return an error message about the columns of a table that do not hold numbers only."""
-    heads = [str(column.name) for column in columns]
+    """Return an error message about the columns of a table that are not numeric."""
+    names = [str(column.name) for column in columns]
     values = list(columns[0].dropna().unique())
     odd = [repr(value) if isinstance(value, str) else str(value) for value in values if not is_number(str(value))]
-    mostly = len(odd) < len(values) / 2  # a column of numbers with a few words
-    counts = f"each of its {len(values)} values" if len(columns) == 1 else "each value"
-    if not remedy:
-        onehot = f"dataset.encode=onehot, which makes one column for {counts}"
-        label = shlex.quote(f"dataset.label={heads[0]}") if len(columns) == 1 else "dataset.label=NAME"
-        remedy = f"set {setting('drop', heads)}, " + (
-            "or empty the cells without a number and set dataset.missing=mean"
-            if mostly
-            else f"{onehot}, or {label} if {'it' if len(columns) == 1 else 'one'} holds the classes"
+    one = len(columns) == 1
+    if not remedy and len(odd) < len(values) / 2:  # a column of numbers with a few words
+        remedy = f"set {setting('drop', names)}, or empty the cells without a number and set dataset.missing=mean"
+    elif not remedy:
+        label = shlex.quote(f"dataset.label={names[0]}") if one else "dataset.label=NAME"
+        count = f"its {len(values)}" if one else "their"
+        remedy = (
+            f"set {setting('drop', names)}, dataset.encode=onehot (one column for each of {count} values), or {label} "
+            f"if {'it' if one else 'one'} holds the classes"
         )
-    which = (
-        f"columns {first_few(list(map(repr, heads)))} of {name} do"
-        if len(columns) > 1
-        else f"column {heads[0]!r} of {name} does"
-    )
-    return f"{which} not hold numbers only, but {first_few(odd or ['dates or objects'])}; {remedy}"
+    which = f"column {names[0]!r} of {name} is" if one else f"columns {first_few(list(map(repr, names)))} of {name} are"
+    return f"{which} not numeric ({first_few(odd or ['dates or objects'])}); {remedy}"
 
 
 def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
