@@ -223,7 +223,7 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
         monkeypatch.setattr("kmdr.harness.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
     (row,) = run(task, data, STAMP)
     assert row["status"] == "failed"
-    assert row["error"].startswith(f"{path} changed while it was used")
+    assert row["error"].startswith(f"{path} changed during the run")
     assert "objective" not in row
     with pytest.raises(UserError, match=r"a.npy has changed since it was prepared; run again"):
         datasets.open_prepared(folder)
