@@ -189,7 +189,7 @@ def _open_temporary(name: str, folder: int, mode: int) -> tuple[str, BinaryIO]:
 def temporary_folder(parent: Path) -> Iterator[Path]:
     """Make a locked temporary folder in another folder, sweep its abandoned siblings, and remove it at the end."""
     private_folder(parent)
-    sweep_abandoned(parent)
+    sweep_abandoned(parent, depth=0)
     while True:
         folder = parent / _temporary_name("folder")
         folder.mkdir(0o700)
@@ -246,12 +246,12 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 # -- sweeping --------------------------------------------------------------------------------------------------------
 
 
-def sweep_abandoned(folder: Path) -> None:
-    """Remove temporary files and folders that killed writers left in a folder and below; those in use are kept."""
+def sweep_abandoned(folder: Path, depth: int = _MOST_DEPTH) -> None:
+    """Remove temporary files and folders that killed writers left in a folder and its subfolders, to some depth."""
     with suppress(OSError):  # the folder may not exist, or be removed meanwhile
         number = open_folder(folder)
         try:
-            _sweep_below(number, _MOST_DEPTH)
+            _sweep_below(number, depth)
         finally:
             os.close(number)
 
