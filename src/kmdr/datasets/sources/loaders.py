@@ -341,8 +341,11 @@ def _numbered_images(
         if key in images:
             raise UnverifiedError(f"{path.name} holds image {name} twice")
         images[key] = decode(*key, data, f"{name} in {path.name}")
-    if sorted(images) != order:
-        raise UnverifiedError(f"{path.name} holds {len(images)} images, not the expected {len(order)}")
+    if odd := sorted(set(images) ^ set(order)):
+        raise UnverifiedError(
+            f"{path.name} holds {len(images)} images, not the expected {len(order)}: image {odd[0][1]} of {odd[0][0]} is "
+            "missing or unexpected"
+        )
     return np.stack([images[key] for key in order])
 
 
