@@ -343,8 +343,8 @@ def _numbered_images(
         images[key] = decode(*key, data, f"{name} in {path.name}")
     if odd := sorted(set(images) ^ set(order)):
         raise UnverifiedError(
-            f"{path.name} holds {len(images)} images, not the expected {len(order)}: image {odd[0][1]} of {odd[0][0]} is "
-            "missing or unexpected"
+            f"{path.name} holds {len(images)} images, not the expected {len(order)}: image {odd[0][1]} of {odd[0][0]} "
+            "is missing or unexpected"
         )
     return np.stack([images[key] for key in order])
 
