@@ -25,7 +25,7 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a so
 
 @dataclass
 class Content:
-    """What a file contains, before any treatment.
+    """The content of a file before any treatment.
 
     Attributes
     ----------
