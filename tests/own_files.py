@@ -69,13 +69,13 @@ def write(folder, rng):
     np.savetxt(folder / "points.csv", X, fmt="%.3f", delimiter=",")
 
     label = ("dataset.label=kind",)
-    of_text = r"column 'kind' of \S+ does not hold numbers only.*dataset.label=kind if it is the classes"
+    of_text = r"column 'kind' of \S+ is not numeric.*dataset.label=kind if it holds the classes"
     onehot = np.c_[X, (site == "north"), (site == "south")]
     apart = "dataset.labels=kinds.txt"
     return [
         Own("semicolon.csv", of_text, label, X),
         Own("comma.csv", of_text, label, X),
-        Own("bare.csv", r"column '4' of bare.csv does not .*dataset.label=4", ("dataset.label=4",), X),
+        Own("bare.csv", r"column '4' of bare.csv is not .*dataset.label=4", ("dataset.label=4",), X),
         Own(
             "indexed.csv", r"column 'Unnamed: 0' looks like an index.*'dataset.drop=\[\"Unnamed: 0\"\]'",
             ('dataset.drop=["Unnamed: 0"]',), X,

@@ -165,7 +165,7 @@ def test_message_says_what_to_put_where_and_names_a_mistyped_folder(register, mo
     text = str(caught.value)
     assert "put a.zip or b.zip into" in text
     assert str(tmp_path / "cache" / "raw" / "toy") in text
-    assert f"KMDR_DATA names {tmp_path / 'typo'}, which is no folder" in text
+    assert f"KMDR_DATA names {tmp_path / 'typo'}, which is not a folder" in text
     assert not caught.value.failed_check
     assert "\n" not in text
 
@@ -418,7 +418,9 @@ def test_oversized_file_is_refused_before_it_is_kept(register, source, length):
 @pytest.mark.parametrize("page", [b"<!DOCTYPE html>\n<p>Moved", b"\xef\xbb\xbf \r\n<HTML lang=en>", b"<head></head>"])
 def test_web_page_instead_of_the_data_is_named_as_such(register, source, page):
     source.data = page + LONG
-    with pytest.raises(acquire.UnavailableError, match=r"a web page \(HTML\) came instead of the data") as caught:
+    with pytest.raises(
+        acquire.UnavailableError, match=r"the server sent a web page \(HTML\) instead of the data"
+    ) as caught:
         acquire.obtain(register(url(source.url, LONG_SHA)))
     assert caught.value.failed_check
     assert kept() == {}
@@ -449,12 +451,12 @@ def test_part_that_another_process_writes_is_left_alone(register, source):
     assert source.seen == [None]
 
 
-def test_a_folder_that_pooch_may_not_write_to_is_not_a_missing_file(register, source, monkeypatch):
+def test_a_folder_that_cannot_be_written_to_is_not_a_missing_file(register, source, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("pooch.utils.tempfile.NamedTemporaryFile", refuse)
-    with pytest.raises(acquire.UnwritableError, match=r"cannot write .*raw/toy \(Permission denied\); let KMDR_CACHE"):
+    monkeypatch.setattr(acquire, "temporary_folder", refuse)
+    with pytest.raises(acquire.UnwritableError, match=r"cannot write .*raw/toy \(Permission denied\); set KMDR_CACHE"):
         acquire.obtain(register(url(source.url, LONG_SHA)))
 
 

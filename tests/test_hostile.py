@@ -223,7 +223,7 @@ def test_a_configuration_that_would_not_be_read_is_refused(here, capsys, monkeyp
 
 def test_a_cache_in_nobodys_home_is_refused(here, capsys, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", "~nobody-is-called-so/cache")
-    assert "KMDR_CACHE = '~nobody-is-called-so/cache' is no folder" in line_of(capsys, monkeypatch, "data", "status")
+    assert "KMDR_CACHE = '~nobody-is-called-so/cache' is not a folder" in line_of(capsys, monkeypatch, "data", "status")
 
 
 def test_a_map_that_would_not_fit_the_machine_is_refused_with_its_size():

@@ -41,7 +41,7 @@ def prepare(A):
 def check(A):
     A = prepare(A).A
     valid.check(A, None)
-    valid.of_unit_length(A)
+    valid.unit_rows(A)
     datasets.content_sha256(A, None)
 
 
@@ -163,7 +163,7 @@ def test_a_file_of_a_sparse_matrix_is_clustered_as_it_was_saved(save, pair, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KMDR_CACHE", str(folder / "cache"))
         path = save(folder, S)
-        content, _, refusal = datasets.look_at({"path": str(path), "k": 2})
+        content, _, refusal = datasets.inspect_file({"path": str(path), "k": 2})
         assert not refusal
         assert np.array_equal(content.A.toarray(), D)
         data = datasets.load("file", {"path": str(path), "k": 2})

@@ -12,6 +12,7 @@ import csv
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -110,7 +111,7 @@ def own_cache():
     with pinned(1), pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("KMDR_CACHE", folder)
         patch.setenv("KMDR_DATA", "")
-        patch.setattr(datasets, "tell", lambda _: None)
+        patch.setattr(sys.modules[datasets.prepare.__module__], "tell", lambda _: None)
         patch.setattr(os, "fsync", lambda _: None)  # no power fails here
         yield Path(folder)
 

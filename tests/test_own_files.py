@@ -22,11 +22,13 @@ import own_files
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.cli.commands import main
-from kmdr.datasets import own, readme, registry
+from kmdr.datasets import check_file, readme, registry
 from kmdr.datasets.formats import files as formats
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.profile import lines, profile, scale_hint
 from kmdr.datasets.formats.reading import Content
+from kmdr.datasets.options import AUTO, TEXTS, FileOptions
+from kmdr.datasets.settings import checked_options
 from kmdr.harness.jobs import compose
 
 A = np.array([[0.5, 2.0, 7.0], [1.5, 2.5, -3.0], [2.25, 4.0, 0.0], [9.0, -1.0, 1.0], [3.0, 3.5, 2.0]])
@@ -144,7 +146,7 @@ def test_profile_of_sparse_and_of_mapped_data_is_that_of_the_array(rng, tmp_path
     sparse = profile(Content(scipy.sparse.csr_array(dense)))
     monkeypatch.setattr("kmdr.datasets.valid._BLOCK_BYTES", 200)
     np.save("a.npy", dense)
-    mapped = profile(formats.look("a.npy"))
+    mapped = profile(formats.look(FileOptions("a.npy")))
     for other in (sparse, mapped):
         assert other.constant == expected.constant
         assert other.repeated == expected.repeated
@@ -181,7 +183,7 @@ def test_a_column_that_is_likely_the_classes_is_told(capsys):
     pd.DataFrame(A, columns=list("xyz")).assign(Class=CODED).to_csv("a.csv", index=False)
     load("a.csv", k=2)
     err = capsys.readouterr().err
-    assert "column 'Class' may be the classes but is clustered on; say dataset.label=Class" in err
+    assert "column 'Class' may hold the classes but is a feature; set dataset.label=Class" in err
     assert "'y'" not in err  # a coordinate beside x
     load("a.csv", label="Class")
     assert "may be" not in capsys.readouterr().err
@@ -214,7 +216,7 @@ def test_data_check_tells_files_from_datasets(monkeypatch, capsys, tmp_path):
     )
     for words, said in (
         (("usps", "a.csv"), "one after the other"), (("a.csv", "--repair"), "'--repair'"),
-        (("k=2",), "settings alone"), (("a.csv", "sep=;"), "did you mean"), (("uspss",), "did you mean 'usps'"),
+        (("k=2",), "settings only"), (("a.csv", "sep=;"), "did you mean"), (("uspss",), "did you mean 'usps'"),
     ):  # fmt: skip
         code, _, err = command(monkeypatch, capsys, "data", "check", *words)
         assert code == 2
@@ -253,7 +255,7 @@ def test_data_check_tells_files_from_datasets(monkeypatch, capsys, tmp_path):
 )
 def test_text_is_understood(content, options, expected):
     if options.get("missing"):
-        with pytest.raises(UserError, match=r"1 rows of a\.csv have a value in each column; say dataset.missing=mean"):
+        with pytest.raises(UserError, match=r"1 rows of a\.csv have a value in each column; set dataset.missing=mean"):
             formats.read(text("a.csv", content), **options)
         return
     assert read(text("a.csv", content), **options)[::2] == expected
@@ -279,7 +281,7 @@ def test_text_with_spaces_is_a_table_and_svmlight_stays_what_it_is():
 
 def test_a_table_of_another_encoding_is_read_and_says_so(tmp_path):
     (tmp_path / "a.csv").write_bytes("größe;höhe\n1,5;2\n3;4\n".encode("cp1252"))
-    content = formats.look("a.csv")
+    content = formats.look(FileOptions("a.csv"))
     assert list(content.A.columns) == ["größe", "höhe"]
     assert "not UTF-8, so read as Windows-1252" in content.form
 
@@ -314,16 +316,14 @@ def test_columns_are_chosen_by_name_or_by_number():
 
 def test_text_becomes_columns_of_its_values():
     name = table(site=["n", "s", None, "n", "n"], on=[True, False, True, True, False])
-    with pytest.raises(UserError, match=r"column 'site' of t\.csv .* 'n', 's'; say 'dataset.drop=\[site\]'"):
+    with pytest.raises(UserError, match=r"column 'site' of t\.csv .*'n', 's'\); set 'dataset.drop=\[site\]'"):
         formats.read(name)
     B, _, features = formats.read(name, encode="onehot", drop=["on"])
     assert features == ("x", "y", "z", "site=n", "site=s")
     np.testing.assert_array_equal(B[:, 3:], [[1, 0], [0, 1], [np.nan, np.nan], [1, 0], [1, 0]])
     B, _, _ = formats.read(name, encode="onehot", columns=["site"], missing="mean")
     assert B[2].tolist() == [0.75, 0.25]
-    with pytest.raises(
-        UserError, match=r"another value in each row, as a name has; leave it out: 'dataset.drop=\[who\]'"
-    ):
+    with pytest.raises(UserError, match=r"a different value in each row, like a name; omit it: 'dataset.drop=\[who\]'"):
         formats.read(table(who=list("vwxyz")), encode="onehot")
 
 
@@ -351,9 +351,7 @@ def test_missing_values_become_means_or_the_row_goes(capsys):
     assert load("m.npy", missing="drop", k=2).A.shape == (3, 3)
     B[:, 1] = np.nan
     np.save("m.npy", B)
-    with pytest.raises(
-        UserError, match=r"column '1' of m\.npy has no value at all; leave it out: 'dataset.drop=\[1\]'"
-    ):
+    with pytest.raises(UserError, match=r"column '1' of m\.npy has no values; omit it: 'dataset.drop=\[1\]'"):
         load("m.npy", missing="mean", k=2)
     B[:, 1], B[0, 1] = 0, np.inf
     np.save("m.npy", B)
@@ -388,7 +386,7 @@ def test_variables_of_other_names_can_be_named():
         for name, values in held.items():
             file[f"deep/{name}"] = file[name] = values
     for name in ("a.mat", "a.npz", "a.h5"):
-        with pytest.raises(UserError, match=r"no matrix under a known name.*dataset.matrix=….*dataset.label=…"):
+        with pytest.raises(UserError, match=r"no matrix with a usual name.*dataset.matrix=….*dataset.label=…"):
             formats.read(name)
         assert read(name, matrix="dtm", label="classid")[:2] == (A.tolist(), CODED)
         with pytest.raises(UserError, match=r"no matrix in a\.\w+ is named 'dtn'; did you mean 'dtm'"):
@@ -409,7 +407,7 @@ def test_labels_of_another_file_with_or_without_a_header(named):
     assert read("a.npy", labels=text("s.csv", "\n".join(head + spaced)))[1] == [2, 0, 2, 1, 0]
     several = "\n".join([*(["id;class"] if named else []), *(f"{i};{kind}" for i, kind in enumerate(KINDS))])
     text("several.csv", several)
-    with pytest.raises(UserError, match=r"several\.csv has 2 columns; say which are the labels: dataset.label="):
+    with pytest.raises(UserError, match=r"several\.csv has 2 columns; choose the one with the labels: dataset.label="):
         formats.read("a.npy", labels="several.csv")
     assert read("a.npy", labels="several.csv", label="class" if named else "1")[1] == CODED
     pd.DataFrame({"class": CODED}).to_excel("y.xlsx", index=False, header=named)
@@ -426,12 +424,12 @@ def test_what_an_option_does_not_mean_is_refused():
         (
             "a.npy",
             {"separator": "tab"},
-            "option separator means nothing for a.npy, which is read as npy, only for csv, tsv",
+            "option separator does not apply to a.npy, which is read as npy, only to csv, tsv",
         ),
-        ("a.npy", {"matrix": "X"}, "option matrix means nothing"),
-        ("a.mtx", {"encode": "onehot"}, "option encode means nothing"),
-        ("a.csv", {"size": (2, 2)}, "option size means nothing .* only for images; leave it out"),
-        ("a.csv", {"matrix": "X"}, "option matrix means nothing"),
+        ("a.npy", {"matrix": "X"}, "option matrix does not apply to"),
+        ("a.mtx", {"encode": "onehot"}, "option encode does not apply to"),
+        ("a.csv", {"size": (2, 2)}, "option size does not apply to .* only to images; remove it"),
+        ("a.csv", {"matrix": "X"}, "option matrix does not apply to"),
     ):
         with pytest.raises(UserError, match=said):
             formats.read(name, **options)
@@ -452,11 +450,11 @@ def test_options_that_came_later_leave_what_is_prepared(tmp_path):
     np.savez("a.npz", X=A, y=KINDS)
     e = registry.entry("file")
     every = dict(registry.entry("file").offered) | {"path": "a.npz"}
-    assert datasets._options(e, every) == {**e.options, "path": [str(tmp_path / "a.npz")]}
+    assert checked_options(e, every) == {**e.options, "path": [str(tmp_path / "a.npz")]}
     assert datasets.prepare("file", every) == datasets.prepare("file", {"path": "a.npz"})
     signs = {"path": "a.csv", "separator": ";", "decimal": ",", "header": True, "drop": [0]}
     words = {"path": "a.csv", "separator": "semicolon", "decimal": "comma", "header": "true", "drop": ["0"]}
-    assert datasets._options(e, signs) == datasets._options(e, words)
+    assert checked_options(e, signs) == checked_options(e, words)
 
 
 @pytest.mark.parametrize("value", [",", ";", "|", "\\t", "comma", "auto"])
@@ -475,11 +473,11 @@ def test_xlsx_is_what_pandas_reads(tmp_path):
         (frame + 1).to_excel(book, sheet_name="two", index=False, header=False)
     assert read("a.xlsx") == (A.tolist(), CODED, ("x", "y", "z"))
     assert read("a.xlsx", matrix="two") == ((A + 1).tolist(), None, ("0", "1", "2"))
-    assert "sheet 'one', the first of 2" in formats.look("a.xlsx").form
+    assert "sheet 'one', the first of 2" in formats.look(FileOptions("a.xlsx")).form
     with pytest.raises(UserError, match=r"no sheet of a\.xlsx is named 'tow'; did you mean 'two'"):
         formats.read("a.xlsx", matrix="tow")
     with pytest.raises(UserError, match=r"a\.xlsx unpacks to .*dataset.max_gb"):
-        tables.xlsx(tmp_path / "a.xlsx", 1000.0)
+        tables.xlsx(tmp_path / "a.xlsx", 1000.0, FileOptions())
     book = openpyxl.Workbook()
     book.active["A1"], book.active["XFD1048576"] = "a", 3.0  # a table of 17 billion cells to pandas
     book.save("corner.xlsx")
@@ -496,7 +494,7 @@ def test_a_reader_that_is_missing_is_named(monkeypatch, module, file, extra):
     text(file, "x")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(
-        UserError, match=rf"{file} needs {module} to be read; install it with: pip install 'kmdr\[{extra}\]'"
+        UserError, match=rf"reading {file} requires {module}; install it with: pip install 'kmdr\[{extra}\]'"
     ):
         formats.read(file)
 
@@ -568,10 +566,10 @@ def test_h5ad_is_what_was_written(layout):
     assert (labels.tolist(), features) == (CODED, ("g0", "g1", "g2"))
     assert formats.read(name, label="plain")[1].tolist() == CODED
     assert formats.read(name)[1] is None
-    assert "columns of obs: gap, kind, plain" in formats.look(name).form
+    assert "columns of obs: gap, kind, plain" in formats.look(FileOptions(name)).form
     with pytest.raises(UserError, match=r"no column of obs in a\.h5ad is named 'kin'; did you mean 'kind'"):
         formats.read(name, label="kin")
-    with pytest.raises(UserError, match="no value at row 1"):
+    with pytest.raises(UserError, match="missing at row 1"):
         formats.read(name, label="gap")
     assert formats.read(annotated("b.h5ad", layout, old=True), label="kind")[1].tolist() == CODED
 
@@ -590,9 +588,10 @@ def test_hdf5_reads_nothing_of_other_files_and_nothing_too_large():
         file.create_group("group")["inner"] = A
         sparse_group(file, "bad", scipy.sparse.csr_array(A))["indices"][:] = 10**6
     for name, said in (
-        ("link", "in another file"), ("virtual", "in another file"), ("soft", "in another file"),
+        ("link", "to another file"), ("virtual", "to another file"), ("soft", "to another file"),
         ("huge", "claims huge of 1000000 x 1000000: 8e[+]03 GB"), ("words", "words of a.h5 does not hold real numbers"),
-        ("group", "group of a.h5 is a group, not a matrix; .*group/inner"), ("bad", r"a\.h5: the parts .* do not fit"),
+        ("group", "group of a.h5 is a group, not a matrix; .*group/inner"),
+        ("bad", r"a\.h5: the parts .* are inconsistent"),
     ):  # fmt: skip
         with pytest.raises(UserError, match=said):
             formats.read("a.h5", matrix=name)
@@ -618,7 +617,7 @@ def test_a_folder_of_images_is_a_class_a_subfolder(tmp_path, rng):
     order = [7, 8, 9, 10, 11, *range(7)]  # elm, then oak; 10 after 9
     assert np.array_equal(data.A, pixels[order].reshape(12, 12))
     assert (data.labels.tolist(), data.name) == ([0] * 5 + [1] * 7, "pics")
-    assert "1 other files left aside" in formats.look(folder).form
+    assert "1 other files ignored" in formats.look(FileOptions(folder)).form
     before = datasets.prepare("file", {"path": str(folder)})
     picture(folder / "elm" / "7.png", pixels[0])
     after = load(folder)
@@ -626,7 +625,7 @@ def test_a_folder_of_images_is_a_class_a_subfolder(tmp_path, rng):
     assert datasets.prepare("file", {"path": str(folder)}) == before  # prepared anew
     picture(folder / "elm" / "wide.png", np.zeros((4, 6)))
     with pytest.raises(
-        UserError, match=r"12 of 13 images of pics are of 4 x 3 pixels.*elm/wide\.png.*'dataset.size=\[4,3\]'"
+        UserError, match=r"12 of 13 images of pics have 4 x 3 pixels.*elm/wide\.png.*'dataset.size=\[4,3\]'"
     ):
         load(folder)
     assert load(folder, size=[4, 3]).A.shape == (13, 12)
@@ -648,7 +647,7 @@ def test_images_flat_coloured_odd_and_damaged(tmp_path):
     with pytest.raises(UserError, match="flat holds 3 images itself and 1 in subfolders"):
         load(flat, k=2)
     picture(flat / "class" / "deep" / "a.png", np.zeros((2, 2)))
-    with pytest.raises(UserError, match=r"deep/a\.png lies deeper than flat/CLASS/IMAGE"):
+    with pytest.raises(UserError, match=r"deep/a\.png is deeper than flat/CLASS/IMAGE"):
         load(flat, k=2)
     deep = np.array([[0, 300], [70, 65535]], np.uint16)
     (tmp_path / "grey").mkdir()
@@ -676,21 +675,20 @@ def test_compare_warns_of_an_index_and_names_a_column_of_text():
         with pytest.warns(UserWarning, match=f"column '{name}' looks like an index or identifier"):
             rows = kmdr.compare(frame.assign(**{name: values}), ["svd"], labels=CODED, r_grid=[2], repeats=1)
         assert rows["status"].tolist() == ["ok"]
-    with pytest.raises(UserError, match="column 'site' of A does not hold numbers only, but 'n', 's'"):
+    with pytest.raises(UserError, match=r"column 'site' of A is not numeric \('n', 's'\)"):
         kmdr.compare(frame.assign(site=list("nsnsn")), ["svd"], labels=CODED, r_grid=[2], repeats=1)
 
 
 def test_help_and_the_page_of_datasets_say_what_each_option_is(monkeypatch, capsys):
-    said = registry.comments("file")
-    assert set(said) == set(registry.entry("file").offered) - {"rows"}
+    assert set(TEXTS) == set(registry.entry("file").offered) - {"rows"}
     help_ = command(monkeypatch, capsys, "dataset=file", "--help")[1]
-    for name, (_, comment) in said.items():
-        assert re.search(rf"^dataset\.{name}=.*{re.escape(comment)}$", help_, re.MULTILINE), name
+    for name, meaning in TEXTS.items():
+        assert re.search(rf"^dataset\.{name}=.*{re.escape(meaning)}$", help_, re.MULTILINE), name
         assert f"| `dataset.{name}` |" in readme.options()
 
 
 def test_own_and_tables_agree_on_their_names():
-    assert own._SIGNS == ("separator", "decimal")
+    assert check_file._SIGNS == ("separator", "decimal")
     offered = registry.entry("file").offered
     assert set(offered) >= {"matrix", "columns", "drop", "separator", "header", "decimal", "encode", "missing", "scale"}
-    assert offered["separator"] == offered["decimal"] == offered["header"] == tables.FOUND
+    assert offered["separator"] == offered["decimal"] == offered["header"] == AUTO

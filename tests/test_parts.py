@@ -15,10 +15,12 @@ from scipy.stats import kstest, norm
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.datasets import own, prepared, valid
+from kmdr.datasets import fingerprint, prepared, valid
+from kmdr.datasets.check_file import check_files
 from kmdr.datasets.formats import files as formats
+from kmdr.datasets.options import FileOptions
 from kmdr.datasets.sources.features_like import features_like
-from kmdr.datasets.streamed import Streamed, stacked
+from kmdr.datasets.streamed import Streamed, stack_rows
 from kmdr.linalg import matrix
 
 Y = np.arange(37) % 3
@@ -58,14 +60,14 @@ def npy(folder, A, cuts=(4, 4, 20), names="part-{}.npy"):
 
 def test_slices_of_stacked_matrices_are_those_of_the_whole(rng):
     A = rng.standard_normal((20, 3))
-    whole = stacked(np.split(A, [0, 7, 7, 12]))
+    whole = stack_rows(np.split(A, [0, 7, 7, 12]))
     for start in range(21):
         for stop in range(21):
             np.testing.assert_array_equal(whole[start:stop], A[start:stop])
     kept = rng.random(20) < 0.5
-    np.testing.assert_array_equal(whole.only(kept)[1:6], A[kept][1:6])
-    np.testing.assert_array_equal(whole.each(lambda rows: rows[:, :2], 2, A.dtype)[3:9], A[3:9, :2])
-    assert (whole.shape, whole.only(kept).shape, whole.size) == ((20, 3), (int(kept.sum()), 3), 60)
+    np.testing.assert_array_equal(whole.select_rows(kept)[1:6], A[kept][1:6])
+    np.testing.assert_array_equal(whole.map_rows(lambda rows: rows[:, :2], 2, A.dtype)[3:9], A[3:9, :2])
+    assert (whole.shape, whole.select_rows(kept).shape, whole.size) == ((20, 3), (int(kept.sum()), 3), 60)
 
 
 # --- folders of parts
@@ -81,9 +83,7 @@ def test_parts_are_one_matrix_in_the_order_of_their_numbers(tmp_path, A, capsys)
     assert data.A.dtype == np.float32
     assert (data.name, data.k, data.labels.tolist()) == ("points", 3, Y.tolist())
     assert data.data_sha256 == datasets.content_sha256(A, Y.astype(np.int64))
-    assert (
-        "4 parts, npy, part-8.npy to part-11.npy; 1 other file left aside; labels.npy has 3" in capsys.readouterr().err
-    )
+    assert "4 parts, npy, part-8.npy to part-11.npy; 1 other file ignored; labels.npy has 3" in capsys.readouterr().err
     np.save(tmp_path / "whole.npy", A)
     assert load(tmp_path / "whole.npy", labels=str(folder / "labels.npy")).data_sha256 == data.data_sha256
     np.save(tmp_path / "other.npy", Y[::-1])
@@ -94,14 +94,14 @@ def test_parts_are_one_matrix_in_the_order_of_their_numbers(tmp_path, A, capsys)
 
 def test_data_check_says_what_is_understood_of_a_folder_and_writes_nothing(tmp_path, A, capsys):
     folder = npy(tmp_path / "points", A)
-    assert own.check([str(folder)], ["k=3"]) == 0
+    assert check_files([str(folder)], ["k=3"]) == 0
     said = capsys.readouterr().out
     assert f"{folder}: 4 parts, npy, part-8.npy to part-11.npy" in said
     assert "points  37 x 5, float32" in said
     (folder / "part-9.npy").unlink()
-    assert own.check([str(folder)], []) == 1
+    assert check_files([str(folder)], []) == 1
     said = capsys.readouterr().out
-    assert "warning  parts seem to be lacking between part-8.npy and part-10.npy" in said
+    assert "warning  parts seem to be missing between part-8.npy and part-10.npy" in said
     assert "refused  points has no labels" in said
     assert not (tmp_path / "cache").exists()
 
@@ -111,16 +111,16 @@ def test_data_check_says_what_is_understood_of_a_folder_and_writes_nothing(tmp_p
     [
         (
             lambda folder, A: np.save(folder / "part-9.npy", A[:, :4]),
-            "part-9.npy has 4 columns of float32, where part-8",
+            "part-9.npy has 4 columns of float32, but part-8",
         ),
         (
             lambda folder, A: np.save(folder / "part-9.npy", A.astype("f8")),
-            "part-9.npy has 5 columns of float64, where",
+            "part-9.npy has 5 columns of float64, but",
         ),
         (lambda folder, A: np.save(folder / "part-9.npy", A[0]), r"part-9.npy has the shape \(5,\); a part"),
         (
             lambda folder, A: (folder / "a.parquet").write_bytes(b""),
-            "parts of several kinds, as a.parquet and part-8.npy",
+            "parts of several kinds, such as a.parquet and part-8.npy",
         ),
         (
             lambda folder, A: (folder / "part-10.npy").write_bytes(b"\x93NUMPY"),
@@ -129,7 +129,7 @@ def test_data_check_says_what_is_understood_of_a_folder_and_writes_nothing(tmp_p
         (lambda folder, A: os.truncate(folder / "part-10.npy", 200), "part-10.npy is not a readable npy file"),
         (
             lambda folder, A: np.save(folder / "part-9.npy", [["a"] * 5]),
-            "part-9.npy has 5 columns of <U1, where part-8",
+            "part-9.npy has 5 columns of <U1, but part-8",
         ),
         (lambda folder, A: np.save(folder / "part-9.npy", np.full((1, 5), np.nan, "f4")), "NaN .* at row 4, column 0"),
         (lambda folder, A: np.save(folder / "labels.npy", Y[1:]), "36 labels for 37 points"),
@@ -149,25 +149,25 @@ def test_a_folder_without_parts_and_one_with_images(tmp_path, A):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty is a folder; name a regular file, .*images .* or of parts of a matrix"):
         load(tmp_path / "empty")
-    with pytest.raises(UserError, match="holds no part of a matrix"):
+    with pytest.raises(UserError, match="holds no parts of a matrix"):
         load(tmp_path / "empty", format="parts")
     folder = npy(tmp_path / "both", A)
     for name in ("a.png", "b.png"):
         Image.fromarray(np.array([[1, 2], [3, 4]], np.uint8)).save(folder / name)
     assert load(folder, k=1).A.shape == (2, 4), "images, as ever"
     assert load(folder, k=3, format="parts").A.shape == (37, 5)
-    with pytest.raises(UserError, match="option size means nothing for both, which is read as parts"):
+    with pytest.raises(UserError, match="option size does not apply to both, which is read as parts"):
         load(folder, k=3, format="parts", size=[2, 2])
-    with pytest.raises(UserError, match="option label means nothing for both, whose parts are npy"):
+    with pytest.raises(UserError, match="option label does not apply to both, whose parts are npy"):
         load(folder, k=3, format="parts", label="kind")
 
 
 def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, capsys):
     folder = npy(tmp_path / "points", A)
     first = load(folder, k=3)
-    written = prepared.stamp(tmp_path / "cache" / "prepared")
+    written = prepared.file_state(tmp_path / "cache" / "prepared")
     assert load(folder, k=3).data_sha256 == first.data_sha256
-    assert prepared.stamp(tmp_path / "cache" / "prepared") == written, "prepared once"
+    assert prepared.file_state(tmp_path / "cache" / "prepared") == written, "prepared once"
     changed = A.copy()
     changed[10] += 1
     npy(folder, changed)
@@ -175,17 +175,17 @@ def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, ca
     (folder / "part-10.npy").unlink()
     capsys.readouterr()
     np.testing.assert_array_equal(load(folder, k=3).A, np.delete(changed, range(4, 20), axis=0))
-    assert "warning: points: parts seem to be lacking between part-9.npy and part-11.npy" in capsys.readouterr().err
+    assert "warning: points: parts seem to be missing between part-9.npy and part-11.npy" in capsys.readouterr().err
     load(folder, k=3)
-    assert "lacking" in capsys.readouterr().err, "each time"
-    monkeypatch.setattr(datasets, "_HASHED_BYTES", 100)  # as if they were large: of each the size and time
-    before = datasets._identity(folder)
+    assert "seem to be missing" in capsys.readouterr().err, "each time"
+    monkeypatch.setattr(fingerprint, "_HASHED_BYTES", 100)  # as if they were large: of each the size and time
+    before = fingerprint._file_identity(folder)
     os.utime(folder / "part-8.npy", ns=(1, 1))
-    assert datasets._identity(folder) != before
+    assert fingerprint._file_identity(folder) != before
     look = formats.look
 
-    def slowly(**options):
-        content = look(**options)
+    def slowly(options):
+        content = look(options)
         np.save(folder / "part-8.npy", A[:4] + 1)
         return content
 
@@ -208,14 +208,14 @@ def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, ca
 def test_gaps_are_told_of_where_names_count_up_by_ones(tmp_path, names, lacking):
     for name in names:
         np.save(tmp_path / f"{name}.npy", np.ones((2, 2)))
-    warnings = formats.look(tmp_path).warnings
+    warnings = formats.look(FileOptions(tmp_path)).warnings
     assert [lacking in warning for warning in warnings] == [True] * bool(lacking)
 
 
 def test_a_matrix_that_the_cache_has_no_room_for_is_a_sentence(tmp_path, A, monkeypatch):
     folder = npy(tmp_path / "points", A)
     monkeypatch.setattr(prepared.shutil, "disk_usage", lambda path: SimpleNamespace(free=9))
-    with pytest.raises(UserError, match=r"a matrix of 37 x 5 takes 7.4e-07 GB and .*prepared has room for 9e-09"):
+    with pytest.raises(UserError, match=r"a matrix of 37 x 5 takes 7.4e-07 GB and .*prepared has 9e-09 GB left"):
         load(folder, k=3)
     assert not list((tmp_path / "cache" / "prepared").iterdir())
 
@@ -258,11 +258,11 @@ def test_parts_of_parquet_are_one_table(tmp_path, A, table, capsys):
     np.testing.assert_array_equal(some.A, A[:, [1, 3]])
     np.testing.assert_array_equal(load(folder, drop=["kind", "c"], k=2).A, A[:, [0, 1, 3, 4]])
     for options, said in (
-        ({}, r"columns 'kind' of part-9.parquet hold no numbers; say 'dataset.drop=\[kind\]'"),
+        ({}, r"columns 'kind' of part-9.parquet are not numeric; set 'dataset.drop=\[kind\]'"),
         ({"label": "kin"}, "no column of part-9.parquet is named 'kin'; did you mean 'kind'"),
         ({"columns": ["z"]}, "no column of part-9.parquet is named 'z'"),
         ({"label": "kind", "drop": list("abcde")}, "no column of part-9.parquet is left"),
-        ({"encode": "onehot"}, "option encode means nothing for points, which is read as parts"),
+        ({"encode": "onehot"}, "option encode does not apply to points, which is read as parts"),
     ):
         with pytest.raises(UserError, match=said):
             load(folder, **options)
@@ -314,7 +314,7 @@ def test_without_zarr_a_store_is_told_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "zarr.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(UserError, match=r"a\.zarr needs zarr to be read; install it with: pip install 'kmdr\[zarr\]'"):
+    with pytest.raises(UserError, match=r"reading a\.zarr requires zarr; install it with: pip install 'kmdr\[zarr\]'"):
         load(tmp_path / "a.zarr", k=3)
 
 
@@ -334,7 +334,7 @@ def test_a_zarr_store_is_an_array_or_a_group(tmp_path, A, zarr, version, capsys)
     group = zarr.open_group(tmp_path / "group.zarr", mode="w", zarr_format=version)
     group.create_array("points", data=A)
     group.create_array("kind", data=Y)
-    with pytest.raises(UserError, match="no matrix under a known name, only kind, points"):
+    with pytest.raises(UserError, match="no matrix with a usual name, only kind, points"):
         load(tmp_path / "group.zarr")
     assert load(tmp_path / "group.zarr", matrix="points", label="kind").labels.tolist() == Y.tolist()
     group.create_array("X", data=A)
@@ -350,7 +350,7 @@ def test_what_a_zarr_store_lacks_or_may_not_have_is_told(tmp_path, A, zarr):
     array = zarr.create_array(store, shape=A.shape, chunks=(7, 5), dtype="f4", fill_value=2, zarr_format=2)
     array[:] = A
     (store / "1.0").unlink()
-    assert formats.look(store).warnings == (
+    assert formats.look(FileOptions(store)).warnings == (
         "1 of its 6 chunks are not there and are read as 2.0; where that is not meant, put them back",
     )
     (store / "2.0").write_bytes(b"nothing of the kind")

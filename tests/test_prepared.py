@@ -14,7 +14,8 @@ import scipy.sparse
 from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
-from kmdr.datasets import DamagedError, prepared, status
+from kmdr.base.files import is_temporary, sweep_abandoned, temporary_folder
+from kmdr.datasets import DamagedDataError, prepared, status
 from kmdr.datasets.acquire import find as acquire
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp, run
@@ -144,7 +145,7 @@ def test_never_reads_nothing_but_the_structure_of_a_sparse_matrix(monkeypatch):
         wrong[at] = value
         np.save(folder / "indices.npy", wrong)
         assert datasets.prepare("sparse", verify="never") == folder
-        with pytest.raises(DamagedError, match="sparse is damaged"):
+        with pytest.raises(DamagedDataError, match="sparse is damaged"):
             datasets.open_prepared(folder, "never")
     np.save(folder / "indices.npy", indices)
     indptr = np.load(folder / "indptr.npy")
@@ -163,7 +164,7 @@ def test_damage_that_cannot_be_mended_is_one_sentence(monkeypatch, forgetful):
     forgetful()
     with pytest.raises(datasets.UnavailableError, match=r"A.npy is damaged and cannot be prepared again: .*dense.mat"):
         datasets.load("dense")
-    with pytest.raises(DamagedError, match=r"A.npy is damaged; run again"):
+    with pytest.raises(DamagedDataError, match=r"A.npy is damaged; run again"):
         datasets.open_prepared(folder)
 
 
@@ -222,7 +223,7 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
         monkeypatch.setattr("kmdr.harness.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
     (row,) = run(task, data, STAMP)
     assert row["status"] == "failed"
-    assert row["error"].startswith(f"{path} changed while it was used")
+    assert row["error"].startswith(f"{path} changed during the run")
     assert "objective" not in row
     with pytest.raises(UserError, match=r"a.npy has changed since it was prepared; run again"):
         datasets.open_prepared(folder)
@@ -280,7 +281,7 @@ def test_data_check_names_each_damaged_file_and_repair_mends_it(tmp_path, shelf,
         datasets.load(name)
     other = datasets.prepare("synth", {"n": 20, "d": 4, "k": 2})
     (cache / "raw" / "dense" / "notes.txt").write_text("mine")
-    left = cache / "prepared" / f"{acquire.TEMPORARY}left"
+    left = cache / "prepared" / ".tmp-abcd1234"
     left.mkdir()
     assert check() == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -317,7 +318,7 @@ def test_data_check_says_what_cannot_be_mended(monkeypatch, capsys):
     assert f"{folder / 'labels.npy'}: damaged; {folder / 'labels.npy'} is damaged and cannot" in capsys.readouterr().out
     with pytest.raises(UserError, match="option of 'kmdr data check' is named '--mend'"):
         check("--mend")
-    with pytest.raises(UserError, match="'--repair' was given"):
+    with pytest.raises(UserError, match="names of datasets only; remove '--repair'"):
         status.run(["get", "--repair"])
 
 
@@ -377,16 +378,16 @@ def test_an_unfinished_download_that_is_a_link_is_not_followed(tmp_path):
 
 
 def test_what_another_user_left_or_what_is_being_made_is_not_swept(tmp_path, monkeypatch):
-    left = tmp_path / f"{acquire.TEMPORARY}left"
+    left = tmp_path / ".tmp-abcd1234"
     left.mkdir()
     (left / "A.npy").write_bytes(b"1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345678)
-    acquire.sweep(tmp_path)
+    sweep_abandoned(tmp_path)
     assert left.exists()
     monkeypatch.undo()
-    with acquire.temporary(tmp_path) as being_made:
+    with temporary_folder(tmp_path) as being_made:
         assert not left.exists()
-        acquire.sweep(tmp_path)
+        sweep_abandoned(tmp_path)
         assert being_made.exists()
     assert not being_made.exists()
 
@@ -396,14 +397,14 @@ def test_without_locks_what_is_not_old_is_not_swept(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with acquire.temporary(tmp_path) as left:
+    with temporary_folder(tmp_path) as left:
         (left / "A.npy").write_bytes(b"1")
         os.utime(left, (1, 1))
-        acquire.sweep(tmp_path)
+        sweep_abandoned(tmp_path)
         assert left.exists()  # a file in it is new
         os.utime(left / "A.npy", (1, 1))
         os.utime(left, (1, 1))
-        acquire.sweep(tmp_path)
+        sweep_abandoned(tmp_path)
         assert not left.exists()
 
 
@@ -412,11 +413,11 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monk
 
     def late(number, how):
         if not swept:
-            swept.extend(tmp_path.iterdir())
+            swept.extend(path for path in tmp_path.iterdir() if is_temporary(path.name))
             swept[0].rmdir()
         return flock(number, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with acquire.temporary(tmp_path) as folder:
+    with temporary_folder(tmp_path) as folder:
         assert folder.exists()
         assert folder != swept[0]

@@ -19,6 +19,7 @@ from kmdr.datasets import valid
 from kmdr.datasets.formats import files as formats
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.profile import lines, profile
+from kmdr.datasets.options import FileOptions
 
 BIG = 2**53
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -98,7 +99,7 @@ def test_points_and_classes_are_those_of_the_cells(table):
     assert features == tuple(name for j, name in enumerate(rows[0]) if j != at)
     assert A.tolist() == [[float(cell) for j, cell in enumerate(row) if j != at] for row in kept]
     assert partition(coded) == partition(row[at].strip() for row in kept)
-    seen = dict(profile(formats.look(name, **options)).classes)
+    seen = dict(profile(formats.look(FileOptions(name, **options))).classes)
     assert sum(seen.values()) == sum(row[at].strip() not in NO_LABEL for row in cells)
 
 
@@ -205,7 +206,7 @@ def test_integers_beyond_2_to_the_53_stay_apart_in_memory_and_are_refused_in_svm
 def test_the_usual_labels_are_in_the_order_of_their_numbers():
     write("a.csv", "x,label\n1,10\n2,9\n3,\n4,10\n")
     assert formats.read("a.csv", missing="drop")[1].tolist() == [1, 0, 1]
-    content = formats.look("a.csv", missing="drop")
+    content = formats.look(FileOptions("a.csv", missing="drop"))
     assert content.labelled == "column 'label', 1 without a label,"
     assert dict(lines(profile(content)))["labels"] == "2 classes: 10 2, 9 1"
     write("b.csv", "x,label\n1,10.0\n2,9.0\n3,9.5\n")
@@ -213,18 +214,18 @@ def test_the_usual_labels_are_in_the_order_of_their_numbers():
 
 
 def test_labels_that_differ_in_how_they_are_written_are_named():
-    content = formats.look(write("a.csv", "x,label\n1,True\n2,TRUE\n3,no\n"))
+    content = formats.look(FileOptions(write("a.csv", "x,label\n1,True\n2,TRUE\n3,no\n")))
     assert "labels 'TRUE' and 'True' are different classes" in content.warnings[0]
-    content = formats.look(write("b.csv", "x,label\n1,01\n2,1\n3,no\n"), drop=[])
+    content = formats.look(FileOptions(write("b.csv", "x,label\n1,01\n2,1\n3,no\n"), drop=[]))
     assert "labels '01' and '1' are different classes" in content.warnings[0]
-    assert not formats.look(write("c.csv", "x,label\n1,1\n2,2\n")).warnings
+    assert not formats.look(FileOptions(write("c.csv", "x,label\n1,1\n2,2\n"))).warnings
 
 
 def test_none_is_a_class_and_na_is_no_label():
     write("a.csv", "x,label\n1,None\n2,mild\n3,None\n")
     assert formats.read("a.csv")[1].tolist() == [0, 1, 0]
     write("b.csv", "x,label\n1,NA\n2,mild\n3,None\n")
-    with pytest.raises(UserError, match="no value at row 0"):
+    with pytest.raises(UserError, match="missing at row 0"):
         formats.read("b.csv")
 
 
@@ -241,7 +242,9 @@ def test_codes_of_categories_must_be_in_range():
 def test_a_file_of_labels_with_a_line_too_many_is_not_shifted():
     np.save("a.npy", np.eye(4))
     write("y.txt", "1\n1\n2\n1\n2\n")
-    with pytest.raises(UserError, match=r"y\.txt has 5 lines for 4 points, and the first, '1', is one of the labels"):
+    with pytest.raises(
+        UserError, match=r"y\.txt has 5 lines for 4 points, and the first line, '1', is one of the labels"
+    ):
         formats.read("a.npy", labels="y.txt")
     pd.Series([0, 1, 0, 1]).to_csv("y.csv", index=False)  # its header is 0
     assert formats.read("a.npy", labels="y.csv")[1].tolist() == [0, 1, 0, 1]
@@ -268,7 +271,7 @@ def test_columns_of_one_name_are_told_apart_or_refused(suffix):
     name = table([["x", "x", "x.1", "label"], [1, 2, 3, "a"], [4, 5, 6, "b"]])
     A, _, features = formats.read(name)
     assert (A.tolist(), features) == ([[1, 2, 3], [4, 5, 6]], ("x [0]", "x [1]", "x.1"))
-    assert "columns of the same name told apart as 'x [0]', 'x [1]'" in formats.look(name).form
+    assert "columns of the same name renamed to 'x [0]', 'x [1]'" in formats.look(FileOptions(name)).form
     assert formats.read(name, drop=["x [0]"])[2] == ("x [1]", "x.1")
     with pytest.raises(UserError, match="is named 'x'"):
         formats.read(name, drop=["x"])
@@ -276,9 +279,9 @@ def test_columns_of_one_name_are_told_apart_or_refused(suffix):
 
 def test_a_second_column_of_labels_that_pandas_renamed_is_named():
     write("a.csv", "x,label,label.1\n1,2,2\n3,4,4\n")
-    (warning,) = formats.look("a.csv").warnings
+    (warning,) = formats.look(FileOptions("a.csv")).warnings
     assert "column 'label.1' looks like a second column of labels" in warning
-    assert not formats.look("a.csv", drop=["label.1"]).warnings
+    assert not formats.look(FileOptions("a.csv", drop=["label.1"])).warnings
 
 
 def test_features_of_one_name_are_not_dropped_by_it():
@@ -321,12 +324,12 @@ def test_the_reading_of_the_first_line_is_stated_or_asked_for(text, options, nam
     write("a.csv", text)
     if named is None:
         with pytest.raises(UserError, match=r"first line of a\.csv .*dataset.header=true .*dataset.header=false"):
-            formats.look("a.csv", **options)
-        assert "names the columns" in formats.look("a.csv", header="true", **options).form
-        assert "is a point" in formats.look("a.csv", header="false", **options).form
+            formats.look(FileOptions("a.csv", **options))
+        assert "names the columns" in formats.look(FileOptions("a.csv", header="true", **options)).form
+        assert "is a point" in formats.look(FileOptions("a.csv", header="false", **options)).form
     else:
         said = "the first line names the columns" if named else "the first line is a point"
-        assert said in formats.look("a.csv", **options).form
+        assert said in formats.look(FileOptions("a.csv", **options)).form
 
 
 # --- features
@@ -334,11 +337,11 @@ def test_the_reading_of_the_first_line_is_stated_or_asked_for(text, options, nam
 
 def test_integers_that_are_rounded_are_named():
     for gap in ("", "3,\n"):
-        content = formats.look(write("a.csv", f"x,n\n1,{BIG + 1}\n2,5\n{gap}"))
+        content = formats.look(FileOptions(write("a.csv", f"x,n\n1,{BIG + 1}\n2,5\n{gap}")))
         assert "column 'n' has integers of 2^53 or more" in content.warnings[0]
-    assert not formats.look(write("b.csv", "x,n\n1,1e300\n2,5\n")).warnings
+    assert not formats.look(FileOptions(write("b.csv", "x,n\n1,1e300\n2,5\n"))).warnings
     np.save("a.npy", np.array([[BIG + 1, 2], [3, 4]]))
-    assert "a.npy has integers of 2^53 or more" in formats.look("a.npy").warnings[0]
+    assert "a.npy has integers of 2^53 or more" in formats.look(FileOptions("a.npy")).warnings[0]
 
 
 def test_a_comma_that_may_separate_thousands_is_asked_for():
@@ -352,7 +355,7 @@ def test_a_comma_that_may_separate_thousands_is_asked_for():
 
 def test_a_short_line_of_a_table_of_spaces_is_refused():
     write("a.txt", "a b c\n1 2 3\n4 5\n6 7 8\n")  # the value of any column may be missing
-    with pytest.raises(UserError, match=r"line 3 of a\.txt has 2 cells, and the first has 3"):
+    with pytest.raises(UserError, match=r"line 3 of a\.txt has 2 cells, but the first has 3"):
         formats.read("a.txt", missing="mean")
 
 

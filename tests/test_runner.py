@@ -46,7 +46,7 @@ def test_data_damaged_in_mid_run_fail_the_rows_of_their_tasks_and_no_others(back
     rows = rows_of([*tasks[30], *tasks[40]], Runner(backend, 1, 1), tmp_path / "o")
     assert sorted((row["n"], row["status"]) for row in rows) == [("30", "failed")] * 4 + [("40", "ok")] * 4
     assert {row["error"] for row in rows if row["n"] == "30"} == {
-        f"KMDR_CACHE/prepared/{file.parent.name}/A.npy is damaged; run again, which prepares it anew"
+        f"KMDR_CACHE/prepared/{file.parent.name}/A.npy is damaged; run again to prepare it anew"
     }
     assert {(row["d"], row["nnz"]) for row in rows} == {("10", "300"), ("10", "400")}
 

@@ -19,9 +19,10 @@ from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.datasets import UnavailableError, UnverifiedError, prepared, valid
+from kmdr.datasets import UnavailableError, UnverifiedError, fingerprint, prepared, valid
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.formats import files as formats
+from kmdr.datasets.registry import entry
 from kmdr.harness.jobs import compose
 
 A = np.arange(24.0).reshape(8, 3) % 7
@@ -75,14 +76,14 @@ def test_file_without_labels_needs_k(tmp_path):
     assert not kept(tmp_path)
     data = load(path, k=2)
     assert (data.k, data.labels, data.feature_names) == (2, None, None)
-    with pytest.raises(UserError, match=r"k = 9 clusters were asked for a.npz, which has 8 points"):
+    with pytest.raises(UserError, match=r"k = 9 is larger than the number of points of a.npz \(8\)"):
         load(path, k=9)
 
 
 def test_file_never_gets_the_name_of_a_registered_dataset(tmp_path):
     path = npz(tmp_path / "usps.npz", X=A, y=Y)
     assert load(path).name == "file_usps"
-    with pytest.raises(UserError, match="'usps', which names a registered dataset"):
+    with pytest.raises(UserError, match="'usps', which is the name of a registered dataset"):
         load(path, title="usps")
     with pytest.raises(UserError, match="up to 60 letters"):
         load(path, title="a/b")
@@ -118,7 +119,7 @@ def test_changed_file_is_noticed(tmp_path, monkeypatch):
     assert (datasets.prepare("file", {"path": [path]}) / "meta.json").stat().st_ino == written
     npz(tmp_path / "a.npz", X=A + 1, y=Y)
     assert np.array_equal(load(path).A, A + 1)
-    monkeypatch.setattr(datasets, "_HASHED_BYTES", 0)  # as if it were large
+    monkeypatch.setattr(fingerprint, "_HASHED_BYTES", 0)  # as if it were large
     npz(tmp_path / "a.npz", X=A + 2, y=Y)
     os.utime(path, ns=(1, 1))
     assert np.array_equal(load(path).A, A + 2)
@@ -136,7 +137,7 @@ def unnoticed(path):
 
 @pytest.mark.parametrize("known", [0, 2**26])
 def test_a_file_that_is_changed_in_place_is_noticed_though_its_size_and_time_are_kept(tmp_path, monkeypatch, known):
-    monkeypatch.setattr(datasets, "_HASHED_BYTES", known)  # at 0, as if it were large
+    monkeypatch.setattr(fingerprint, "_HASHED_BYTES", known)  # at 0, as if it were large
     path, labels = tmp_path / "a.npz", tmp_path / "y.npy"
     npz(path, X=A)
     np.save(labels, Y)
@@ -150,7 +151,7 @@ def test_a_file_that_is_changed_in_place_is_noticed_though_its_size_and_time_are
 
 
 def test_a_folder_of_parts_that_is_changed_in_place_is_noticed_though_size_and_time_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_HASHED_BYTES", 0)  # as if they were large together
+    monkeypatch.setattr(fingerprint, "_HASHED_BYTES", 0)  # as if they were large together
     (tmp_path / "parts").mkdir()
     for i, part in enumerate((A[:4], A[4:])):
         np.save(tmp_path / "parts" / f"{i}.npy", part)
@@ -162,10 +163,10 @@ def test_a_folder_of_parts_that_is_changed_in_place_is_noticed_though_size_and_t
 
 def test_a_folder_prepared_before_stamps_had_the_time_of_the_inode_is_prepared_again(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", A)
-    current = prepared.stamp
+    current = prepared.file_state
     with monkeypatch.context() as patch:
-        for module in (prepared, datasets):
-            patch.setattr(module, "stamp", lambda path: current(path)[:3])
+        for module in (prepared, sys.modules[datasets.prepare.__module__]):
+            patch.setattr(module, "file_state", lambda path: current(path)[:3])
         folder = datasets.prepare("file", {"path": str(tmp_path / "a.npy"), "k": 2})
     before = (folder / "meta.json").stat().st_ino
     assert len(prepared.read_meta(folder)["mapped"]["stamp"]) == 3
@@ -178,8 +179,8 @@ def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path = npz(tmp_path / "a.npz", X=A, y=Y)
     look = formats.look
 
-    def slowly(**options):
-        data = look(**options)
+    def slowly(options):
+        data = look(options)
         npz(path, X=A + 1, y=Y)
         return data
 
@@ -202,7 +203,7 @@ def test_file_is_found_in_the_folders_of_kmdr_data(tmp_path, monkeypatch):
 
 
 def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path):
-    with pytest.raises(UnavailableError, match=r"dataset 'file' cannot be had: there is no file .*none.npz"):
+    with pytest.raises(UnavailableError, match=r"dataset 'file' is not available: there is no file .*none.npz"):
         load(tmp_path / "none.npz")
 
 
@@ -218,8 +219,11 @@ def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path):
         ({"X": A.astype(str), "y": Y}, "a matrix of text"),
         ({"X": A.astype(object), "y": Y}, "holds Python objects"),
         ({"X": A, "feature_names": ["a", "b"]}, "2 names for 3 features"),
-        ({"data": [1.0], "indices": [7], "indptr": [0, 1, 1], "shape": [2, 3]}, "do not fit each other"),
-        ({"data": [1.0], "indices": [2], "indptr": [0, 1, 1], "shape": [2, 3]}, "row 1, counted from 0, has no entry"),
+        ({"data": [1.0], "indices": [7], "indptr": [0, 1, 1], "shape": [2, 3]}, "are inconsistent"),
+        (
+            {"data": [1.0], "indices": [2], "indptr": [0, 1, 1], "shape": [2, 3]},
+            "row 1, counted from 0, has only zeros",
+        ),
     ],
 )
 def test_what_is_no_dataset_is_refused_and_nothing_is_kept(tmp_path, arrays, reason):
@@ -275,7 +279,8 @@ def test_large_npy_is_never_in_memory_whole(tmp_path):
         file.truncate(file.tell() + size)  # zeros, a hole in the file
     code = f"""
 import re
-from kmdr.datasets import formats, valid
+from kmdr.datasets import valid
+from kmdr.datasets.formats import files as formats
 def private():
     return sum(map(int, re.findall(r"RssAnon:\\s*(\\d+)", open("/proc/self/status").read())))
 A = formats.read({str(tmp_path / "a.npy")!r})[0]
@@ -299,13 +304,13 @@ import time
 from pathlib import Path
 from kmdr import datasets
 from kmdr.datasets import prepared
-write = prepared._put
+write = prepared._publish
 def wait(*args):
     Path({str(tmp_path)!r}, str(time.time_ns()) + ".here").touch()
     while len(list(Path({str(tmp_path)!r}).glob("*.here"))) < 2:
         time.sleep(0.01)
     write(*args)
-prepared._put = wait
+prepared._publish = wait
 print(datasets.load("file", {{"path": {path!r}, "k": 2}}).data_sha256)
 """
     both = [in_child(code), in_child(code)]
@@ -370,7 +375,7 @@ def test_sector_of_two_parts(smaller, rng):
     X[:, 0] = 1
     y = np.arange(30) % 3 + 1
     with pytest.raises(
-        UnavailableError, match=r"no file sector\.bz2 and no sector\.t\.bz2 \(to be had from https://.*sector\)"
+        UnavailableError, match=r"no file sector\.bz2 and no sector\.t\.bz2 \(download it from https://.*sector\)"
     ):
         datasets.load("sector")
     assert datasets.availability("sector").state == "by hand"
@@ -386,10 +391,10 @@ def test_sector_of_two_parts(smaller, rng):
     dumped(smaller, "sector.t.bz2", X[20:], np.ones(10))
     datasets.load("sector")
     dumped(smaller, "sector.bz2", X[:20], y[:20] % 2)
-    with pytest.raises(UnverifiedError, match="2 classes, the registry says 3"):
+    with pytest.raises(UnverifiedError, match="2 classes, but the registry says 3"):
         datasets.load("sector")
     dumped(smaller, "sector.bz2", X[:19], y[:19])
-    with pytest.raises(UnverifiedError, match=r"shape \(29, 20\), the registry says 30 x 20"):
+    with pytest.raises(UnverifiedError, match=r"shape \(29, 20\), but the registry says 30 x 20"):
         datasets.load("sector")
     dumped(smaller, "sector.bz2", -X[:20], y[:20])
     with pytest.raises(UserError, match="negative value at row 0"):
@@ -403,10 +408,11 @@ def test_rcv1_is_checked_by_its_hash_before_it_is_read(smaller, monkeypatch, rng
     dumped(smaller, "rcv1_train.multiclass.bz2", X, np.arange(30) % 3 + 1)
     path = smaller / "rcv1_train.multiclass.bz2"
     with monkeypatch.context() as patch:
-        patch.setattr(datasets, "all_loaders", lambda: {"svmlight": lambda *_, **__: pytest.fail("the file was read")})
+        module = sys.modules[datasets.prepare.__module__]
+        patch.setattr(module, "all_loaders", lambda: {"svmlight": lambda *_, **__: pytest.fail("the file was read")})
         with pytest.raises(UnavailableError, match=r"has the wrong SHA-256"):
             datasets.load("rcv1")
-    known = datasets.entry("rcv1").sources[0].sha256
+    known = entry("rcv1").sources[0].sha256
     other = smaller / "registry.toml"
     other.write_text(paths.REGISTRY.read_text().replace(known, sha256_of(path)))
     monkeypatch.setattr(paths, "REGISTRY", other)
@@ -416,7 +422,9 @@ def test_rcv1_is_checked_by_its_hash_before_it_is_read(smaller, monkeypatch, rng
 
 
 def test_features_of_ilsvrc2012(tmp_path):
-    with pytest.raises(UnavailableError, match=r"dataset 'ilsvrc2012' is a file of yours; name it with dataset.path=…"):
+    with pytest.raises(
+        UnavailableError, match=r"dataset 'ilsvrc2012' needs a file of your own; name it with dataset.path=…"
+    ):
         datasets.load("ilsvrc2012")
     np.save(tmp_path / "features.npy", A.astype(np.float32))
     np.save(tmp_path / "classes.npy", Y)

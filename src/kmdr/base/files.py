@@ -1,4 +1,8 @@
-"""Files that appear complete or not at all, that are read only where they lie, and what is said when that fails."""
+"""Write files atomically, lock and sweep temporary ones, and check checksums.
+
+A file is written to a temporary file next to it, flushed to the disk and renamed, so readers never see a part of it.
+Temporary files and folders are locked while their writer lives. `sweep_abandoned` removes what killed writers left.
+"""
 
 import errno
 import fcntl
@@ -6,23 +10,25 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 from uuid import uuid4
 
 from kmdr.base.errors import UserError
 
-# Where there are no locks, nobody can tell whether the writer of a temporary file lives: it is kept for a day.
+# On a file system without locks, temporary files are kept for a day, because their writer may still be running.
 _ABANDONED_SECONDS = 86400.0
-_TEMPORARY = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp")  # a number: as older versions named them
-# Levels of folders below one that is swept; kmdr makes fewer.
+# Temporary files and folders: as they are named now, and by two older versions.
+_TEMPORARY = re.compile(r"\..+\.([0-9a-f]{32}|\d+)\.tmp|\.tmp-([0-9a-z_]{8}|[0-9a-f]{32})")
+# Levels of subfolders that are swept; kmdr makes fewer.
 _MOST_DEPTH = 8
-# The folder within a results folder that is read and written as one of its own.
+# The subfolder of a results folder that is itself read and written as a results folder.
 INNER = "multiverse"
-# How a folder is opened.
+# Flags for opening a folder.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _REMEDIES = {
@@ -35,16 +41,16 @@ _REMEDIES = {
 
 
 class StorageError(UserError, OSError):
-    """The system did not let a file be written."""
+    """The operating system refused to write a file."""
 
 
 class DamagedError(UserError):
-    """A file is not as it was written."""
+    """The content of a file does not match its checksum."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in one sentence what the system has against writing a file or a folder.
+    """Turn any OSError into a one-sentence StorageError about a file or folder.
 
     Raises
     ------
@@ -62,11 +68,17 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
+# -- folders, flushing and locks -------------------------------------------------------------------------------------
+
+
+def flush(file: IO[Any]) -> None:
+    """Flush an open file to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sync(folder: int) -> None:
-    """Bring the names in an open folder to the disk, where the file system can."""
+    """Flush the names in an open folder to the disk, if the file system supports it."""
     try:
         os.fsync(folder)
     except OSError as error:
@@ -74,10 +86,26 @@ def _sync(folder: int) -> None:
             raise
 
 
-def open_folder(folder: Path) -> int:
-    """Open a folder and return its descriptor; links are followed, except to one that is named `INNER`.
+@contextmanager
+def _opened(path: str | Path, flags: int = FOLDER, folder: int | None = None) -> Iterator[int]:
+    """Open a file or folder by its descriptor for the length of a block."""
+    number = os.open(path, flags, dir_fd=folder)
+    try:
+        yield number
+    finally:
+        os.close(number)
 
-    That one lies in a results folder, which may come from a stranger, and so may not lead out of it.
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, so that they survive a loss of power."""
+    with _opened(folder) as number:
+        _sync(number)
+
+
+def open_folder(folder: Path) -> int:
+    """Open a folder and return its descriptor. Links are followed, except one named `INNER`.
+
+    `INNER` lies in a results folder, which may come from a stranger and must not lead out of it.
 
     Raises
     ------
@@ -92,54 +120,106 @@ def open_folder(folder: Path) -> int:
 
 
 def make_folder(name: str, folder: int, mode: int = 0o777) -> None:
-    """Make a folder in an open folder, unless there is one, and bring its name to the disk."""
+    """Make a subfolder of an open folder, unless it exists, and flush its name to the disk."""
     with suppress(FileExistsError):
         os.mkdir(name, mode, dir_fd=folder)
         _sync(folder)
 
 
-def _make(folder: Path, mode: int) -> None:
+def _make_folders(folder: Path, mode: int) -> None:
     if not folder.is_dir():
-        _make(folder.parent, mode)
-        number = os.open(folder.parent, FOLDER)
-        try:
-            make_folder(folder.name, number, mode)
-        finally:
-            os.close(number)
+        _make_folders(folder.parent, mode)
+        with _opened(folder.parent) as parent:
+            make_folder(folder.name, parent, mode)
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder and its missing parents, accessible to their owner only, and return it."""
+    _make_folders(folder, 0o700)
+    return folder
+
+
+def lock(number: int, *, wait: bool = True) -> bool | None:
+    """Lock an open file or folder until it is closed or the process ends.
+
+    Return True if it is locked now, False if another process holds the lock (only without `wait`), and None if the
+    file system has no locks.
+    """
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return None
+    return True
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _temporary_name(name: str) -> str:
+    return f".{name}.{uuid4().hex}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a name is that of a temporary file or folder."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def _open_temporary(name: str, folder: int, mode: int) -> tuple[str, BinaryIO]:
-    """Open a new temporary file in an open folder, and hold a lock on it so that nobody sweeps it."""
+    """Open and lock a new temporary file in an open folder."""
     while True:
-        temporary = f".{name}.{uuid4().hex}.tmp"
+        temporary = _temporary_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         number = os.open(temporary, flags, mode, dir_fd=folder)
         try:
-            fcntl.flock(number, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                os.close(number)
-                os.unlink(temporary, dir_fd=folder)
-                raise
+            lock(number)
+        except OSError:
+            os.close(number)
+            os.unlink(temporary, dir_fd=folder)
+            raise
         if os.fstat(number).st_nlink:
             return temporary, os.fdopen(number, "wb")
         os.close(number)  # swept before it was locked
 
 
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """Make a locked temporary folder in another folder, sweep its abandoned siblings, and remove it at the end."""
+    private_folder(parent)
+    sweep_abandoned(parent, depth=0)
+    while True:
+        folder = parent / _temporary_name("folder")
+        folder.mkdir(0o700)
+        try:
+            number = os.open(folder, FOLDER)
+        except FileNotFoundError:
+            continue  # swept before it was opened
+        try:
+            lock(number)
+            if os.fstat(number).st_nlink:  # else it was swept before it was locked
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(number)
+
+
 def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> None:
-    """Write a temporary file in an open folder, flush it to disk and rename it, so that no part of it is ever seen.
+    """Write a file in an open folder atomically: temporary file, flush, rename.
 
     Raises
     ------
     OSError
-        The file is then as it was.
+        The file is then unchanged.
     """
     temporary, file = _open_temporary(name, folder, mode)
     try:
         with file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         _sync(folder)
     finally:
@@ -148,82 +228,83 @@ def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> N
 
 
 def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file with `replace_file`; folders above it are made.
+    """Write a file with `replace_file`, after making its missing parent folders.
 
-    A private file, and the folders that are made for it, can be read by their owner alone.
+    If private, only the owner can read the file and the folders made for it.
 
     Raises
     ------
     StorageError
-        The file is then as it was.
+        The file is then unchanged.
     """
     with writing(path):
-        _make(path.parent, 0o700 if private else 0o777)
-        folder = os.open(path.parent, FOLDER)
-        try:
+        _make_folders(path.parent, 0o700 if private else 0o777)
+        with _opened(path.parent) as folder:
             replace_file(path.name, content, folder, 0o600 if private else 0o666)
-        finally:
-            os.close(folder)
 
 
-def sweep_abandoned(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder and below; what others are writing is left alone."""
-    with suppress(OSError):  # it may not be there, or be removed meanwhile
+# -- sweeping --------------------------------------------------------------------------------------------------------
+
+
+def sweep_abandoned(folder: Path, depth: int = _MOST_DEPTH) -> None:
+    """Remove temporary files and folders that killed writers left in a folder and its subfolders, to some depth."""
+    with suppress(OSError):  # the folder may not exist, or be removed meanwhile
         number = open_folder(folder)
         try:
-            _sweep_below(number, _MOST_DEPTH)
+            _sweep_below(number, depth)
         finally:
             os.close(number)
 
 
 def _sweep_below(folder: int, depth: int) -> None:
-    """Sweep an open folder and so many levels below it; `os.fwalk` would open what links lead to."""
+    """Sweep an open folder and this many levels below it. `os.fwalk` would follow links."""
     with os.scandir(folder) as entries:
         listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in listed:
-        if not is_folder:
-            if _TEMPORARY.fullmatch(name):
-                _sweep(name, folder)
-        elif depth > 0:
-            with suppress(OSError):
-                number = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-                try:
-                    _sweep_below(number, depth - 1)
-                finally:
-                    os.close(number)
+        if is_temporary(name):
+            _sweep(name, folder, is_folder)
+        elif is_folder and depth > 0:
+            with suppress(OSError), _opened(name, FOLDER | os.O_NOFOLLOW, folder) as number:
+                _sweep_below(number, depth - 1)
 
 
-def _sweep(temporary: str, folder: int) -> None:
-    with suppress(OSError):
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        number = os.open(temporary, flags, dir_fd=folder)
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        except OSError as error:
-            age = time.time() - os.fstat(number).st_mtime
-            free = error.errno in _NO_LOCKS and age > _ABANDONED_SECONDS
-        try:
-            if free:
-                os.unlink(temporary, dir_fd=folder)
-        finally:
-            os.close(number)
+def _sweep(name: str, folder: int, is_folder: bool) -> None:
+    """Remove a temporary file or folder if it is abandoned; a folder only if it belongs to this user."""
+    flags = FOLDER if is_folder else os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+    # Another process may remove it first.
+    with suppress(OSError), _opened(name, flags | os.O_NOFOLLOW, folder) as number:
+        if is_folder and os.fstat(number).st_uid != os.geteuid():
+            return
+        locked = lock(number, wait=False)
+        if locked or (locked is None and time.time() - _newest(number, is_folder) > _ABANDONED_SECONDS):
+            if is_folder:
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+
+def _newest(number: int, is_folder: bool) -> float:
+    """Return when an open file, or an open folder or anything below it, was last modified."""
+    times = [os.fstat(number).st_mtime]
+    for _, folders, files, inner in os.fwalk(".", dir_fd=number) if is_folder else ():
+        times += [os.stat(name, dir_fd=inner, follow_symlinks=False).st_mtime for name in (*folders, *files)]
+    return max(times)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-# With which the last line of a file begins that ends with the checksum of all before it.
+# Start of the last line of a file with a checksum of all lines before it.
 SEAL = b"# sha256 "
 
 
 def with_checksum(content: bytes) -> bytes:
-    """Return the content of a file with, as its last line, its SHA-256."""
+    """Return the content of a file with its SHA-256 appended as the last line."""
     return content + SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
 def without_checksum(content: bytes, path: Path) -> bytes:
-    """Return what `with_checksum` was given.
+    """Return the content without the last line that `with_checksum` appended.
 
     Raises
     ------
@@ -231,17 +312,17 @@ def without_checksum(content: bytes, path: Path) -> bytes:
     """
     plain = content[: -len(with_checksum(b""))]
     if not content.endswith(SEAL + hashlib.sha256(plain).hexdigest().encode() + b"\n"):
-        raise DamagedError(f"{path} is damaged: it is not what its checksum says")
+        raise DamagedError(f"{path} is damaged: its content does not match its checksum")
     return plain
 
 
 def note_of(made_from: str, content: bytes) -> bytes:
-    """Return the note beside a file that is made of others: a hash of what it was made from, and its own SHA-256."""
+    """Return the checksum note of a derived file: a hash of its inputs, and the SHA-256 of its content."""
     return f"{made_from} {hashlib.sha256(content).hexdigest()}\n".encode()
 
 
 def noted(note: bytes | None) -> tuple[str, str]:
-    """Return what `note_of` was given and the SHA-256; empty where they are not known, as beside older files."""
+    """Return the two hashes of a checksum note; both are empty if there is no valid note, as for older files."""
     parts = re.fullmatch(rb"([0-9a-f]{12}) ([0-9a-f]{64})\n", note or b"")
     return (parts[1].decode(), parts[2].decode()) if parts else ("", "")
 
@@ -252,28 +333,28 @@ def seal_of(content: Mapping[str, Any]) -> str:
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with, as its last entry, the SHA-256 of all others."""
+    """Return a JSON object with the SHA-256 of all its entries appended as the entry ``sha256``."""
     return {**content, "sha256": seal_of(content)}
 
 
 def unsealed(content: Any) -> dict[str, Any]:
-    """Return what `sealed` was given. What has no seal, as older versions wrote it, is taken as it is.
+    """Return a JSON object without its checksum. Older versions wrote none; such an object is accepted.
 
     Raises
     ------
     ValueError
-        When it is no JSON object, or its seal is not that of its content or is there under a spoilt name.
+        The value is not a JSON object, its checksum does not match, or the name of the checksum is damaged.
     """
     if isinstance(content, dict):
-        seal = content.pop("sha256", None)
-        spoilt = seal is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
-        if not spoilt and seal in (None, seal_of(content)):
+        checksum = content.pop("sha256", None)
+        misnamed = checksum is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
+        if not misnamed and checksum in (None, seal_of(content)):
             return content
-    raise ValueError("not what was sealed")
+    raise ValueError("the content does not match its checksum")
 
 
 def content_hash(files: Iterable[Path]) -> str:
-    """Return the SHA-256 of some files' names and contents, in the order given."""
+    """Return the SHA-256 of the names and contents of files, in the given order."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

@@ -11,6 +11,7 @@ from kmdr.base.paths import CONF
 from kmdr.base.text import aligned
 from kmdr.config.studies import config_files, study_names
 from kmdr.datasets import registry
+from kmdr.datasets.options import TEXTS
 from kmdr.datasets.sources.loaders import all_loaders
 
 _ROWS = "raw, or unit: each row scaled to length 1"
@@ -83,8 +84,7 @@ def _of_group(group: str, name: str) -> list[tuple[str, str, str]]:
 def _of_dataset(name: str) -> list[tuple[str, str, str]]:
     entry = registry.entry(name)
     texts = _parameters(inspect.getdoc(all_loaders()[entry.format]) or "")
-    of_file = registry.comments("file") if entry.format == "file" else {}
-    comments = {"rows": _ROWS, **texts, **{key: comment for key, (_, comment) in of_file.items()}}
+    comments = {"rows": _ROWS, **texts, **(TEXTS if entry.format == "file" else {})}
     return [(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]
 
 

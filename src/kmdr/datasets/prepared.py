@@ -1,9 +1,9 @@
-"""Prepared folders: a dataset as files that every process maps, with the proof that they are as they were written.
+"""Prepared folders: a dataset as files that every process maps, with digests that show whether they are intact.
 
-``meta.json`` says what the dataset is, gives a digest of each block of every other file, and is sealed by a digest of
-itself. A folder is verified once a boot of the machine: what the files looked like then (size, times, inode) is
-remembered under ``verified`` in the cache, and a file that still looks so is not read again. The memo holds digests
-only, so that one that is damaged remembers nothing.
+``meta.json`` describes the dataset, has a digest of each block of every other file, and a digest of itself. A folder is
+verified once per boot of the machine: the state of its files (size, times, inode) is then remembered under ``verified``
+in the cache, and files in the same state are not read again. Only digests of states are remembered, so damage to the
+memory itself can only cause another verification.
 """
 
 import hashlib
@@ -17,55 +17,52 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
 import joblib
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import sweep_abandoned, write_atomically
+from kmdr.base.files import flush, sweep_abandoned, sync_folder, temporary_folder, write_atomically
+from kmdr.base.paths import cache_folder
 from kmdr.datasets import valid
-from kmdr.datasets.acquire.find import TEMPORARY, temporary
+from kmdr.datasets.dataset import Dataset
+from kmdr.datasets.formats.arrays import map_npy
 from kmdr.datasets.streamed import Streamed
 
 VERIFY = ("always", "once", "never")
-"""When prepared files are verified: by every process that opens them, once a boot of the machine, or not at all."""
+"""When prepared files are verified: by every process that opens them, once per boot of the machine, or not at all."""
+CSR_PARTS = ("data", "indices", "indptr")
 
 _BLOCK_BYTES = 2**22
 _REMEMBERED = 16
-# The coarsest clock of a file system. What changed less long ago may change again and look the same.
+# Resolution of the coarsest clock of a file system. A file that changed more recently may change again unnoticed.
 _CLOCK_SECONDS = 2
 
-# What this process has verified.
+# States that this process has verified.
 _verified: set[str] = set()
 
 
-class DamagedError(UserError):
-    """A prepared file is not what was written.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    """
+class DamagedDataError(UserError):
+    """The content of a prepared file has changed since it was written; `path` is that file."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is damaged; run again, which prepares it anew")
+        super().__init__(f"{path} is damaged; run again to prepare it anew")
         self.path = path
 
 
 def checked_verify(value: Any) -> str:
-    """Return ``value`` where it is one of `VERIFY`; else a UserError is raised."""
+    """Return a value of `VERIFY`, or raise a UserError for any other value."""
     if value not in VERIFY:
         raise UserError(f"verify = {value!r} is not one of {', '.join(VERIFY)}; choose one of them")
     return str(value)
 
 
-def stamp(path: Path) -> tuple[int, ...]:
-    """Return size, times of change and inode of a file; empty where there is none.
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return size, time of modification, inode and time of its change; empty if there is no such file.
 
-    The second time, that of the inode, cannot be set back as the first can.
+    Unlike the time of modification, the time of the inode cannot be set back.
     """
     try:
         status = path.stat()
@@ -74,84 +71,169 @@ def stamp(path: Path) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
-def read_meta(folder: Path) -> dict[str, Any]:
-    """Return what ``meta.json`` of a prepared folder says.
+# --- opening --------------------------------------------------------------------------------------------------------
+
+
+def open_prepared(folder: Path, verify: str = "once") -> Dataset:
+    """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
+
+    Parameters
+    ----------
+    folder : Path
+    verify : {"once", "always", "never"}
+        As for `kmdr.datasets.prepare`. With ``"never"`` the structure of a sparse matrix is checked instead, because
+        compiled code relies on it.
+
+    Returns
+    -------
+    Dataset
+        Its A is mapped read-only, so that processes share one copy in memory.
 
     Raises
     ------
-    DamagedError
-        It is not what was written.
+    UserError
+        The folder does not hold a prepared dataset, one of its files is damaged (`DamagedDataError`), or a user's file
+        that it refers to has changed.
+    """
+    try:
+        meta = read_meta(folder)
+        if not _is_unchanged(meta):
+            path = meta["mapped"]["path"]
+            raise UserError(f"{path} has changed since it was prepared; run again to prepare it anew")
+        states = tuple((str(path), file_state(path)) for path in _files(folder, meta) if path.suffix == ".npy")
+        check(folder, meta, verify)
+        parts = arrays(folder, meta)
+        listed = meta.get("feature_names")
+        feature_names = tuple(json.loads((folder / listed).read_text("utf-8"))) if listed else None
+    except (OSError, ValueError, KeyError) as e:
+        raise UserError(f"{folder} does not hold a prepared dataset ({e}); prepare it again") from e
+    A = matrix(parts, meta)
+    if scipy.sparse.issparse(A):
+        if verify == "never" and not valid.is_canonical(A):
+            raise DamagedDataError(folder)
+        # It was written in this form; to find that out, scipy would read all of it.
+        A.has_canonical_format = True
+    return Dataset(
+        name=meta["name"],
+        A=A,
+        labels=parts.get("labels.npy"),
+        k=meta["k"],
+        data_sha256=meta["data_sha256"],
+        stand_in=meta["stand_in"],
+        source=meta["source"],
+        feature_names=feature_names,
+        stamps=states,
+    )
+
+
+def matrix(parts: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Any:
+    """Return the matrix of a prepared folder, given its arrays by file name; it shares their memory."""
+    if "A.npy" in parts:
+        return parts["A.npy"]
+    csr = tuple(parts[f"{part}.npy"] for part in CSR_PARTS)
+    return scipy.sparse.csr_array(csr, shape=(meta["n"], meta["d"]), copy=False)
+
+
+def prepared_by_content() -> dict[str, Path]:
+    """Return the prepared folders of the cache by the `content_sha256` of their data."""
+    folders = {}
+    for folder in sorted((cache_folder() / "prepared").glob("[!.]*")):
+        with suppress(OSError, UserError):
+            folders[str(read_meta(folder).get("data_sha256", ""))] = folder
+    return folders
+
+
+def changed(data: Dataset) -> str:
+    """Return a sentence about a mapped file that has changed since the dataset was opened; empty if there is none."""
+    for path, before in data.stamps:
+        if file_state(Path(path)) != before:
+            return f"{path} changed during the run; leave it unchanged and run again"
+    return ""
+
+
+# --- verifying ------------------------------------------------------------------------------------------------------
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """Return the content of ``meta.json`` of a prepared folder.
+
+    Raises
+    ------
+    DamagedDataError
+        It is damaged.
     OSError
-        There is none that can be read.
+        It cannot be read.
     """
     path = folder / "meta.json"
     text = path.read_bytes()
     try:
         meta: dict[str, Any] = json.loads(text)
-        # A folder of an earlier layout has no seal, and what it holds is not current.
-        intact = "seal" not in meta or (meta["seal"] == _seal(meta) and text == json.dumps(meta, indent=1).encode())
+        # A folder of an earlier layout has no digest of itself; it is not current.
+        intact = "seal" not in meta or (
+            meta["seal"] == _meta_digest(meta) and text == json.dumps(meta, indent=1).encode()
+        )
         intact &= isinstance(meta, dict)
     except (ValueError, TypeError, AttributeError, RecursionError) as e:
-        raise DamagedError(path) from e
+        raise DamagedDataError(path) from e
     if not intact:
-        raise DamagedError(path)
+        raise DamagedDataError(path)
     return meta
 
 
 def is_current(folder: Path, fingerprint: str, verify: str) -> bool:
-    """Whether a folder holds what has this fingerprint.
+    """Return whether a folder holds data with this fingerprint.
 
     Raises
     ------
-    DamagedError
-        It does, but for a file that is damaged.
+    DamagedDataError
+        It does, but a file is damaged.
     """
     if not folder.exists():
         return False
     try:
         meta = read_meta(folder)
     except OSError as e:
-        raise DamagedError(folder / "meta.json") from e
-    mapped = meta.get("mapped")
-    if meta.get("registry") != fingerprint or (mapped and list(stamp(Path(mapped["path"]))) != mapped["stamp"]):
+        raise DamagedDataError(folder / "meta.json") from e
+    if meta.get("registry") != fingerprint or not _is_unchanged(meta):
         return False
     check(folder, meta, verify)
     return True
 
 
-def check(folder: Path, meta: Mapping[str, Any], verify: str) -> None:
-    """Refuse files that are not what was written; with ``"never"``, only those of another size.
+def _is_unchanged(meta: Mapping[str, Any]) -> bool:
+    """Return whether the user's file that is mapped in place, if any, has not changed."""
+    mapped = meta.get("mapped")
+    return not mapped or list(file_state(Path(mapped["path"]))) == mapped["stamp"]
 
-    Raises
-    ------
-    DamagedError
-    """
+
+def check(folder: Path, meta: Mapping[str, Any], verify: str) -> None:
+    """Refuse files whose content has changed; with ``"never"``, only files whose size has changed."""
     if "seal" not in meta:
-        raise DamagedError(folder / "meta.json")
+        raise DamagedDataError(folder / "meta.json")
     files = _files(folder, meta)
-    for path, of_file in files.items():
-        if stamp(path)[:1] != (of_file["bytes"],):
-            raise DamagedError(path)
+    for path, digested in files.items():
+        if file_state(path)[:1] != (digested["bytes"],):
+            raise DamagedDataError(path)
     if verify == "never":
         return
     state, newest = _state(folder, meta["seal"], files)
     if state in _verified or (verify == "once" and state in _remembered(folder)):
         return
     began = time.time()
-    for path, of_file in files.items():
+    for path, digested in files.items():
         try:
-            intact = digests(path) == of_file["blocks"]
+            intact = digests(path) == digested["blocks"]
         except OSError as e:
-            raise DamagedError(path) from e
+            raise DamagedDataError(path) from e
         if not intact:
             forget(folder)
-            raise DamagedError(path)
+            raise DamagedDataError(path)
     if newest < began - _CLOCK_SECONDS:
         _remember(folder, state)
 
 
 def digests(path: Path) -> list[str]:
-    """Digest of each block of a file. They are taken side by side: hashing and reading let other threads run."""
+    """Return a digest of each block of a file. Threads compute them in parallel."""
     with path.open("rb") as file:
 
         def digest(start: int) -> str:
@@ -162,41 +244,27 @@ def digests(path: Path) -> list[str]:
 
 
 def arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Map the arrays of a folder read-only, by the names of their files."""
+    """Map the arrays of a folder read-only, by file name."""
     in_place = {"A.npy": Path(meta["mapped"]["path"])} if "mapped" in meta else {}
     paths = {name: folder / name for name in meta["files"] if name.endswith(".npy")} | in_place
-    return {name: mapped(path) for name, path in paths.items()}
+    return {name: map_array(path) for name, path in paths.items()}
 
 
-def stamps(folder: Path, meta: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Path and `stamp` of each file that `arrays` maps."""
-    return tuple((str(path), stamp(path)) for path in _files(folder, meta) if path.suffix == ".npy")
+# --- writing --------------------------------------------------------------------------------------------------------
 
 
-def lay(path: Path, A: Streamed) -> NDArray[Any]:
-    """Write a matrix to a ``.npy`` file block by block, and map it.
-
-    Parameters
-    ----------
-    path : Path
-        To be handed to `write`, which moves it.
-    A : Streamed
-
-    Raises
-    ------
-    UserError
-        There is no room for it.
-    """
+def store(path: Path, A: Streamed) -> NDArray[Any]:
+    """Write a matrix to a ``.npy`` file block by block, and map it. `write` moves the file."""
     dtype = valid.kept_type(A)
     needed, free = A.size * dtype.itemsize, shutil.disk_usage(path.parent).free
     if needed > free:
         raise UserError(
-            f"a matrix of {len(A)} x {A.shape[1]} takes {needed / 1e9:.3g} GB and {path.parent.parent} has room for "
-            f"{free / 1e9:.3g}; let KMDR_CACHE name a folder with more"
+            f"a matrix of {len(A)} x {A.shape[1]} takes {needed / 1e9:.3g} GB and {path.parent.parent} has "
+            f"{free / 1e9:.3g} GB left; set KMDR_CACHE to a folder with more space"
         )
     with path.open("wb") as file:
         _save(file, A, dtype)
-        _flush(file)
+        flush(file)
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
@@ -207,49 +275,51 @@ def write(
     meta: Mapping[str, Any],
     feature_names: tuple[str, ...] | None,
 ) -> None:
-    """Write a prepared folder under another name, then rename it: it is there in full or not at all.
+    """Write a prepared folder under a temporary name, then rename it, so that it is complete or absent.
 
     Parameters
     ----------
     folder : Path
     fingerprint : str
-        What `is_current` is to find.
+        For `is_current`.
     parts : mapping of str to ndarray or Path
-        Arrays by the name of their file; a file of one is moved.
+        Arrays by file name. A path is a ``.npy`` file to be moved.
     meta : mapping
-        What ``meta.json`` is to say of the dataset; of a file that stays where it lies, its path and `stamp`.
+        Content of ``meta.json``; for a file that is mapped in place, its path and `file_state`.
     feature_names : tuple of str or None
     """
-    with temporary(folder.parent) as aside:
+    with temporary_folder(folder.parent) as temporary:
         for name, array in parts.items():
             if isinstance(array, Path):
-                array.rename(aside / name)
+                array.rename(temporary / name)
                 continue
-            with (aside / name).open("wb") as file:
+            with (temporary / name).open("wb") as file:
                 _save(file, array, valid.kept_type(array) if name == "A.npy" else array.dtype)
-                _flush(file)
+                flush(file)
         if feature_names is not None:
-            with (aside / meta["feature_names"]).open("wb") as file:
+            with (temporary / meta["feature_names"]).open("wb") as file:
                 file.write(json.dumps(feature_names, ensure_ascii=False).encode())
-                _flush(file)
-        # Dated back, so that whatever is written to a file from now on shows, however coarse the clock.
+                flush(file)
+        # Dated back, so that any later change of a file changes its time, however coarse the clock.
         began = time.time()
-        for path in aside.iterdir():
+        for path in temporary.iterdir():
             path.chmod(0o600)
             os.utime(path, (began - 2 * _CLOCK_SECONDS,) * 2)
-        files = {path.name: {"bytes": path.stat().st_size, "blocks": digests(path)} for path in sorted(aside.iterdir())}
+        files = {
+            path.name: {"bytes": path.stat().st_size, "blocks": digests(path)} for path in sorted(temporary.iterdir())
+        }
         whole = {**meta, "registry": fingerprint, "files": files}
         if "mapped" in meta:
             path = Path(meta["mapped"]["path"])
             whole["mapped"] = {**meta["mapped"], "bytes": meta["mapped"]["stamp"][0], "blocks": digests(path)}
-        seal = _seal(whole)
-        with (aside / "meta.json").open("w", encoding="utf-8") as text:
-            json.dump({**whole, "seal": seal}, text, indent=1)
-            _flush(text)
-        (aside / "meta.json").chmod(0o600)
-        _put(aside, folder, fingerprint)
-    # What lies there, unless it was written to since, has these digests, so that nobody needs to read it again.
-    state, newest = _state(folder, seal, _files(folder, whole))
+        digest = _meta_digest(whole)
+        with (temporary / "meta.json").open("w", encoding="utf-8") as text:
+            json.dump({**whole, "seal": digest}, text, indent=1)
+            flush(text)
+        (temporary / "meta.json").chmod(0o600)
+        _publish(temporary, folder, fingerprint)
+    # Unless they were written to since, the files have these digests and need no verification.
+    state, newest = _state(folder, digest, _files(folder, whole))
     if newest < began - _CLOCK_SECONDS:
         _remember(folder, state)
 
@@ -261,7 +331,7 @@ def forget(folder: Path) -> None:
         _memo(folder).unlink(missing_ok=True)
 
 
-# --- what is remembered ---------------------------------------------------------------------------------------------
+# --- remembered states ----------------------------------------------------------------------------------------------
 
 
 def _memo(folder: Path) -> Path:
@@ -270,26 +340,26 @@ def _memo(folder: Path) -> Path:
 
 @cache
 def _boot() -> str:
-    """Return what tells one boot of the machine from another; empty where the system does not say."""
+    """Return an identifier of this boot of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
 
 
-def _state(folder: Path, seal: str, files: Mapping[Path, Any]) -> tuple[str, float]:
-    """Digest of what the files look like now, and the time at which the newest of them changed."""
-    looks, newest = [], 0.0
+def _state(folder: Path, meta_digest: str, files: Mapping[Path, Any]) -> tuple[str, float]:
+    """Return a digest of the current state of the files, and when the newest of them was modified."""
+    states_now, newest = [], 0.0
     for path in files:
         with suppress(OSError):
             status = path.stat()
-            looks.append([str(path), *stamp(path)])
+            states_now.append([str(path), *file_state(path)])
             newest = max(newest, status.st_mtime)
-    return _digest(json.dumps([_boot(), str(folder), seal, looks]).encode()), newest
+    return _digest(json.dumps([_boot(), str(folder), meta_digest, states_now]).encode()), newest
 
 
 def _remembered(folder: Path) -> list[str]:
-    """States in which the folder was verified, the last first; a shared cache has one of each machine."""
+    """Return the states in which the folder was verified, the last first; a shared cache has one per machine."""
     try:
         return _memo(folder).read_text("ascii").split() if _boot() else []
     except (OSError, ValueError):
@@ -300,7 +370,7 @@ def _remember(folder: Path, state: str) -> None:
     _verified.add(state)
     if _boot():
         states = list(dict.fromkeys([state, *_remembered(folder)]))[:_REMEMBERED]
-        with suppress(OSError, UserError):  # where the cache cannot be written, each process verifies for itself
+        with suppress(OSError, UserError):  # if the cache cannot be written, each process verifies for itself
             sweep_abandoned(_memo(folder).parent)
             write_atomically(_memo(folder), "\n".join(states).encode(), private=True)
 
@@ -312,31 +382,16 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _seal(meta: Mapping[str, Any]) -> str:
-    """Digest of all that ``meta.json`` says beside it."""
+def _meta_digest(meta: Mapping[str, Any]) -> str:
+    """Return a digest of ``meta.json`` without the digest itself."""
     rest = {key: value for key, value in meta.items() if key != "seal"}
     return _digest(json.dumps(rest, sort_keys=True).encode())
 
 
 def _files(folder: Path, meta: Mapping[str, Any]) -> dict[Path, Any]:
-    """Return what is known of each file but ``meta.json``, the user's own that is mapped where it lies included."""
-    files = {folder / name: of_file for name, of_file in meta["files"].items()}
+    """Return size and digests of each file except ``meta.json``, including a user's file that is mapped in place."""
+    files = {folder / name: digested for name, digested in meta["files"].items()}
     return files | ({Path(meta["mapped"]["path"]): meta["mapped"]} if "mapped" in meta else {})
-
-
-def _flush(file: IO[Any]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a loss of power, where its file system can do that."""
-    with suppress(OSError):
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 def _save(file: IO[bytes], array: NDArray[Any] | Streamed, dtype: np.dtype[Any]) -> None:
@@ -347,31 +402,26 @@ def _save(file: IO[bytes], array: NDArray[Any] | Streamed, dtype: np.dtype[Any])
         file.write(block.data.cast("B"))
 
 
-def _put(aside: Path, folder: Path, fingerprint: str) -> None:
-    _flush_folder(aside)
+def _publish(temporary: Path, folder: Path, fingerprint: str) -> None:
+    """Rename a temporary folder to its final name, unless another process has written the same data first."""
+    sync_folder(temporary)
     for _ in range(100):
         try:
-            aside.rename(folder)
+            temporary.rename(folder)
         except OSError:
-            with suppress(DamagedError):
+            with suppress(DamagedDataError):
                 if is_current(folder, fingerprint, "once"):
-                    return  # another process was first, with the same content
-            if not folder.exists():
-                continue
-            # An outdated folder cannot be replaced in one step. A process that has it mapped keeps its pages.
-            outdated = folder.parent / f"{TEMPORARY}{uuid4().hex}"
-            with suppress(OSError):
-                folder.rename(outdated)
-            shutil.rmtree(outdated, ignore_errors=True)
+                    return
+            if folder.exists():
+                # An outdated folder cannot be replaced in one step. A process that has it mapped keeps its pages.
+                with temporary_folder(folder.parent) as outdated, suppress(OSError):
+                    folder.rename(outdated / folder.name)
         else:
-            _flush_folder(folder.parent)
+            sync_folder(folder.parent)
             return
     raise UserError(f"cannot write {folder}; remove it and try again")
 
 
-def mapped(path: Path) -> NDArray[Any]:
+def map_array(path: Path) -> NDArray[Any]:
     """Map a ``.npy`` file read-only."""
-    # An array of no bytes cannot be mapped.
-    empty = 0 in np.load(path, allow_pickle=False).shape if path.stat().st_size < 256 else False
-    array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
-    return np.asarray(array)  # without the subclass, which some compiled code refuses
+    return np.asarray(map_npy(path))  # not a memmap, which some compiled code refuses

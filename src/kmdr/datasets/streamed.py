@@ -1,7 +1,8 @@
-"""Matrices of which some rows are read, or made, at a time, so that they are never in memory whole."""
+"""Matrices whose rows are read or generated in blocks, so that they are never in memory as a whole."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,9 @@ from kmdr.linalg.matrix import is_large
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """A matrix that gives slices of its rows, and nothing else; best in their order.
+    """A matrix that can only be sliced by rows, ideally in order.
 
-    Attributes
-    ----------
-    shape : (int, int)
-    dtype : dtype
-    read : callable
-        Given a row and the one to stop before, these rows as an ndarray.
+    `read` returns the rows from a first one up to, but not including, a second one.
     """
 
     shape: tuple[int, int]
@@ -28,12 +24,12 @@ class Streamed:
 
     @property
     def ndim(self) -> int:
-        """Two."""
+        """The number of dimensions."""
         return 2
 
     @property
     def size(self) -> int:
-        """Entries."""
+        """The number of entries."""
         return self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
@@ -43,12 +39,12 @@ class Streamed:
         start, stop, _ = rows.indices(len(self))
         return self.read(start, max(start, stop))
 
-    def each(self, function: Callable[[NDArray[Any]], NDArray[Any]], d: int, dtype: np.dtype[Any]) -> "Streamed":
-        """Return what a function makes of the rows, given any number of them: as many, with d entries of a type."""
+    def map_rows(self, function: Callable[[NDArray[Any]], NDArray[Any]], d: int, dtype: np.dtype[Any]) -> "Streamed":
+        """Apply a function to blocks of rows; it returns as many rows, with d entries of a type."""
         return Streamed((len(self), d), dtype, lambda start, stop: function(self.read(start, stop)))
 
-    def only(self, kept: NDArray[np.bool_]) -> "Streamed":
-        """Return some of the rows."""
+    def select_rows(self, kept: NDArray[np.bool_]) -> "Streamed":
+        """Return the rows where a mask is True."""
         places = np.flatnonzero(kept)
 
         def read(start: int, stop: int) -> NDArray[Any]:
@@ -59,15 +55,15 @@ class Streamed:
         return Streamed((len(places), self.shape[1]), self.dtype, read)
 
 
-def streamed(A: Any) -> Any:
-    """Return a large mapped matrix as a `Streamed`, so that what is made of it is never whole; any other as it is."""
+def stream_if_large(A: Any) -> Any:
+    """Return a large mapped matrix as a `Streamed`, so that results of it are not in memory whole; others unchanged."""
     if not isinstance(A, np.memmap) or A.ndim != 2 or not is_large(A):
         return A
     return Streamed(A.shape, A.dtype, lambda start, stop: A[start:stop])
 
 
-def stacked(parts: Sequence[Any]) -> Streamed:
-    """Return matrices of one width and type, one at least, under each other."""
+def stack_rows(parts: Sequence[Any]) -> Streamed:
+    """Stack at least one matrix, all of the same width and type, vertically."""
     ends = np.cumsum([len(part) for part in parts])
     d, dtype = parts[0].shape[1], parts[0].dtype
 
@@ -79,7 +75,19 @@ def stacked(parts: Sequence[Any]) -> Streamed:
                 break
             pieces.append(parts[part][max(start - first, 0) : stop - first])
         if len(pieces) == 1:
-            return np.asarray(pieces[0])  # of a mapped part no copy
+            return np.asarray(pieces[0])  # a mapped part is not copied
         return np.concatenate(pieces) if pieces else np.empty((0, d), dtype)
 
     return Streamed((int(ends[-1]), d), dtype, read)
+
+
+def from_blocks(
+    lengths: Sequence[int], d: int, dtype: np.dtype[Any], read_block: Callable[[int], NDArray[Any]]
+) -> Streamed:
+    """Return a matrix of blocks of rows, at least one, that can only be read whole; the last one read is kept."""
+    cached = lru_cache(maxsize=1)(read_block)
+
+    def block(number: int) -> Streamed:
+        return Streamed((lengths[number], d), dtype, lambda start, stop: cached(number)[start:stop])
+
+    return stack_rows([block(number) for number in range(len(lengths))])

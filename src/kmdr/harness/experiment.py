@@ -98,7 +98,7 @@ class Experiment:
     matching : str
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
-        When prepared data are verified, one of `kmdr.datasets.VERIFY`; no part of any row.
+        When prepared data are verified, one of `kmdr.datasets.prepared.VERIFY`; no part of any row.
     keep_labels : bool
         Whether the labels that k-means gave are kept beside the rows; no part of any row.
     """

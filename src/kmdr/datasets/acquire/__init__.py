@@ -1,1 +1,1 @@
-"""Finding and downloading the files of registered datasets."""
+"""Find and download the files of datasets, and read archives."""

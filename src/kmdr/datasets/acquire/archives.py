@@ -1,6 +1,6 @@
-"""Members of zip and tar archives, and compressed files, as bytes that are counted while they unpack.
+"""Read members of zip and tar archives, and compressed files, with a limit on what they unpack to.
 
-Nothing is ever extracted to a path that an archive names, and no size that an archive states is believed.
+Nothing is extracted to a path that an archive names, and sizes that an archive states are not trusted.
 """
 
 import bz2
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from kmdr.base.errors import UserError
 
-# What unpacks to more than this, and to more than so many times its packed size, is no data.
+# An archive that unpacks to more than both this size and this multiple of its packed size is refused.
 _FLOOR_BYTES = 64 * 2**20
 _MAX_RATIO = 200
 _OPENERS: dict[bytes, Callable[[Path], io.BufferedIOBase]] = {
@@ -32,64 +32,46 @@ class UnverifiedError(UserError):
 
 
 def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
-    """Read some members of an archive.
+    """Return the content of the wanted members of an archive by name.
 
     Parameters
     ----------
     path : Path
-        A zip archive (a wheel is one) or a tar archive, compressed or not.
+        A zip archive (such as a wheel) or a tar archive, compressed or not.
     wanted : callable
-        Whether to read the member of that name.
+        Whether to read the member with a given name.
     max_bytes : int
-        Most bytes that the wanted members may have in all.
-
-    Returns
-    -------
-    dict
-        Content by member name.
+        Largest total size of the wanted members.
 
     Raises
     ------
     UnverifiedError
-        It is no archive or a damaged one; any of its names is absolute, holds ``..`` or occurs twice; a wanted member
-        is no regular file; the wanted members are too long.
+        The file is not an archive or is damaged; a member's name is absolute, contains ``..`` or occurs twice; a wanted
+        member is not a regular file; the wanted members are too large.
     """
     read = _read_zip if zipfile.is_zipfile(path) else _read_tar
     try:
         return read(path, wanted, max_bytes)
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        ValueError,
-        NotImplementedError,
-    ) as e:
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError, ValueError) as e:
         raise UnverifiedError(f"archive {path.name} cannot be read: {e}") from e
 
 
 def open_decompressed(path: Path, max_bytes: int) -> io.BufferedReader:
-    """Open a file as a stream of its content: of a bzip2, gzip or xz file what it unpacks to, else the file as it is.
+    """Open a file as a stream of its content, which is unpacked if it is a bzip2, gzip or xz file.
 
-    The first bytes decide, not the name. The stream goes forwards only, and no more than it was read is unpacked.
+    The first bytes decide, not the name. The stream only goes forward and unpacks no more than is read. The caller
+    closes it.
 
     Parameters
     ----------
     path : Path
-        The file.
     max_bytes : int
-        Most bytes that the content may have.
-
-    Returns
-    -------
-    io.BufferedReader
-        To be closed by the caller.
+        Largest size of the content.
 
     Raises
     ------
     UnverifiedError
-        While it is read: it has more than `max_bytes`, is damaged or cut off.
+        During reading: the content is larger than `max_bytes`, damaged or truncated.
     OSError
         The file cannot be opened.
     """
@@ -100,7 +82,7 @@ def open_decompressed(path: Path, max_bytes: int) -> io.BufferedReader:
 
 
 class _Counted(io.RawIOBase):
-    """Stream that ends in an error where it has more than the allowed bytes."""
+    """A stream that raises an error once it has more than the allowed bytes."""
 
     def __init__(self, path: Path, stream: io.BufferedIOBase, max_bytes: int) -> None:
         self._path, self._stream, self._left = path, stream, max_bytes
@@ -143,7 +125,7 @@ def _read_zip(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict
 def _read_tar(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
     out: dict[str, bytes] = {}
     names: list[str] = []
-    # Members that are not wanted are unpacked too on the way to the others, hence a limit for all together.
+    # All members are unpacked on the way to the wanted ones, hence a limit on the total.
     with (
         open_decompressed(path, _plausible(path.stat().st_size)) as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
@@ -178,7 +160,7 @@ def _refuse_bad_names(path: Path, names: Iterable[str]) -> None:
 
 
 def _bounded(path: Path, member: IO[bytes], max_bytes: int) -> bytes:
-    # The size in the archive's directory may lie, so the bytes are counted.
+    # The size in the archive's directory may be wrong, so the bytes are counted.
     data = member.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise UnverifiedError(f"archive {path.name} unpacks to more than the allowed size")

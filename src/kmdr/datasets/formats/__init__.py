@@ -1,1 +1,1 @@
-"""Readers of file formats, and what is found and changed in the data that they give."""
+"""Read data files of all formats, and profile and treat their content."""

@@ -1,7 +1,6 @@
-"""HDF5 and AnnData's h5ad: dense arrays, groups of the parts of a sparse one, and the columns of ``obs``.
+"""Read HDF5 and AnnData's h5ad: dense arrays, sparse matrices as groups of their parts, and columns of ``obs``.
 
-Nothing is read but what lies in the file itself: a link to another file, or an array whose content lies in one, is
-refused.
+Only the file itself is read: links to other files, and arrays stored in other files, are refused.
 """
 
 import math
@@ -14,19 +13,21 @@ import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.reading import Content, afford, afford_shape, brought, reading
+from kmdr.datasets.formats.reading import Content, afford, afford_shape, import_extra, reading
+from kmdr.datasets.options import FileOptions
 
 _PARTS = {"data", "indices", "indptr"}
-# What the first axis of a sparse group is called in AnnData's files, and in earlier ones.
+# Attributes with layout and shape of a sparse group, in AnnData's files and in older ones.
 _LAYOUTS, _SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
 
 
-def hdf5(path: Path, limit: float, matrix: str = "", label: str = "") -> Content:
-    """Read a matrix of an HDF5 file, whose name may have folders (``matrix=layers/counts``), and labels.
+def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read a matrix and labels of an HDF5 file. The matrix may lie in a group, as ``layers/counts``.
 
     In an h5ad file the matrix is ``X`` and the labels are a column of ``obs``.
     """
-    h5py = brought("h5py", "hdf5", path)
+    matrix, label = options.matrix, options.label
+    h5py = import_extra("h5py", "hdf5", path)
     with reading(path, "HDF5"), h5py.File(path, "r") as file:
         annotated = "obs" in file and "X" in file
         points = matrix if matrix and _inside(path, file, matrix) is not None else pick(path, list(file), matrix)
@@ -48,60 +49,50 @@ def hdf5(path: Path, limit: float, matrix: str = "", label: str = "") -> Content
 
 
 def _inside(path: Path, file: Any, name: str) -> Any:
-    """Return what lies in the file under a name; None where there is nothing.
-
-    Raises
-    ------
-    UserError
-        The name leads to another file.
-    """
+    """Return the node with a name in the file; None if there is none."""
     node = file
     for part in filter(None, name.split("/")):
         link = node.get(part, getlink=True) if hasattr(node, "keys") else None
         if link is None:
             return None
         if type(link).__name__ == "ExternalLink":
-            raise UserError(f"{path.name} says that {name!r} is in another file; name that file itself")
+            raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
         node = node[part]
     foreign = hasattr(node, "dtype") and (node.is_virtual or node.external)
     if foreign or node.file.filename != file.file.filename:
-        raise UserError(f"{path.name} says that {name!r} is in another file; name that file itself")
+        raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
     return node
 
 
 def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
-    """Return a matrix, dense or sparse, and what it is in words."""
+    """Return a matrix, dense or sparse, and its description."""
     if hasattr(node, "dtype"):
         if node.dtype.kind not in "biuf":
-            raise UserError(f"{name} of {path.name} does not hold real numbers; give a matrix of them")
+            raise UserError(f"{name} of {path.name} does not hold real numbers; choose a matrix of real numbers")
         afford(path, f"claims {name} of {' x '.join(map(str, node.shape))}", 8.0 * math.prod(node.shape), limit)
         return node[()], f"array {name!r}"
     if not set(node) >= _PARTS:
         held = ", ".join(f"{name}/{part}" for part in node)
         raise UserError(
-            f"{name} of {path.name} is a group, not a matrix; name an array with dataset.matrix=…: {held or 'none'}"
+            f"{name} of {path.name} is a group, not a matrix; set dataset.matrix=… to an array: {held or 'none'}"
         )
     shape = next((node.attrs[key] for key in _SHAPES if key in node.attrs), None)
     if shape is None:
         shape = node["shape"][:2] if "shape" in node else None
     if shape is None:
-        raise UserError(f"{name} of {path.name} has the parts of a sparse matrix but no shape; give it one")
+        raise UserError(f"{name} of {path.name} has the parts of a sparse matrix but no shape; add it")
     n, d = (int(size) for size in shape)
     layout = next((_text(node.attrs[key]) for key in _LAYOUTS if key in node.attrs), "csr")
     parts = [_inside(path, node, part) for part in ("data", "indices", "indptr")]
     afford_shape(path, (n, d), limit)
-    afford(
-        path,
-        f"claims {len(parts[0])} entries in {name}",
-        float(sum(8 * math.prod(part.shape) for part in parts)),
-        limit,
-    )
+    needed = float(sum(8 * math.prod(part.shape) for part in parts))
+    afford(path, f"claims {len(parts[0])} entries in {name}", needed, limit)
     make = scipy.sparse.csc_array if layout.startswith("csc") else scipy.sparse.csr_array
     return make(tuple(part[()] for part in parts), shape=(n, d)), f"sparse matrix {name!r}"
 
 
 def _columns(obs: Any) -> list[str]:
-    """Return the columns of a table of AnnData; one of an old file is a compound array."""
+    """Return the columns of an AnnData table, which is a compound array in old files."""
     if hasattr(obs, "dtype"):
         return list(obs.dtype.names or ())
     index = _text(obs.attrs.get("_index", "_index"))
@@ -110,46 +101,46 @@ def _columns(obs: Any) -> list[str]:
 
 def _column(path: Path, obs: Any, name: str) -> Any:
     if hasattr(obs, "dtype"):
-        return _decoded(obs[name])
+        return _as_text(obs[name])
     categories = _inside(path, obs, f"__categories/{name}")
     node = _inside(path, obs, name)
     if categories is not None:
-        return _of_codes(path, name, node[()], _values(path, categories, name))
+        return _decode_categories(path, name, node[()], _values(path, categories, name))
     return _values(path, node, name)
 
 
 def _values(path: Path, node: Any, name: str) -> Any:
-    """Return the values of an array, or of a group of codes and their categories."""
+    """Return the values of an array, or of a group of codes and categories."""
     if hasattr(node, "dtype"):
-        return _decoded(node[()])
+        return _as_text(node[()])
     if isinstance(node, Mapping) and {"codes", "categories"} <= set(node):
-        return _of_codes(path, name, node["codes"][()], _decoded(node["categories"][()]))
-    raise UserError(f"{name} of {path.name} holds no labels that can be read; name others with dataset.label=…")
+        return _decode_categories(path, name, node["codes"][()], _as_text(node["categories"][()]))
+    raise UserError(f"{name} of {path.name} does not hold readable labels; choose others with dataset.label=…")
 
 
-def _of_codes(path: Path, name: str, codes: Any, categories: Any) -> Any:
+def _decode_categories(path: Path, name: str, codes: Any, categories: Any) -> Any:
     """Return the category of each code; code -1 is a missing value."""
     if np.size(codes) and not -1 <= np.min(codes) <= np.max(codes) < len(categories):
         raise UserError(
             f"{name} of {path.name} has codes from {np.min(codes)} to {np.max(codes)}, but {len(categories)} "
-            "categories; write the file anew"
+            "categories; write the file again"
         )
     return np.array([*categories, None], dtype=object)[codes]
 
 
-def _decoded(values: Any) -> Any:
+def _as_text(values: Any) -> Any:
     if values.dtype.kind in "OS":
         return np.array([_text(value) for value in values.ravel()], dtype=object)
     return values
 
 
 def _feature_names(path: Path, file: Any, d: int) -> tuple[str, ...] | None:
-    """Return the index of ``var``, which names the columns."""
+    """Return the names of the columns, the index of ``var``."""
     var = _inside(path, file, "var")
     if var is None or hasattr(var, "dtype"):
         return None
     index = _inside(path, var, _text(var.attrs.get("_index", "_index")))
-    names: Sequence[Any] = [] if index is None or not hasattr(index, "dtype") else _decoded(index[()])
+    names: Sequence[Any] = [] if index is None or not hasattr(index, "dtype") else _as_text(index[()])
     return tuple(map(str, names)) if len(names) == d else None
 
 

@@ -1,9 +1,9 @@
-"""A folder of images: a class a subfolder, or one folder of images without labels."""
+"""Read a folder of images: one subfolder per class, or one folder of images without labels."""
 
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,31 +14,32 @@ from PIL import Image
 
 from kmdr.base.errors import UserError
 from kmdr.datasets.formats.parts import SUFFIXES as PARTS
-from kmdr.datasets.formats.reading import Content, afford, hidden, natural, reading
+from kmdr.datasets.formats.reading import Content, afford, is_hidden, natural_key, reading
+from kmdr.datasets.options import FileOptions
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
-# Kept as they are, for their values go beyond a byte.
+# Modes of grey images with more than 8 bits, which are not converted.
 _DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
-def listed(folder: Path) -> list[Path]:
-    """Return the images of a folder and of all below it."""
+def find_images(folder: Path) -> list[Path]:
+    """Return the images in a folder and all its subfolders."""
     try:
-        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not hidden(folder, path)]
+        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not is_hidden(folder, path)]
         return [path for path in every if path.is_file()]
     except OSError as e:
-        raise UserError(f"{folder} cannot be read ({e.strerror}); name a folder that can") from e
+        raise UserError(f"{folder} cannot be read ({e.strerror}); choose a readable folder") from e
 
 
-def in_folder(folder: Path) -> list[Path]:
-    """Return the images of a folder and of its subfolders, in the order of their names, numbers as such.
+def image_files(folder: Path) -> list[Path]:
+    """Return the images of a folder or of its subfolders, in natural order (2 before 10).
 
     Raises
     ------
     UserError
-        There are none, some lie deeper, or some lie beside the subfolders.
+        There are none, some are deeper, or some are in the folder and some in its subfolders.
     """
-    every = listed(folder)
+    every = find_images(folder)
     if not every:
         raise UserError(
             f"{folder} is a folder; name a regular file, or a folder of images ({_extensions()}) or of parts of a "
@@ -47,37 +48,27 @@ def in_folder(folder: Path) -> list[Path]:
     depths = Counter(len(path.relative_to(folder).parts) for path in every)
     if max(depths) > 2:
         deep = next(path for path in every if len(path.relative_to(folder).parts) > 2)
-        raise UserError(
-            f"{deep} lies deeper than {folder.name}/CLASS/IMAGE; put each image into the folder of its class"
-        )
+        raise UserError(f"{deep} is deeper than {folder.name}/CLASS/IMAGE; put each image into the folder of its class")
     if len(depths) > 1:
         raise UserError(
             f"{folder.name} holds {depths[1]} images itself and {depths[2]} in subfolders; put each into the folder of "
             "its class, or all into one folder"
         )
-    return sorted(every, key=lambda path: [natural(part) for part in path.relative_to(folder).parts])
+    return sorted(every, key=lambda path: [natural_key(part) for part in path.relative_to(folder).parts])
 
 
-def images(folder: Path, limit: float, size: Sequence[int] = ()) -> Content:
-    """Read each image as a row of grey levels, an image row by row.
-
-    Parameters
-    ----------
-    folder : Path
-    limit : float
-        Most bytes that the matrix may take.
-    size : (int, int), optional
-        Height and width to which images are scaled; by default they must be of one size.
-    """
-    paths = in_folder(folder)
+def images(folder: Path, limit: float, options: FileOptions) -> Content:
+    """Read each image as a row of grey levels, row by row, scaled to option ``size`` if that is set."""
+    size = options.size
+    paths = image_files(folder)
     sizes = Counter(_size(path, limit) for path in paths)
     (height, width), most = sizes.most_common(1)[0]
-    if size:
+    if any(size):
         height, width = size
     elif len(sizes) > 1:
         odd = next(path for path in paths if _size(path, limit) != (height, width))
         raise UserError(
-            f"{most} of {len(paths)} images of {folder.name} are of {height} x {width} pixels, others are not, as "
+            f"{most} of {len(paths)} images of {folder.name} have {height} x {width} pixels, others do not, such as "
             f"{odd.relative_to(folder)}; scale all to one size with 'dataset.size=[{height},{width}]'"
         )
     n, d = len(paths), height * width
@@ -87,9 +78,13 @@ def images(folder: Path, limit: float, size: Sequence[int] = ()) -> Content:
         row[:] = _grey(path, height, width).ravel()
     flat = paths[0].parent == folder
     labels = None if flat else np.array([path.parent.name for path in paths], dtype=object)
-    left = sum(path.is_file() and path not in set(paths) and not hidden(folder, path) for path in folder.rglob("*"))
-    said = f"{n} images as grey levels of {height} x {width}" + (f", scaled from {len(sizes)} sizes" if size else "")
-    return Content(A, labels, None, said + (f"; {left} other files left aside" if left else ""), "the subfolders")
+    unused = sum(
+        path.is_file() and path not in set(paths) and not is_hidden(folder, path) for path in folder.rglob("*")
+    )
+    form = f"{n} images as grey levels of {height} x {width}" + (
+        f", scaled from {len(sizes)} sizes" if any(size) else ""
+    )
+    return Content(A, labels, None, form + (f"; {unused} other files ignored" if unused else ""), "the subfolders")
 
 
 def _extensions() -> str:
@@ -99,16 +94,16 @@ def _extensions() -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is too large is refused here
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # too large images are refused below
         with Image.open(path) as image:
             yield image
 
 
 def _size(path: Path, limit: float) -> tuple[int, int]:
-    """Height and width, from the head of a file alone."""
+    """Return height and width, read from the header only."""
     with reading(path, "image"), _opened(path) as image:
         if getattr(image, "n_frames", 1) > 1:
-            raise UserError(f"{path.name} holds {image.n_frames} images; give files of one image")  # type: ignore[attr-defined]
+            raise UserError(f"{path.name} holds {image.n_frames} images; save each in a file of its own")  # type: ignore[attr-defined]
         width, height = image.size
         afford(path, f"claims {height} x {width} pixels", 8.0 * math.prod(image.size), limit)
         return height, width
@@ -118,6 +113,6 @@ def _grey(path: Path, height: int, width: int) -> NDArray[Any]:
     with reading(path, "image"), _opened(path) as image:
         grey = image if image.mode in _DEEP else image.convert("L")
         if grey.size != (width, height):
-            grey = grey.convert("F" if image.mode in _DEEP else "L")  # which holds 24 bits of a number
+            grey = grey.convert("F" if image.mode in _DEEP else "L")  # F keeps 24 bits of a number
             grey = grey.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(grey, np.float64)

@@ -1,4 +1,4 @@
-"""What was understood of a matrix: its columns, classes and scale, and what of it should not be clustered on unseen."""
+"""Profile a matrix: its columns, classes and scale, and columns that should not be features."""
 
 import re
 from collections import Counter
@@ -12,12 +12,12 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.formats.treatment import is_numeric, names_of, setting, some
+from kmdr.datasets.formats.treatment import column_names, first_few, is_numeric, setting
 from kmdr.datasets.streamed import Streamed
 from kmdr.datasets.valid import blocks, canonical
 from kmdr.linalg.matrix import BLOCK, CACHED, is_large, read_only
 
-# Names of columns that say which point a row is, not how it is.
+# Names of columns that identify points instead of describing them.
 _IDENTIFIER = re.compile(
     r"|unnamed: ?0|id|idx|index|row|row[ _.-]?(id|no|nr|num|number|index|names?)|uuid|guid|.*[ _.-]id",
     re.IGNORECASE,
@@ -27,9 +27,9 @@ _CAMEL_IDENTIFIER = re.compile(r".*[a-z]I[Dd]")
 _CLASSES = re.compile(
     r"labels?|class(es|id|_?label)?|targets?|y|species|categor(y|ies)|ground[ _]?truth|gnd", re.IGNORECASE
 )
-# Of so few whole numbers that happen to rise, one in 20,000 columns is an index by chance.
+# Fewest values of an index. Of columns of this many random whole numbers, one in 20,000 rises by chance.
 _FEWEST_RISING, _FEWEST_COUNTING = 8, 4
-# From this ratio of standard deviations on, the widest columns decide alone: F is made of squares.
+# Above this ratio of standard deviations, the widest columns dominate, because F is a sum of squares.
 _WIDE = 100
 _MOST_CLASSES = 5
 _ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
@@ -37,19 +37,18 @@ _ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 
 @dataclass
 class Profile:
-    """What a matrix is like; columns are told by their names.
+    """Properties of a matrix. Columns are given by their names.
 
     Attributes
     ----------
-    n, d : int
     held : str
-        What its entries are, in words.
+        Types of the entries in words.
     names : list of str
-        Of all columns.
+        All columns.
     text : dict of str to int
-        Columns that do not hold numbers, and how many values each has.
+        Columns with text, and how many different values each has.
     missing : dict of str to int
-        Missing values in the columns that have some.
+        Number of missing values in the columns that have some.
     constant : list of str
     repeated : list of (str, str)
         Columns that are equal to an earlier one, which is named second.
@@ -57,11 +56,11 @@ class Profile:
     deviations : tuple of two floats or None
         Smallest and largest standard deviation of the columns that are not constant.
     identifiers : list of str
-        Columns that say which point a row is.
+        Columns that look like an index or identifier.
     like_classes : list of str
-        Columns of whole numbers that may be the classes by their names, where no labels are given.
+        Columns of whole numbers that by their names may be the classes, if no labels are given.
     classes : list of (str, int)
-        Each class with its points, the largest first.
+        Each class with its number of points, the largest first.
     """
 
     n: int
@@ -80,8 +79,8 @@ class Profile:
 
 
 def profile(content: Content) -> Profile:
-    """Look at a content, block by block where it is a mapped file."""
-    A, names = content.A, names_of(content)
+    """Return the profile of a file's content. Mapped files are read block by block."""
+    A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
     seen = Profile(n, d, _held(A), names, classes=_counted(content.labels))
     numeric = np.ones(d, bool)
@@ -96,11 +95,11 @@ def profile(content: Content) -> Profile:
             texts = pd.util.hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
         A = read_only(A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan))
     if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
-        own = [name for name, number in zip(names, numeric, strict=True) if number]
+        numeric_names = _select(numeric, names)
         if scipy.sparse.issparse(A):
-            _of_sparse(seen, A, own)
+            _profile_sparse(seen, A, numeric_names)
         else:
-            _of_dense(seen, A, own, texts)
+            _profile_dense(seen, A, numeric_names, texts)
     named = [name for name in names if _IDENTIFIER.fullmatch(name) or _CAMEL_IDENTIFIER.fullmatch(name)]
     seen.identifiers = [name for name in names if name in {*named, *seen.identifiers}]
     unlikely = names if content.labels is not None else seen.identifiers
@@ -111,36 +110,36 @@ def profile(content: Content) -> Profile:
 
 
 def lines(seen: Profile) -> Iterator[tuple[str, str]]:
-    """Yield what there is to say of a matrix, with what it is about."""
+    """Yield the description of a matrix as pairs of a topic and a text."""
     yield "points", f"{seen.n} x {seen.d}, {seen.held}"
     if seen.classes:
         yield "labels", classes_in_words(seen)
     if any(name != str(j) for j, name in enumerate(seen.names)):
-        yield "columns", some(seen.names)
+        yield "columns", first_few(seen.names)
     yield from remarks(seen)
     if seen.deviations:
         yield "scale", "standard deviations of the columns from {:.3g} to {:.3g}".format(*seen.deviations)
 
 
 def classes_in_words(seen: Profile) -> str:
-    """Classes with their points, the largest first."""
+    """Return the number of classes, and the sizes of the largest."""
     shown = [f"{name} {count}" for name, count in seen.classes[:_MOST_CLASSES]]
     more = len(seen.classes) - len(shown)
     return f"{len(seen.classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
-    """Yield what of a matrix a user may not expect, with what it is about."""
+    """Yield unexpected properties of a matrix as pairs of a topic and a text."""
     if seen.text:
-        yield "text", some([f"{name} ({count} values)" for name, count in seen.text.items()])
+        yield "text", first_few([f"{name} ({count} values)" for name, count in seen.text.items()])
     if seen.missing:
-        where = some([f"{name} ({count})" for name, count in seen.missing.items()])
+        where = first_few([f"{name} ({count})" for name, count in seen.missing.items()])
         count = sum(seen.missing.values())
         yield "missing", f"{count} value{'s' * (count > 1)}, in {where}"
     if seen.constant:
-        yield "constant", f"{_columns(len(seen.constant))}: {some(seen.constant)}"
+        yield "constant", f"{_columns(len(seen.constant))}: {first_few(seen.constant)}"
     if seen.repeated:
-        which = some([f"{name} is {earlier}" for name, earlier in seen.repeated])
+        which = first_few([f"{name} is {earlier}" for name, earlier in seen.repeated])
         yield "repeated", f"{_columns(len(seen.repeated))}: {which}"
     if seen.repeated_rows:
         rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
@@ -148,36 +147,36 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
 
 
 def identifier_warning(seen: Profile, remedy: str = "") -> str:
-    """Return a sentence on columns that say which point a row is, or nothing; the remedy is that of a command."""
+    """Return a warning about columns that look like identifiers, or nothing. The default remedy is to drop them."""
     if not seen.identifiers:
         return ""
-    which = some([repr(name) for name in seen.identifiers])
+    which = first_few([repr(name) for name in seen.identifiers])
     several = len(seen.identifiers) > 1
     remedy = remedy or setting("drop", seen.identifiers)
     return (
-        f"column{'s' * several} {which} look{'' if several else 's'} like an index or identifier, which tells points "
-        f"apart but is clustered on; leave it out: {remedy}"
+        f"column{'s' * several} {which} look{'' if several else 's'} like an index or identifier, but "
+        f"{'are features' if several else 'is a feature'}; omit {'them' if several else 'it'}: {remedy}"
     )
 
 
 def class_warning(seen: Profile) -> str:
-    """Return a sentence on a column that may be the classes, or nothing."""
+    """Return a warning about a column that may hold the classes, or nothing."""
     if not seen.like_classes:
         return ""
     name = seen.like_classes[0]
     return (
-        f"column {name!r} may be the classes but is clustered on; say dataset.label={name} if it is, or leave it out: "
+        f"column {name!r} may hold the classes but is a feature; set dataset.label={name} if it does, or omit it: "
         f"{setting('drop', [name])}"
     )
 
 
 def scale_hint(seen: Profile) -> str:
-    """Return a sentence on columns of other scales, or nothing."""
+    """Return a hint about columns of very different scales, or nothing."""
     if not seen.deviations or seen.deviations[1] < _WIDE * seen.deviations[0]:
         return ""
     return (
-        "standard deviations of the columns go from {:.3g} to {:.3g}, so that the widest decide alone; where their "
-        "units differ, say dataset.scale=standard".format(*seen.deviations)
+        "standard deviations of the columns range from {:.3g} to {:.3g}, so the widest dominate; if their units "
+        "differ, set dataset.scale=standard".format(*seen.deviations)
     )
 
 
@@ -214,32 +213,27 @@ def _weights(count: int) -> NDArray[np.uint64]:
 
 
 def _mix(bits: NDArray[np.uint64], out: NDArray[np.uint64], work: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Permute the 64-bit words so that all bits matter; 0 stays 0.
+    """Permute 64-bit words so that all bits matter; 0 stays 0.
 
-    Small integers and float32 numbers, as float64, end in zeros, which their products with weights and the sums of
-    these would keep: few bits would be left to tell rows apart.
+    As float64, small integers and float32 numbers end in zeros. Their products with weights and the sums of these would
+    end in zeros, too, with too few bits left to distinguish rows.
     """
     np.bitwise_xor(bits, np.right_shift(bits, _HALF, out=work), out=out)
     np.multiply(out, _ODD, out=out)
     return np.bitwise_xor(out, np.right_shift(out, _HALF, out=work), out=out)
 
 
-def _where(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+def _select(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
     return [name for name, true in zip(names, mask, strict=True) if true]
 
 
 def _repeated(hashes: NDArray[np.uint64], lines: Any = None) -> list[tuple[int, int]]:
-    """Return each line, a row or a column, that is equal to an earlier one, and the first such.
+    """Return each line (row or column) that is equal to an earlier one, with the first such line.
 
-    Parameters
-    ----------
-    hashes : ndarray of shape (n,)
-        A hash of each line.
-    lines : ndarray or csr_array of shape (n, m), optional
-        What is compared where hashes are equal; without it, lines of equal hashes count as equal.
+    Lines with equal hashes are compared with each other in the matrix `lines`; without it, they count as equal.
     """
-    _, first, where = np.unique(hashes, return_index=True, return_inverse=True)
-    earlier = first[where]
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    earlier = first[inverse]
     again = np.flatnonzero(earlier != np.arange(len(hashes)))
     if lines is not None:
         width = 1 + lines.nnz // lines.shape[0] if scipy.sparse.issparse(lines) else lines.shape[1]
@@ -249,19 +243,19 @@ def _repeated(hashes: NDArray[np.uint64], lines: Any = None) -> list[tuple[int, 
     return list(zip(again.tolist(), earlier[again].tolist(), strict=True))
 
 
-def _are_equal(some: Any, others: Any) -> NDArray[np.bool_]:
-    """Tell which rows of two matrices are equal as float64; NaN is equal to NaN."""
-    if scipy.sparse.issparse(some):
-        return np.asarray(np.diff((some != others).tocsr().indptr) == 0)
-    some, others = some.astype(np.float64, copy=False), others.astype(np.float64, copy=False)
-    return np.asarray(((some == others) | (np.isnan(some) & np.isnan(others))).all(axis=1))
+def _are_equal(A: Any, B: Any) -> NDArray[np.bool_]:
+    """Return which rows of two matrices are equal as float64, where NaN is equal to NaN."""
+    if scipy.sparse.issparse(A):
+        return np.asarray(np.diff((A != B).tocsr().indptr) == 0)
+    A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+    return np.asarray(((A == B) | (np.isnan(A) & np.isnan(B))).all(axis=1))
 
 
-def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
-    """Look at the columns of numbers in one pass, block by block.
+def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
+    """Profile columns of numbers in one pass, block by block.
 
-    Rows and columns are compared by sums of the mixed bits of their entries, each times a random number, modulo 2^64;
-    0 is added, so that -0.0 is 0.0. Those of equal sums are then compared themselves, unless the matrix is large or
+    Rows and columns are hashed by sums of the mixed bits of their entries, each times a random number, modulo 2^64; 0
+    is added, so that -0.0 is 0.0. Rows or columns with equal hashes are then compared, unless the matrix is large or
     read in blocks.
     """
     n, d = A.shape
@@ -273,7 +267,7 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
     whole, rising, falling, counting = np.ones((4, d), bool)
     shift, before = np.zeros(d), np.empty((0, d))
     buffer, product, mixture = np.empty((3, max(1, CACHED // d), d))
-    with np.errstate(all="ignore"):  # of infinite and huge values, which are refused or no matter here
+    with np.errstate(all="ignore"):  # infinite values are refused elsewhere, and huge ones do not matter here
         for start, block in blocks(A, A.dtype):
             for first in range(0, len(block), len(buffer)):
                 part = block[first : first + len(buffer)]
@@ -282,7 +276,7 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
                 least, work = values.min(axis=0), product[:size]
                 nan = np.isnan(values) if np.isnan(least).any() else None
                 if nan is not None:
-                    values[nan] = np.nan  # of one sign and content
+                    values[nan] = np.nan  # one bit pattern for all NaN
                 terms = work.view(np.uint64)
                 bits = _mix(values.view(np.uint64), mixture[:size].view(np.uint64), terms)
                 rows[at] = np.multiply(bits, by_column, out=terms).sum(axis=1)
@@ -296,28 +290,28 @@ def _of_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uin
                     centred[nan] = 0
                 total += centred.sum(axis=0)
                 squares += np.square(centred, out=work).sum(axis=0)
-                left = np.flatnonzero(whole & (rising | falling | like_classes))
-                if left.size:  # of most data there are soon none
-                    chosen = values[:, left]
-                    steps = np.diff(np.vstack([before[:, left], chosen]), axis=0)
-                    whole[left] &= (chosen == np.floor(chosen)).all(axis=0)
-                    rising[left] &= (steps > 0).all(axis=0)
-                    falling[left] &= (steps < 0).all(axis=0)
-                    counting[left] &= (np.abs(steps) == 1).all(axis=0)
+                undecided = np.flatnonzero(whole & (rising | falling | like_classes))
+                if undecided.size:  # soon empty for most data
+                    chosen = values[:, undecided]
+                    steps = np.diff(np.vstack([before[:, undecided], chosen]), axis=0)
+                    whole[undecided] &= (chosen == np.floor(chosen)).all(axis=0)
+                    rising[undecided] &= (steps > 0).all(axis=0)
+                    falling[undecided] &= (steps < 0).all(axis=0)
+                    counting[undecided] &= (np.abs(steps) == 1).all(axis=0)
                     before = values[-1:].copy()
         known = np.maximum(n - absent, 1)
         deviations = np.sqrt(np.maximum(squares / known - (total / known) ** 2, 0))
     index = whole & (rising | falling) & ((n >= _FEWEST_RISING) | (counting & (n >= _FEWEST_COUNTING)))
-    seen.identifiers += _where(index, names)
-    seen.like_classes += _where(whole & like_classes, names)
+    seen.identifiers += _select(index, names)
+    seen.like_classes += _select(whole & like_classes, names)
     seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
     constant = (low == high) & (absent == 0)
     compared = None if isinstance(A, Streamed) or is_large(A) else A
     _fill(seen, names, constant, deviations, columns, rows + texts, compared)
 
 
-def _of_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
-    """Look at a sparse matrix; none of its columns is an index, whose entries are hardly ever 0."""
+def _profile_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
+    """Profile a sparse matrix. None of its columns is an index, whose entries are hardly ever 0."""
     A = canonical(A).astype(np.float64, copy=False)
     n, d = A.shape
     bits = A.data.view(np.uint64)
@@ -336,9 +330,9 @@ def _fill(
     seen: Profile, names: Sequence[str], constant: NDArray[np.bool_], deviations: NDArray[Any],
     columns: NDArray[np.uint64], rows: NDArray[np.uint64], whole: Any,
 ) -> None:  # fmt: skip
-    """Enter what dense and sparse matrices have in common; `whole` is what rows and columns are compared by, if any."""
+    """Fill in what dense and sparse matrices share. Rows and columns with equal hashes are compared in `whole`."""
     across = None if whole is None else whole.T.tocsr() if scipy.sparse.issparse(whole) else whole.T
-    seen.constant = _where(constant, names)
+    seen.constant = _select(constant, names)
     seen.repeated = [(names[j], names[first]) for j, first in _repeated(columns, across) if not constant[j]]
     seen.repeated_rows = len(_repeated(rows, whole))
     spread = deviations[~constant & np.isfinite(deviations) & (deviations > 0)]
@@ -346,22 +340,14 @@ def _fill(
 
 
 def warnings_of(seen: Profile) -> list[str]:
-    """Return what of a matrix is not to be clustered on unseen."""
+    """Return warnings about columns that should probably not be features."""
     return [sentence for sentence in (identifier_warning(seen), class_warning(seen)) if sentence]
 
 
-def in_short(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:
-    """Return what was understood in a line, and in a second what of it a user may not expect.
+def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:
+    """Return one line on how a file was read, and a second line on unexpected properties, if any.
 
-    Parameters
-    ----------
-    content : Content
-    seen : Profile
-        Of it.
-    settings : mapping
-        Options of the dataset: what they mend is not told of as if it were still so.
-    made : (int, int)
-        Shape of the matrix that is made of it.
+    Problems that the settings solve are not reported; `made` is the shape of the treated matrix.
     """
     labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
     odd = [f"{about}: {what}" for about, what in remarks(seen)]

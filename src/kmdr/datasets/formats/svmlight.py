@@ -1,7 +1,7 @@
-"""LIBSVM's text format, one ``label index:value …`` per line, parsed by scikit-learn.
+"""Read LIBSVM's text format, one ``label index:value …`` per line, with scikit-learn's parser.
 
-scikit-learn accepts any object with ``read`` that yields lines. `_Lines` counts them, so that an error names its line,
-and bounds the memory. It also refuses two things before scikit-learn sees them: a ``qid``, which scikit-learn skips or
+scikit-learn accepts any object with ``read`` that yields lines. `_Lines` counts them, so that errors can name the line,
+and limits the memory. It also refuses two things before scikit-learn sees them: a ``qid``, which scikit-learn skips or
 collects in time quadratic in the rows, and digits grouped by underscores, which Python reads as numbers.
 """
 
@@ -19,7 +19,8 @@ from scipy.sparse import csr_array, vstack
 from sklearn.datasets import load_svmlight_file
 
 from kmdr.base.errors import UserError
-from kmdr.datasets.formats.reading import COMPRESSED, afford, afford_shape, reading
+from kmdr.datasets.formats.reading import COMPRESSED, Content, afford, afford_shape, reading
+from kmdr.datasets.options import FileOptions
 from kmdr.datasets.valid import codes
 
 _LINE_BYTES = 2**26
@@ -27,16 +28,22 @@ _HEAD_BYTES = 2**16
 _LARGEST_INDEX = 2**31 - 2
 
 
+def read(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read all files of option ``path`` as one matrix."""
+    del path
+    A, classes = svmlight(*options.paths, d=options.d, limit=limit)
+    return Content(A, classes, form="svmlight", labelled="the first number of each line")
+
+
 def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, NDArray[np.int64]]:
-    """Read text of one ``label index:value …`` per line, as LIBSVM distributes it; also compressed by bz2, gz or xz.
+    """Read text with one ``label index:value …`` per line, which may be compressed by bz2, gz or xz.
 
     Parameters
     ----------
     *paths : Path
-        The rows of the files follow each other. Indices count from 0 where any of the files has an index 0, else
-        from 1.
+        Their rows are stacked. Indices count from 0 if any of the files has an index 0, else from 1.
     d : int
-        Features; by default as many as occur.
+        Number of features; by default as many as occur.
     limit : float
         Most bytes that the matrix may take in memory.
 
@@ -50,15 +57,15 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
     Raises
     ------
     UserError
-        A file is damaged, or a line is not of that form, with its number; several labels in a line; ``qid``; indices
-        out of order or beyond d.
+        A file is damaged; or a line, whose number is given, is malformed, has several labels, a ``qid``, or indices out
+        of order or beyond d.
     """
     parts, classes, held = [], [], 0
     for path in paths:
         lines = _Lines(path, held, limit)
         with reading(path, "svmlight"):
             try:
-                # Counted from 0: the reader's own guess is wrong where one of several files has no entry.
+                # Indices are shifted below: scikit-learn's guess is wrong if one of several files has no entry.
                 A, y = load_svmlight_file(lines, zero_based=True)
             except (ValueError, OverflowError) as e:
                 raise UserError(f"line {lines.number} of {path.name} {_fault(lines.line, e)}") from e
@@ -69,7 +76,7 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
     first = min(int(A.indices.min(initial=1)) for A in parts)
     widest = max(int(A.indices.max(initial=first - 1)) for A in parts) + 1 - first
     if d and widest > d:
-        raise UserError(f"{paths[0].name} has feature {widest - 1 + first}, but there are only {d}")
+        raise UserError(f"{paths[0].name} has feature {widest - 1 + first}, but the dataset has only {d} features")
     afford_shape(paths[0], (sum(map(len, classes)), d or widest), limit)
     for A in parts:
         A.resize(A.shape[0], widest + first)
@@ -85,8 +92,8 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
     return A, codes(labels, paths[0].name) if len(labels) else labels.astype(np.int64)
 
 
-def looks_like_it(path: Path) -> bool:
-    """Whether one of the first lines of a text has ``index:value`` in it, or nothing is there to tell."""
+def is_likely(path: Path) -> bool:
+    """Return whether the first lines of a text contain ``index:value``, or it is empty or cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -96,14 +103,9 @@ def looks_like_it(path: Path) -> bool:
 
 
 class _Lines:
-    """Lines of a text file, compressed or not, which limit what a matrix of them takes.
+    """The lines of a text file, which may be compressed, with a limit on the memory of their matrix.
 
-    Attributes
-    ----------
-    line, number : bytes, int
-        The last line, and its number from 1.
-    held : int
-        Bytes of the matrix and its labels so far.
+    `line` and `number` are the last line and its number from 1, `held` the bytes of the matrix and labels so far.
     """
 
     def __init__(self, path: Path, held: int, limit: float) -> None:
@@ -111,7 +113,7 @@ class _Lines:
         self.line, self.number = b"", 0
 
     def read(self) -> None:
-        """Do nothing: scikit-learn recognises a file by this method, but only iterates."""
+        """Do nothing: scikit-learn recognises a file by this method, but iterates over it."""
 
     def __iter__(self) -> Iterator[bytes]:
         with COMPRESSED.get(self.path.suffix.lower(), open)(self.path, "rb") as file:
@@ -121,11 +123,13 @@ class _Lines:
                     self._check()
                     yield line
             except (EOFError, zlib.error, lzma.LZMAError, OSError) as e:
-                raise UserError(f"{self.path.name} is damaged or cut off ({e}); get it again") from e
+                raise UserError(f"{self.path.name} is damaged or truncated ({e}); download it again") from e
 
     def _check(self) -> None:
         if len(self.line) > _LINE_BYTES:
-            raise UserError(f"{self.path.name} is not a readable svmlight file: a line is over {_LINE_BYTES} bytes")
+            raise UserError(
+                f"{self.path.name} is not a readable svmlight file: a line has more than {_LINE_BYTES} bytes"
+            )
         if (b"_" in self.line or b"q" in self.line) and re.match(rb"[^#]*[_q]", self.line):
             raise ValueError
         self.held += 16 + 12 * self.line.count(b":")

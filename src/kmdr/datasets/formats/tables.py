@@ -1,14 +1,14 @@
-"""Tables: CSV and its relatives, Parquet and Excel's xlsx, read to a DataFrame; and files of labels alone.
+"""Read tables (CSV and its relatives, Parquet, Excel's xlsx) to a DataFrame, and files of labels.
 
-What a text separates its cells with, whether its first line names the columns and which sign is the decimal one are
-found by themselves, from its first lines, unless options say so. Labels are compared as they are written.
+Unless options set them, the separator, the decimal sign and whether the first line names the columns are determined
+from the first lines of a text. Labels are compared as they are written.
 """
 
 import codecs
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from csv import Error, reader
 from itertools import pairwise
 from pathlib import Path
@@ -19,54 +19,42 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.formats.reading import COMPRESSED, READ_BYTES, Content, afford, brought, reading
+from kmdr.datasets.formats.reading import COMPRESSED, READ_BYTES, Content, afford, import_extra, reading
+from kmdr.datasets.options import AUTO, DECIMALS, SEPARATORS, FileOptions
 
-SEPARATORS: Mapping[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": r"\s+"}
-DECIMALS: Mapping[str, str] = {"point": ".", "comma": ","}
-FOUND = "auto"
-"""The value of an option that has a reader find out for itself."""
-
-# From 3.1 pandas reads numbers exactly anyhow, and warns of the option.
+# pandas 3.1 always reads numbers exactly, and warns of the option.
 _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _HEAD_BYTES, _MAX_COLUMNS = 2**24, 200_000
 _SAMPLE_LINES, _SAMPLE_BYTES = 50, 2**20
-# What a cell of a workbook takes while it is read.
+# Memory that a cell of a workbook takes while it is read.
 _CELL_BYTES = 100
 _NO_VALUE = {"", "na", "n/a", "nan", "null", "none", "?"}
-# Cells of a label column that hold no label. "None" is a class like any other.
+# Cells of a label column without a label. "None" is a class.
 _NO_LABEL = {"", "?", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL"}
 _WITH_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 _WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-# A first line 0, 1, 2, … of so many columns is pandas' header, unless another row counts as well.
+# A first line 0, 1, 2, … with at least this many columns is a header by pandas, unless another row counts as well.
 _FEWEST_COUNTED = 8
-# Of so many cells with decimals, that there are none in the first line shows that it is no point.
+# At least this many cells with decimals below a first line without any show that it names the columns.
 _FEWEST_DECIMALS = 8
-# From this integer on, float64 does not hold every integer.
+# float64 holds every integer below this one.
 _EXACT_BELOW = 2**53
 _BEYOND = 2**63
-# Whole numbers in the first line that are so many times as large as any number below may be years or identifiers.
+# Whole numbers in the first line that exceed all numbers below by this factor may be years or identifiers.
 _FAR = 10
 _SHOWN_CELLS = 4
-# Digits of the longest whole number that is read as one; Python refuses more than 4300.
+# Most digits of a whole number that is read as such; Python refuses more than 4300.
 _LONGEST = 4000
 
 
 class _Sample(NamedTuple):
-    """First lines of a text, and how they are to be read.
+    """The first lines of a text, and how to read it.
 
-    Attributes
-    ----------
-    rows : list of list of str
-        Their cells, after the comments.
-    separator, encoding : str
-    comments : int
-        How many lines at the beginning are comments.
-    names : list of str
-        Cells of the last of these, where there are as many as in the line after it.
-    quoted : bool
-        Whether every cell of the first line is in quotes, and not every cell of another line.
+    `rows` are the cells after the comment lines at the beginning, whose number is `comments`. `names` are the cells of
+    the last comment line, if there are as many as in the line after it. `quoted` is true if all cells of the first line
+    are quoted, but not all cells of every other line.
     """
 
     rows: list[list[str]]
@@ -77,44 +65,24 @@ class _Sample(NamedTuple):
     quoted: bool
 
 
-def csv(
-    path: Path,
-    limit: float,
-    label: str = "",
-    separator: str = FOUND,
-    header: str = FOUND,
-    decimal: str = FOUND,
-    usual: str = "comma",
-) -> Content:
-    """Read a text of cells.
-
-    Parameters
-    ----------
-    path : Path
-    limit : float
-        Most bytes that its numbers may take.
-    label : str
-        The column of the labels.
-    separator, header, decimal : str
-        Names in `SEPARATORS`, ``"true"`` or ``"false"``, names in `DECIMALS`; or to be found.
-    usual : str
-        The separator of files with its extension.
-    """
+def csv(path: Path, limit: float, options: FileOptions, usual: str = "comma") -> Content:
+    """Read a text of cells; `usual` is the name of the usual separator of files with its extension."""
+    header, label, decimal = options.header, options.label, options.decimal
     with reading(path, "CSV"):
-        sample = _sample(path, usual, separator, limit)
+        sample = _sample(path, usual, options.separator, limit)
         between = SEPARATORS[sample.separator]
         head, rest = sample.rows[0] if sample.rows else [], sample.rows[1:]
         second = rest[0] if rest else []
         if len(second) > len(head):
-            # pandas would take the first column for the names of the rows.
+            # pandas would take the first column for names of rows.
             raise UserError(
                 f"the first line of {path.name} has {len(head)} columns and the second has {len(second)}; "
-                "let the first name every column, and no line end with a separator"
+                "name every column in the first line, and end no line with a separator"
             )
-        if decimal == FOUND:
+        if decimal == AUTO:
             decimal = _decimal(path, sample)
-        commented = bool(sample.names) and header == FOUND
-        named = _is_header(path, head, rest, header, DECIMALS[decimal], label, sample.quoted or commented)
+        commented = bool(sample.names) and header == AUTO
+        named = _decide_header(path, head, rest, header, DECIMALS[decimal], label, sample.quoted or commented)
         columns = _columns(path, sample.names if commented else head if named else None, len(head), label)
         frame = pd.read_csv(
             path, sep=between, header=0 if named and not commented else None, decimal=DECIMALS[decimal],
@@ -123,28 +91,23 @@ def csv(
         )  # fmt: skip
         if sample.separator == "space":
             _refuse_short(path, len(head), sample.comments)
-    said = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named)]
+    form = [f"separator {sample.separator}", f"decimal {decimal}", _first_line(named)]
     if sample.comments > commented:
-        said.append(f"lines of comment before it: {sample.comments - commented}")
+        form.append(f"comment lines before it: {sample.comments - commented}")
     if sample.encoding == "cp1252":
-        said.append("not UTF-8, so read as Windows-1252")
-    return _with_labels(path, frame, f"text, {', '.join(said)}", columns)
+        form.append("not UTF-8, so read as Windows-1252")
+    return _with_labels(path, frame, f"text, {', '.join(form)}", columns)
 
 
 def _refuse_short(path: Path, columns: int, comments: int) -> None:
-    """Refuse a line with too few cells in a table of spaces, which do not show which cell is missing."""
+    """Refuse a line with too few cells in a table separated by spaces, where it is unclear which cell is missing."""
     with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if number > comments and b'"' not in line and 0 < len(line.split()) < columns:
                 raise UserError(
-                    f"line {number} of {path.name} has {len(line.split())} cells, and the first has {columns}; write "
+                    f"line {number} of {path.name} has {len(line.split())} cells, but the first has {columns}; write "
                     "nan for a missing value"
                 )
-
-
-def tsv(path: Path, limit: float, **options: str) -> Content:
-    """Read a text whose cells are separated by tabs, unless it shows otherwise."""
-    return csv(path, limit, usual="tab", **options)
 
 
 def _first_line(named: bool) -> str:
@@ -152,7 +115,7 @@ def _first_line(named: bool) -> str:
 
 
 def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
-    """Cells of the first lines of a table, once the whole is known to fit; read in blocks."""
+    """Return the first lines of a table, after reading all of it in blocks to check its size."""
     compressed = COMPRESSED.get(path.suffix.lower())
     with compressed(path, "rb") if compressed else path.open("rb") as file:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
@@ -163,18 +126,20 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         comments = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), 0)
         if not any(lines[comments:]):
             comments = 0
-        if separator == FOUND:
-            separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # which is ASCII
+        if separator == AUTO:
+            separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # separators are ASCII
         columns = len(_cells(lines[0].decode("latin-1"), separator))
         if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
             raise UserError(
-                f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, where "
-                f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save so wide a matrix as .npy or .npz"
+                f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
+                f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save such a wide matrix as .npy or .npz"
             )
         utf8, encoding = codecs.getincrementaldecoder("utf-8-sig")(), "utf-8-sig"
         while block:
             if b"\0" in block:
-                raise UserError(f"{path.name} is not a readable CSV file: it has bytes of 0; save it as UTF-8 text")
+                raise UserError(
+                    f"{path.name} is not a readable CSV file: it contains null bytes; save it as UTF-8 text"
+                )
             if encoding != "cp1252":
                 try:
                     utf8.decode(block)
@@ -183,7 +148,7 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
             count += block.count(b"\n")
             afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
             block = file.read(READ_BYTES)
-    # The last line of the sample may be cut off.
+    # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
     rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
     names = _cells(texts[comments - 1].lstrip("# "), separator) if comments else []
@@ -198,14 +163,14 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split()
     try:
         return next(reader([line], delimiter=SEPARATORS[separator], skipinitialspace=True), [])
-    except Error:  # a cell is too long for it
+    except Error:  # a cell is too long for the csv module
         return line.split(SEPARATORS[separator])
 
 
 def _separator(lines: Sequence[str], usual: str) -> str:
-    """Return what makes the most of the lines as long as the first, and the most of their cells numbers.
+    """Return the separator with which most lines are as long as the first, and most cells are numbers.
 
-    The separator that the extension promises is taken where no other is better.
+    If none is better, it is the usual one of the extension.
     """
 
     def score(separator: str) -> float:
@@ -217,7 +182,7 @@ def _separator(lines: Sequence[str], usual: str) -> str:
         numbers = sum(is_number(cell) or bool(_WITH_COMMA.fullmatch(cell.strip())) for cell in cells)
         return alike * (1 + numbers / len(cells))
 
-    return max([usual, *SEPARATORS], key=score)  # the first of the best
+    return max([usual, *SEPARATORS], key=score)  # the first among equals
 
 
 def _decimal(path: Path, sample: _Sample) -> str:
@@ -230,29 +195,18 @@ def _decimal(path: Path, sample: _Sample) -> str:
     if small and all(map(_WITH_THOUSANDS.fullmatch, with_comma)):
         raise UserError(
             f"the comma in {with_comma[0]!r} of {path.name} may separate decimals or thousands; set "
-            "dataset.decimal=comma if it separates decimals, else remove it from the file"
+            "dataset.decimal=comma if it separates decimals, otherwise remove it from the file"
         )
     return "comma"
 
 
-def _is_header(
+def _decide_header(
     path: Path, head: Sequence[str], rest: Sequence[Sequence[str]], header: str, decimal: str, label: str, marked: bool
 ) -> bool:
-    """Return whether the first line names the columns: as the option says, or by the evidence.
-
-    Parameters
-    ----------
-    marked : bool
-        Whether the way in which the line is written shows that it names the columns.
-
-    Raises
-    ------
-    UserError
-        The line may be either.
-    """
-    if header != FOUND:
+    """Return whether the first line names the columns: by the option, its formatting (`marked`) or the content."""
+    if header != AUTO:
         return header == "true"
-    named = marked or names_columns(head, rest, decimal, label)
+    named = marked or is_header(head, rest, decimal, label)
     if named is None:
         shown = ",".join(head[:_SHOWN_CELLS]) + (",…" if len(head) > _SHOWN_CELLS else "")
         raise UserError(
@@ -262,12 +216,10 @@ def _is_header(
     return named
 
 
-def names_columns(
-    first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str = ".", label: str = ""
-) -> bool | None:
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str = ".", label: str = "") -> bool | None:
     """Return whether the first line of a table names its columns (True), is a point (False), or may be either (None).
 
-    A name differs in kind from what is below it: text above numbers, text that does not recur in its column, whole
+    A name differs in kind from the cells below it: text above numbers, text that does not recur in its column, whole
     numbers above decimals. Numbers are taken for names only if they are whole and count up.
     """
     first = [cell.strip() for cell in first]
@@ -278,14 +230,14 @@ def names_columns(
     if texts and {"label", label} & {first[j] for j in texts}:
         return True
     if not texts:
-        return _numbers_name(first, rest, numbers, decimal) if numbers else True
-    return _texts_name(first, rest, texts, numbers, decimal)
+        return _is_number_header(first, rest, numbers, decimal) if numbers else True
+    return _is_text_header(first, rest, texts, numbers, decimal)
 
 
-def _texts_name(
+def _is_text_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], texts: Sequence[int], numbers: Sequence[int], decimal: str
 ) -> bool | None:
-    """Return whether a first line with text names the columns, likewise."""
+    """Return the same for a first line with text."""
     recurring = sum(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
     above_numbers = any(_mostly_numbers(_below(rest, j), decimal) for j in texts)
     if not numbers:
@@ -296,7 +248,7 @@ def _texts_name(
     whole, rising = all(_INTEGER.fullmatch(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
     differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
     if not (whole and rising):
-        # Identifiers and wavelengths name columns, too.
+        # Identifiers and wavelengths are names of columns, too.
         doubtful = differs and not recurring and ((whole and len(set(values)) == len(values)) or _even(values))
         return None if doubtful else False
     if recurring:
@@ -304,26 +256,26 @@ def _texts_name(
     return True if differs else None
 
 
-def _numbers_name(
+def _is_number_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], numbers: Sequence[int], decimal: str
 ) -> bool | None:
-    """Return whether a first line of numbers alone names the columns, likewise."""
+    """Return the same for a first line with numbers only."""
     d = len(numbers)
     values = [float(first[j].replace(decimal, ".")) for j in numbers]
     counted = [first[j] for j in numbers] == [str(i) for i in range(d)]
-    goes_on = all(row == [str(i * d + j) for j in range(d)] for i, row in enumerate(rest, 1))
-    if not rest or goes_on or len(set(values)) < d:
+    continued = all(row == [str(i * d + j) for j in range(d)] for i, row in enumerate(rest, 1))
+    if not rest or continued or len(set(values)) < d:
         return False
     regular = counted or _even(values)
     below = [_below(rest, j) for j in numbers]
     decimals = [cells for cells in below if _decimals(cells, decimal)]
     if all(_INTEGER.fullmatch(first[j]) for j in numbers):
         if counted and not first[0]:
-            # As pandas writes a matrix with its index.
+            # pandas writes a matrix with its index like this.
             index = _below(rest, 0)
             if index == [str(i) for i in range(len(rest))] or not _mostly_numbers(index, decimal):
                 return True
-        # As pandas writes a matrix without; but each row of a table of ranks has the same numbers.
+        # pandas writes a matrix without its index like this; but all rows of a table of ranks have the same numbers.
         elif counted and d >= _FEWEST_COUNTED and all(sorted(row) != sorted(first) for row in rest):
             return True
         if regular and sum(map(len, decimals)) >= _FEWEST_DECIMALS:
@@ -335,7 +287,7 @@ def _numbers_name(
 
 
 def _below(rest: Sequence[Sequence[str]], j: int) -> list[str]:
-    """Return the cells of a column below the first line that have a value."""
+    """Return the cells with a value in a column, below the first line."""
     return [row[j] for row in rest if j < len(row) and row[j].lower() not in _NO_VALUE]
 
 
@@ -349,19 +301,19 @@ def _mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
 
 
 def _decimals(cells: Sequence[str], decimal: str) -> bool:
-    """Return whether all of some cells are numbers with decimals."""
+    """Return whether there are cells, and all are numbers with decimals."""
     numbers = (is_number(cell.replace(decimal, ".")) and not _INTEGER.fullmatch(cell) for cell in cells)
     return bool(cells) and all(numbers)
 
 
 def _even(values: Sequence[float]) -> bool:
-    """Return whether three numbers or more rise in equal steps."""
+    """Return whether at least three numbers rise in equal steps."""
     steps = np.diff(values)
     return len(steps) > 1 and bool(steps[0] > 0) and bool(np.allclose(steps, steps[0], rtol=1e-6, atol=0))
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads a text as a number."""
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:
@@ -369,12 +321,12 @@ def is_number(text: str) -> bool:
     return True
 
 
-def parquet(path: Path, limit: float, label: str = "") -> Content:
+def parquet(path: Path, limit: float, options: FileOptions) -> Content:
     """Read a Parquet file."""
     with reading(path, "Parquet"):
         texts = afford_parquet(path, limit)
         frame = pd.read_parquet(path, engine="pyarrow", read_dictionary=texts)
-        columns = _columns(path, list(map(str, frame.columns)), frame.shape[1], label)
+        columns = _columns(path, list(map(str, frame.columns)), frame.shape[1], options.label)
         if columns.labels is not None and _lost_integers(frame.iloc[:, columns.labels]):
             name = frame.columns[columns.labels]
             frame[name] = parquet_labels(path, name)
@@ -382,7 +334,7 @@ def parquet(path: Path, limit: float, label: str = "") -> Content:
 
 
 def parquet_labels(path: Path, column: str, coded: Sequence[str] = ()) -> pd.Series:
-    """Read a column of labels of a Parquet file: integers as such, also where one is missing."""
+    """Read a column of labels of a Parquet file; integers stay integers even if one is missing."""
     labels = pd.read_parquet(path, engine="pyarrow", columns=[column], read_dictionary=list(coded))[column]
     if _lost_integers(labels):
         labels = pd.read_parquet(path, engine="pyarrow", columns=[column], dtype_backend="numpy_nullable")[column]
@@ -390,32 +342,32 @@ def parquet_labels(path: Path, column: str, coded: Sequence[str] = ()) -> pd.Ser
 
 
 def _lost_integers(column: pd.Series) -> bool:
-    """Return whether a column may hold integers that pandas made float64 because one is missing."""
+    """Return whether a column may hold integers that pandas converted to float64 because one is missing."""
     return column.dtype.kind == "f" and bool(column.hasnans)
 
 
 def afford_parquet(path: Path, limit: float) -> list[str]:
-    """Refuse a Parquet file by what its end claims, before any of it is unpacked; return its columns of text.
+    """Refuse a Parquet file whose metadata claim too much, before unpacking any of it; return its columns of text.
 
-    Text that repeats takes next to nothing in the file, whatever its length, so it is to be read as codes.
+    These are to be read as codes, because repeated text takes almost no space in the file, however long it is.
     """
-    parquet = brought("pyarrow.parquet", "parquet", path)
+    parquet = import_extra("pyarrow.parquet", "parquet", path)
     with parquet.ParquetFile(path) as file:
-        held = file.metadata
-        columns = [held.schema.column(i) for i in range(held.num_columns)]
-        groups = [held.row_group(i) for i in range(held.num_row_groups)]
+        metadata = file.metadata
+        columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     needed = 0
     for group in groups:
         for i, column in enumerate(columns):
             chunk = group.column(i)
             needed += max(chunk.total_uncompressed_size, chunk.num_values * max(8, column.length or 0))
-    afford(path, f"claims {held.num_rows} rows of {len(columns)} columns", needed, limit)
+    afford(path, f"claims {metadata.num_rows} rows of {len(columns)} columns", needed, limit)
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
-    """Return the name of a sheet, how many there are, how many empty rows it begins with, and the first rows after."""
-    openpyxl = brought("openpyxl", "xlsx", path)
+    """Return the name of a sheet, the number of sheets, its number of empty first rows, and the rows after these."""
+    openpyxl = import_extra("openpyxl", "xlsx", path)
     with zipfile.ZipFile(path) as archive:
         afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
     book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
@@ -424,29 +376,30 @@ def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, l
         raise unknown(f"sheet of {path.name}", matrix, sheets)
     sheet = matrix or sheets[0]
     lines = book[sheet]
-    lines.reset_dimensions()  # of which the file may claim any
+    lines.reset_dimensions()  # the file may claim any dimensions
     widest, above, sample = 0, 0, list[list[str]]()
     for number, row in enumerate(lines.iter_rows(values_only=True), 1):
         if not any(cell is not None for cell in row):
             above += not sample
-            continue  # it counts only where there is one below it
+            continue  # it counts only if another row follows
         widest = max(widest, len(row))
-        needed = float(_CELL_BYTES * number * widest)  # pandas makes all rows as wide
+        needed = float(_CELL_BYTES * number * widest)  # pandas pads all rows to this width
         afford(path, f"unpacks to at least {number} rows of {widest} cells", needed, limit)
         if len(sample) < _SAMPLE_LINES:
             sample.append(["" if cell is None else str(cell) for cell in row])
     book.close()
     if not sample:
-        raise UserError(f"sheet {sheet!r} of {path.name} is empty; name another with dataset.matrix=…")
+        raise UserError(f"sheet {sheet!r} of {path.name} is empty; choose another with dataset.matrix=…")
     return sheet, len(sheets), above, [row + [""] * (widest - len(row)) for row in sample]
 
 
-def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: str = FOUND) -> Content:
-    """Read a sheet of an Excel workbook: the one that is named as its matrix, else the first."""
-    brought("openpyxl", "xlsx", path)
+def xlsx(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read a sheet of an Excel workbook: option ``matrix``, or the first."""
+    matrix, label = options.matrix, options.label
+    import_extra("openpyxl", "xlsx", path)
     with reading(path, "xlsx"):
         sheet, sheets, above, sample = _sheet(path, limit, matrix)
-        named = _is_header(path, sample[0], sample[1:], header, ".", label, False)
+        named = _decide_header(path, sample[0], sample[1:], options.header, ".", label, False)
         columns = _columns(path, sample[0] if named else None, len(sample[0]), label)
         frame = pd.read_excel(
             path, sheet_name=sheet, header=0 if named else None, engine="openpyxl", na_values=["?"], skiprows=above,
@@ -457,18 +410,9 @@ def xlsx(path: Path, limit: float, matrix: str = "", label: str = "", header: st
 
 
 class _Columns(NamedTuple):
-    """Columns of a table.
+    """The columns of a table: unique names, names that are repeated in the file, the position of the labels.
 
-    Attributes
-    ----------
-    names : list of str
-        Each once.
-    repeated : list of str
-        Names that several columns have in the file.
-    labels : int or None
-        Place of the column of labels.
-    texts : dict of str to int
-        Codes of the labels that were read, by their texts.
+    `texts` has the code of each text in the column of labels.
     """
 
     names: list[str]
@@ -477,7 +421,7 @@ class _Columns(NamedTuple):
     texts: dict[str, int]
 
     def converters(self) -> dict[int | str, Any]:
-        """Return what has pandas read codes for the labels, of whose texts it would make numbers or NaN."""
+        """Return converters that make pandas read labels as codes, instead of turning text into numbers or NaN."""
         return {} if self.labels is None else {self.labels: self._code}
 
     def _code(self, cell: Any) -> int:
@@ -485,19 +429,9 @@ class _Columns(NamedTuple):
 
 
 def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Columns:
-    """Return the columns of a table; columns with the same name are numbered.
+    """Return the columns of a table, numbered where names are missing (no `head`) or repeated.
 
-    Parameters
-    ----------
-    head : sequence of str or None
-        The names; without them columns are called by their numbers from 0.
-    label : str
-        The column of the labels; by default ``label``, where there is one.
-
-    Raises
-    ------
-    UserError
-        There is no such column, or there are several.
+    The column of the labels is `label`, or by default the column named ``label``, if there is one.
     """
     names = [str(j) for j in range(d)] if head is None else [cell.strip() for cell in head]
     names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
@@ -513,26 +447,26 @@ def _columns(path: Path, head: Sequence[str] | None, d: int, label: str) -> _Col
     repeated = [name for name, count in counts.items() if count > 1]
     for j, name in enumerate(names):
         if name in repeated:
-            apart = f"{name} [{j}]"
-            while apart in counts:
-                apart += "'"
-            names[j] = apart
+            numbered = f"{name} [{j}]"
+            while numbered in counts:
+                numbered += "'"
+            names[j] = numbered
     return _Columns(names, repeated, names.index(column) if column in counts else None, {})
 
 
 def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) -> Content:
-    """Take the column of labels out of a table, and name the others."""
+    """Separate the column of labels from a table, and name the other columns."""
     if frame.shape[1] != len(columns.names):
         raise UserError(
-            f"the first line of {path.name} has {len(columns.names)} columns, but the table has {frame.shape[1]}; let "
-            "all lines have as many"
+            f"the first line of {path.name} has {len(columns.names)} columns, but the table has {frame.shape[1]}; "
+            "write the same number of cells in all lines"
         )
     frame.columns = pd.Index(columns.names, dtype=object)
     at = columns.labels
     if columns.repeated:
-        apart = [name for name in columns.names if name.partition(" [")[0] in columns.repeated]
-        form += f", columns of the same name told apart as {', '.join(map(repr, apart[:_SHOWN_CELLS]))}"
-        form += ", …" if len(apart) > _SHOWN_CELLS else ""
+        numbered = [name for name in columns.names if name.partition(" [")[0] in columns.repeated]
+        form += f", columns of the same name renamed to {', '.join(map(repr, numbered[:_SHOWN_CELLS]))}"
+        form += ", …" if len(numbered) > _SHOWN_CELLS else ""
     labelled = "column 'label'" if at is None else f"column {columns.names[at]!r}"
     labels = None
     if at is not None:
@@ -542,27 +476,27 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
 
 
 def doubts(content: Content, name: str) -> Iterable[str]:
-    """Yield warnings of what a file lost or mixed up: rounded integers, a second column of labels, similar labels."""
+    """Yield warnings about rounded integers, a second column of labels, and similar labels."""
     if isinstance(content.A, pd.DataFrame):
         yield from _rounded(content.A)
         for column in content.A:
             first, renamed = str(column).removesuffix(".1"), str(column).endswith(".1")
             if renamed and content.labels is not None and content.labelled == f"column {first!r}":
                 yield (
-                    f"column {column!r} looks like a second column of labels, as pandas renames one, but is clustered "
-                    f"on; leave it out: dataset.drop=[{column}]"
+                    f"column {column!r} looks like a second column of labels, renamed by pandas, but is used as a "
+                    f"feature; omit it: dataset.drop=[{column}]"
                 )
     elif _beyond_float(content.A):
         yield _rounded_warning(name)
-    if content.labels is not None and (warning := _alike(content.labels)):
+    if content.labels is not None and (warning := _similar_labels(content.labels)):
         yield warning
 
 
 def _rounded(frame: pd.DataFrame) -> Iterable[str]:
-    """Yield a warning of whole numbers that float64 does not hold."""
+    """Yield a warning for each column of whole numbers that float64 does not hold exactly."""
     for name, kind in frame.dtypes.items():
         column = frame[name]
-        if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, where one is missing
+        if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, if one is missing
             known = column.dropna()
             column = known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
         elif getattr(kind, "kind", "O") in "iu":
@@ -574,7 +508,7 @@ def _rounded(frame: pd.DataFrame) -> Iterable[str]:
 
 
 def _rounded_warning(what: str) -> str:
-    """Return a warning of integers that become float64."""
+    """Return a warning about integers that are rounded to float64."""
     return (
         f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
         "them if they are identifiers"
@@ -582,14 +516,14 @@ def _rounded_warning(what: str) -> str:
 
 
 def _beyond_float(A: Any) -> bool:
-    """Return whether an array has integers that float64 does not hold."""
+    """Return whether an array has integers that float64 does not hold exactly."""
     if not isinstance(A, np.ndarray) or A.dtype.kind not in "iu" or A.dtype.itemsize < 8 or not A.size:
         return False
     return max(int(A.max()), -int(A.min())) >= _EXACT_BELOW
 
 
 def classes_of(column: pd.Series) -> NDArray[Any]:
-    """Return a column of labels; where it is kept as codes, with one text for all points of a class."""
+    """Return a column of labels as an array; a categorical column shares one text per class."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         classes = [*column.cat.categories, None]
         return np.array(classes, dtype=object)[column.cat.codes]
@@ -601,10 +535,10 @@ def classes_of(column: pd.Series) -> NDArray[Any]:
 
 
 def as_labels(texts: Iterable[str]) -> NDArray[Any]:
-    """Return labels that are equal exactly where their texts are, apart from spaces around them.
+    """Return labels that are equal exactly if their texts are, ignoring surrounding spaces.
 
-    They are numbers where that keeps them apart, so that classes are in the order of their numbers, else text; NaN or
-    None where a cell has no label.
+    They are numbers if different texts are different numbers, so that classes are in numerical order, else text. A cell
+    without a label gives NaN or None.
     """
     written = [text.strip() for text in texts]
     values = {text: _number(text) for text in written if text not in _NO_LABEL}
@@ -627,8 +561,8 @@ def _number(text: str) -> int | float | None:
     return float(text) if is_number(text) else None
 
 
-def _alike(labels: Any) -> str:
-    """Return a warning of classes that differ only in how they are written, or nothing."""
+def _similar_labels(labels: Any) -> str:
+    """Return a warning about classes that differ only in how they are written; empty if there are none."""
     array = np.ravel(np.asarray(labels))
     if array.dtype.kind not in "OU":
         return ""
@@ -646,16 +580,10 @@ def _alike(labels: Any) -> str:
 
 
 def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
-    """Read labels from a file of their own, and say where they are.
+    """Read labels from a separate file, and say where in it they are.
 
-    Parameters
-    ----------
-    path : Path
-        ``.npy``; text of one label a line, with or without a line that names them; or a table with a column of them.
-    n : int
-        Points. Text of one line more has a header.
-    label : str
-        The column of a table of several.
+    It is ``.npy``, text with one label per line, or a table whose column `label` is read. Text with one line more than
+    the n points has a header.
     """
     suffix = path.suffix.lower()
     with reading(path, "label"):
@@ -663,10 +591,10 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
             return np.load(path, allow_pickle=False), path.name
         limit = 20.0 * path.stat().st_size + 5e8
         if suffix in (".parquet", ".pq"):
-            content = parquet(path, limit, label)
+            content = parquet(path, limit, FileOptions(label=label))
             if content.labels is None:
                 names = list(map(str, content.A.columns))
-                content = parquet(path, limit, _only(path, names))
+                content = parquet(path, limit, FileOptions(label=_single_column(path, names)))
             return content.labels, f"{path.name}, {content.labelled}"
         if suffix in (".xlsx", ".xlsm"):
             sheet, _, above, _ = _sheet(path, limit)
@@ -682,7 +610,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
                 usual = "tab" if suffix == ".tsv" else "comma"
                 best = _separator(lines[:_SAMPLE_LINES], usual)
                 split = [_cells(line, best) for line in lines] if best != "space" else rows
-                # A line of one column may be quoted.
+                # A single column may be quoted.
                 split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
                 rows = split if len({len(row) for row in split}) == 1 else rows
     named = len(rows) == n + 1
@@ -691,21 +619,21 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         raise unknown(f"column of {path.name}", label, names)
     if names.count(label) > 1:
         raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
-    at = names.index(label or _only(path, names))
+    at = names.index(label or _single_column(path, names))
     texts = [row[at] for row in rows[named:]]
-    if named and names[at] != "0" and names[at] in texts:  # pandas calls a column without a name 0
+    if named and names[at] != "0" and names[at] in texts:  # pandas names an unnamed column 0
         raise UserError(
-            f"{path.name} has {len(rows)} lines for {n} points, and the first, {names[at]!r}, is one of the labels "
-            "below it; remove the line that is too many"
+            f"{path.name} has {len(rows)} lines for {n} points, and the first line, {names[at]!r}, is one of the "
+            "labels below it; remove the extra line"
         )
-    where = f"{path.name}{f', column {label!r}' if label else ''}{', after a line that names them' if named else ''}"
+    where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
     return as_labels(texts), where
 
 
-def _only(path: Path, names: Sequence[str]) -> str:
-    """Return the name of the only column of a file of labels."""
+def _single_column(path: Path, names: Sequence[str]) -> str:
+    """Return the name of the single column of a label file."""
     if len(names) > 1:
         raise UserError(
-            f"{path.name} has {len(names)} columns; say which are the labels: dataset.label={'|'.join(names)}"
+            f"{path.name} has {len(names)} columns; choose the one with the labels: dataset.label={'|'.join(names)}"
         )
     return names[0]

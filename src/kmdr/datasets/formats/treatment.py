@@ -1,4 +1,4 @@
-"""What is made of a file before it is a dataset: columns chosen, text encoded, missing values and scales dealt with."""
+"""Treat the content of a file: select columns, encode text, deal with missing values, scale columns."""
 
 import json
 import re
@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.preprocessing import minmax_scale
-from sklearn.preprocessing import scale as standardised
+from sklearn.preprocessing import minmax_scale, scale
 
 from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.formats.reading import Content
 from kmdr.datasets.formats.tables import is_number
-from kmdr.datasets.streamed import Streamed, streamed
+from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.datasets.valid import blocks, kept_type
 from kmdr.linalg.matrix import column_deviations
 
@@ -27,19 +26,19 @@ _SHOWN = 3
 
 
 def setting(option: str, values: Sequence[str]) -> str:
-    """Return a list of columns as it is set on the command line, quoted for a shell."""
+    """Return the command-line setting of a list of columns, quoted for a shell."""
     words = (value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False) for value in values)
     return shlex.quote(f"dataset.{option}=[{','.join(words)}]")
 
 
-def some(texts: Sequence[str]) -> str:
-    """Return the first of some texts, and how many more there are."""
+def first_few(texts: Sequence[str]) -> str:
+    """Return the first texts, and the number of further ones."""
     more = len(texts) - _SHOWN
     return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def names_of(content: Content) -> list[str]:
-    """Names of the columns: their own, or their numbers from 0."""
+def column_names(content: Content) -> list[str]:
+    """Return the names of the columns, or their numbers from 0."""
     if isinstance(content.A, pd.DataFrame):
         return list(map(str, content.A.columns))
     d = content.A.shape[1] if content.A.ndim == 2 else 0
@@ -47,31 +46,25 @@ def names_of(content: Content) -> list[str]:
     return list(content.features if named and content.features else map(str, range(d)))
 
 
-def selected(path: Path, content: Content, columns: Sequence[str], drop: Sequence[str]) -> Content:
-    """Keep some columns of a content, or leave some out.
-
-    Raises
-    ------
-    UserError
-        There is no such column, or none is left.
-    """
+def select_columns(path: Path, content: Content, columns: Sequence[str], drop: Sequence[str]) -> Content:
+    """Keep only some columns of a file, or drop some."""
     if not columns and not drop:
         return content
-    names = names_of(content)
-    kept = chosen(path, names, columns, drop)
+    names = column_names(content)
+    kept = column_places(path, names, columns, drop)
     if isinstance(content.A, pd.DataFrame):
         return replace(content, A=content.A.iloc[:, kept])
-    A = streamed(content.A)
+    A = stream_if_large(content.A)
     if isinstance(A, Streamed):
-        A = A.each(lambda rows: rows[:, kept], len(kept), A.dtype)
+        A = A.map_rows(lambda rows: rows[:, kept], len(kept), A.dtype)
     else:
         check_memory(f"the columns of {path.name}", A.shape[0] * len(kept))
         A = A[:, kept] if scipy.sparse.issparse(A) else np.asarray(A)[:, kept]
     return replace(content, A=A, features=tuple(names[j] for j in kept))
 
 
-def chosen(path: Path, names: Sequence[str], columns: Sequence[str], drop: Sequence[str]) -> list[int]:
-    """Return the places of the columns that are wanted; raises what `selected` does."""
+def column_places(path: Path, names: Sequence[str], columns: Sequence[str], drop: Sequence[str]) -> list[int]:
+    """Return the positions of the columns to keep; raise the errors of `select_columns`."""
     for name in (*columns, *drop):
         if name not in names:
             raise unknown(f"column of {path.name}", name, names)
@@ -87,56 +80,44 @@ def chosen(path: Path, names: Sequence[str], columns: Sequence[str], drop: Seque
 
 
 def is_numeric(column: pd.Series) -> bool:
-    """Whether a column of a table holds real numbers only."""
+    """Return whether a column of a table holds real numbers only."""
     kind = column.dtype
     return bool(pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind))
 
 
 def numbers(name: str, frame: pd.DataFrame, encode: str = "none", remedy: str = "") -> tuple[Any, tuple[str, ...]]:
-    """Return a table as a matrix, with the names of its columns; a missing value is NaN.
+    """Return a table as a matrix with NaN for missing values, and the names of its columns.
 
-    Parameters
-    ----------
-    name : str
-        What errors call the table.
-    frame : DataFrame
-    encode : {"none", "onehot"}
-        What becomes of a column of text: refused, or a column of 0 and 1 for each of its values, all of them NaN where
-        a value is missing.
-    remedy : str, optional
-        What is to be done about a column of text.
+    Columns of text are refused, with a `remedy` in the error, or encoded: each becomes one column of 0 and 1 per value,
+    or NaN if the value is missing. Errors call the table `name`.
     """
     if frame.empty:
         frame = frame.astype(np.float64)
     if encode == "onehot":
         frame = _encoded(name, frame)
     if texts := [frame.iloc[:, j] for j in range(frame.shape[1]) if not is_numeric(frame.iloc[:, j])]:
-        raise UserError(_of_text(name, texts, remedy))
+        raise UserError(_text_error(name, texts, remedy))
     kept = np.float32 if len(frame.columns) and (frame.dtypes == np.float32).all() else np.float64
     return frame.to_numpy(kept, na_value=np.nan), tuple(map(str, frame.columns))
 
 
-def _of_text(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
-    """Return a sentence on the columns of a table that do not hold numbers only."""
-    heads = [str(column.name) for column in columns]
+def _text_error(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
+    """Return an error message about the columns of a table that are not numeric."""
+    names = [str(column.name) for column in columns]
     values = list(columns[0].dropna().unique())
     odd = [repr(value) if isinstance(value, str) else str(value) for value in values if not is_number(str(value))]
-    mostly = len(odd) < len(values) / 2  # numbers with a word between them
-    counts = f"each of its {len(values)} values" if len(columns) == 1 else "each value"
-    if not remedy:
-        onehot = f"dataset.encode=onehot, which makes a column of {counts}"
-        of_one = shlex.quote(f"dataset.label={heads[0]}") if len(columns) == 1 else "dataset.label=NAME"
-        remedy = f"say {setting('drop', heads)}, " + (
-            "or leave the cells without a number empty and say dataset.missing=mean"
-            if mostly
-            else f"{onehot}, or {of_one} if {'it' if len(columns) == 1 else 'one'} is the classes"
+    one = len(columns) == 1
+    if not remedy and len(odd) < len(values) / 2:  # a column of numbers with a few words
+        remedy = f"set {setting('drop', names)}, or empty the cells without a number and set dataset.missing=mean"
+    elif not remedy:
+        label = shlex.quote(f"dataset.label={names[0]}") if one else "dataset.label=NAME"
+        count = f"its {len(values)}" if one else "their"
+        remedy = (
+            f"set {setting('drop', names)}, dataset.encode=onehot (one column for each of {count} values), or {label} "
+            f"if {'it' if one else 'one'} holds the classes"
         )
-    which = (
-        f"columns {some(list(map(repr, heads)))} of {name} do"
-        if len(columns) > 1
-        else f"column {heads[0]!r} of {name} does"
-    )
-    return f"{which} not hold numbers only, but {some(odd or ['dates or objects'])}; {remedy}"
+    which = f"column {names[0]!r} of {name} is" if one else f"columns {first_few(list(map(repr, names)))} of {name} are"
+    return f"{which} not numeric ({first_few(odd or ['dates or objects'])}); {remedy}"
 
 
 def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +132,7 @@ def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
         values = sorted(texts[~missing].unique())
         if len(values) > 2 and len(values) == int((~missing).sum()):
             raise UserError(
-                f"column {str(series.name)!r} of {name} has another value in each row, as a name has; leave it out: "
+                f"column {str(series.name)!r} of {name} has a different value in each row, like a name; omit it: "
                 f"{setting('drop', [str(series.name)])}"
             )
         check_memory(f"the {len(values)} values of column {str(series.name)!r} of {name}", len(values) * len(series))
@@ -162,21 +143,13 @@ def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[str]) -> tuple[Any, Any]:
-    """Deal with missing values, which are NaN: by the mean of the column, or without the row.
+    """Replace missing values, which are NaN, by the mean of their column, or drop their rows.
 
-    Parameters
-    ----------
-    path : Path
-    A : ndarray of shape (n, d)
-    labels : array of n entries or None
-    missing : {"refuse", "mean", "drop"}
-        With ``"drop"`` also rows without a label are left out. What is refused is refused by `valid.check`.
-    features : sequence of str
-        Names of the columns.
+    ``"drop"`` also drops rows without a label. With ``"refuse"``, `valid.check` refuses missing values.
     """
     if missing == "refuse" or A.dtype.kind != "f":
         return A, labels
-    A = streamed(A)
+    A = stream_if_large(A)
     if not isinstance(A, Streamed):
         A = np.array(A)
     known, total, whole = _known(A)
@@ -186,50 +159,50 @@ def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[s
             labels = np.ravel(labels)[whole]
         if whole.sum() < 2:
             raise UserError(
-                f"{int(whole.sum())} rows of {path.name} have a value in each column; say dataset.missing=mean"
+                f"{int(whole.sum())} rows of {path.name} have a value in each column; set dataset.missing=mean instead"
             )
-        return A.only(whole) if isinstance(A, Streamed) else A[whole], labels
+        return A.select_rows(whole) if isinstance(A, Streamed) else A[whole], labels
     if (empty := known == 0).any():
         name = features[int(empty.argmax())]
-        raise UserError(f"column {name!r} of {path.name} has no value at all; leave it out: {setting('drop', [name])}")
+        raise UserError(f"column {name!r} of {path.name} has no values; omit it: {setting('drop', [name])}")
     means = (total / known).astype(A.dtype)
 
     def filled(rows: NDArray[Any]) -> NDArray[Any]:
         return np.where(np.isnan(rows), means, rows)
 
-    return A.each(filled, A.shape[1], A.dtype) if isinstance(A, Streamed) else filled(A), labels
+    return A.map_rows(filled, A.shape[1], A.dtype) if isinstance(A, Streamed) else filled(A), labels
 
 
 def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-    """Return how many values each column has and their sum, and which rows have one in each; read in blocks."""
-    many = isinstance(A, Streamed)
-    known, total = np.zeros(A.shape[1], np.int64), np.zeros(A.shape[1], np.float64 if many else A.dtype)
+    """Return the number of values and their sum in each column, and which rows are complete; reads in blocks."""
+    in_blocks = isinstance(A, Streamed)
+    known, total = np.zeros(A.shape[1], np.int64), np.zeros(A.shape[1], np.float64 if in_blocks else A.dtype)
     whole = np.ones(len(A), bool)
-    for start, rows in blocks(A, A.dtype) if many else [(0, A)]:
+    for start, rows in blocks(A, A.dtype) if in_blocks else [(0, A)]:
         absent = np.isnan(rows)
         known += (~absent).sum(axis=0)
-        with np.errstate(over="ignore"):  # an infinite mean is refused, and without means it is no matter
+        with np.errstate(over="ignore"):  # an infinite mean is refused later, and does not matter without means
             total = total + np.where(absent, 0, rows).sum(axis=0, dtype=total.dtype)
         whole[start : start + len(rows)] = ~absent.any(axis=1)
     return known, total, whole
 
 
-def scaled(path: Path, A: NDArray[Any], scale: str) -> Any:
-    """Scale the columns of a matrix: ``"standard"`` to mean 0 and deviation 1, ``"minmax"`` to the range 0 to 1."""
-    if scale == "none":
+def scale_columns(path: Path, A: NDArray[Any], how: str) -> Any:
+    """Scale columns: ``"standard"`` to mean 0 and standard deviation 1, ``"minmax"`` to the range 0 to 1."""
+    if how == "none":
         return A
-    A = streamed(A)
+    A = stream_if_large(A)
     if isinstance(A, Streamed):
-        return _scaled_rows(A, scale)
+        return _scale_in_blocks(A, how)
     check_memory(f"the scaled columns of {path.name}", A.size)
     A = np.asarray(A, kept_type(A))
     if not np.isfinite(A).all():
-        return A  # which is refused
-    return standardised(A) if scale == "standard" else minmax_scale(A)
+        return A  # refused later
+    return scale(A) if how == "standard" else minmax_scale(A)
 
 
-def _scaled_rows(A: Streamed, scale: str) -> Streamed:
-    """Do the same to what is read some rows at a time, from two reads or one."""
+def _scale_in_blocks(A: Streamed, how: str) -> Streamed:
+    """Scale the columns of a matrix that is read in blocks, which takes one or two extra reads."""
     kept = kept_type(A)
     low, high = np.full(A.shape[1], np.inf), np.full(A.shape[1], -np.inf)
     first, offsets, squares = np.zeros(A.shape[1]), np.zeros(A.shape[1]), np.zeros(A.shape[1])
@@ -237,23 +210,23 @@ def _scaled_rows(A: Streamed, scale: str) -> Streamed:
         if start == 0:
             first = rows[0].astype(np.float64)
         low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
-        if scale == "standard":
+        if how == "standard":
             offsets += column_deviations(rows, first)[1]
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        return A  # which is refused
+        return A  # refused later
     shift, spread = low, high - low
-    if scale == "standard":
-        shift, left = first + offsets / len(A), np.zeros(A.shape[1])
+    if how == "standard":
+        shift, residues = first + offsets / len(A), np.zeros(A.shape[1])
         for _, rows in blocks(A, kept):
-            of_rows = column_deviations(rows, shift)
-            squares, left = squares + of_rows[0], left + of_rows[1]
-        spread = np.where(low == high, 0, np.sqrt(np.maximum(squares / len(A) - (left / len(A)) ** 2, 0)))
+            deviations = column_deviations(rows, shift)
+            squares, residues = squares + deviations[0], residues + deviations[1]
+        spread = np.where(low == high, 0, np.sqrt(np.maximum(squares / len(A) - (residues / len(A)) ** 2, 0)))
     spread[spread == 0] = 1
-    return A.each(lambda rows: ((rows - shift) / spread).astype(kept), A.shape[1], kept)
+    return A.map_rows(lambda rows: ((rows - shift) / spread).astype(kept), A.shape[1], kept)
 
 
 def refuse_sparse(path: Path, A: Any, scale: str, missing: str) -> None:
-    """Refuse what would make a sparse matrix dense."""
+    """Refuse treatments that would make a sparse matrix dense."""
     if scipy.sparse.issparse(A):
         if scale != "none":
             raise UserError(
@@ -261,5 +234,5 @@ def refuse_sparse(path: Path, A: Any, scale: str, missing: str) -> None:
             )
         if missing != "refuse":
             raise UserError(
-                f"option missing is {missing!r}, but {path.name} is sparse, where what is absent is 0; leave it out"
+                f"option missing is {missing!r}, but {path.name} is sparse, where absent entries are 0; remove it"
             )

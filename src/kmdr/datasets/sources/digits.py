@@ -1,16 +1,16 @@
-"""The handwritten digits that come with scikit-learn: real data that nobody has to download."""
+"""The handwritten digits in scikit-learn: real data that need no download."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """8 x 8 images of handwritten digits, as `sklearn.datasets.load_digits` reads them from scikit-learn's own files.
+    """Return 8 x 8 images of handwritten digits, read by `sklearn.datasets.load_digits`.
 
     Returns
     -------
     A : ndarray of shape (1797, 64)
-        Grey levels from 0 to 16, an image row by row.
+        Grey levels from 0 to 16, each image row by row.
     labels : ndarray of shape (1797,)
         The digits.
 

@@ -1,4 +1,4 @@
-"""Generated features with the shape and classes of those that a network makes of the images of ILSVRC2012."""
+"""Generated features with the shape and classes of a network's features of the ILSVRC2012 images."""
 
 from functools import lru_cache
 
@@ -9,32 +9,31 @@ from kmdr.base.errors import UserError
 from kmdr.base.seeding import generator
 from kmdr.datasets.streamed import Streamed
 
-# What is taken off before the cut, so that 67 % of the entries are 0.
+# Subtracted before negative entries are set to 0, so that 67 % of the entries are 0.
 _BELOW = np.float32(0.5)
 
 
 def features_like(n: int, seed: int = 0, *, d: int, k: int) -> tuple[Streamed, NDArray[np.int64]]:
-    """Clusters that are cut off at 0, as the activations of a rectified layer are: max(0, u_c z_c + z − ½).
+    """Return clusters with negative entries set to 0, as after a rectified layer: max(0, u_c z_c + z − ½).
 
-    z_c is one normal vector a class and z one a point; u_c, uniform from 0 to 1, says how far a class lies from the
-    others. So some are found from few dimensions, some from many, and some hardly at all: k-means of 60,000 points has
-    P of 4 % from 10 dimensions, 20 % from 50 and 40 % from 200 and from 1000, about where lst17's Figure 1 ends for
-    ILSVRC2012. k points that follow each other are one of each class, in a drawn order, and come from a generator of
-    their own: so a block of rows is the same whichever are asked for with it, and the first points of more are those of
-    fewer.
+    z_c is one normal vector per class and z one per point; u_c, uniform in [0, 1], is how far a class lies from the
+    others. So some classes are found from few dimensions, some from many, and some hardly at all: k-means of 60,000
+    points has an accuracy (P) of 4 % with 10 dimensions, 20 % with 50, and 40 % with 200 and 1000, about the final
+    values in lst17's Figure 1 for ILSVRC2012. Each block of k points has one point of each class, in random order, and
+    its own random generator. So rows do not depend on which other rows are generated, and a larger n adds points.
 
     Parameters
     ----------
     n : int
-        Points.
+        Number of points.
     seed : int
     d, k : int
-        Features, classes.
+        Number of features and classes.
 
     Returns
     -------
     A : Streamed of shape (n, d), float32
-        Made when it is read.
+        Generated when it is read.
     labels : ndarray of shape (n,)
 
     Raises
@@ -52,7 +51,7 @@ def features_like(n: int, seed: int = 0, *, d: int, k: int) -> tuple[Streamed, N
     centres *= rng.random((k, 1), np.float32)
     centres -= _BELOW
 
-    @lru_cache(maxsize=2)  # a reader's rows end in the middle of a block, and the next begin there
+    @lru_cache(maxsize=2)  # a reader may stop in the middle of a block and continue there
     def block(number: int) -> NDArray[np.float32]:
         points = generator(seed, name, "points", number).standard_normal((k, d), np.float32)
         points += centres[_order(seed, name, k, number)]
@@ -71,5 +70,5 @@ def features_like(n: int, seed: int = 0, *, d: int, k: int) -> tuple[Streamed, N
 
 
 def _order(seed: int, name: str, k: int, number: int) -> NDArray[np.int64]:
-    """Classes of the points of a block."""
+    """Return the classes of the points of a block."""
     return generator(seed, name, "classes", number).permutation(k)

@@ -12,18 +12,18 @@ from kmdr.base.seeding import generator
 def synth(
     n: int = 1000, d: int = 2000, k: int = 5, side: float = 2000.0, sigma: float = 1.0, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Gaussian clusters around centres that are uniform in a cube.
+    """Return Gaussian clusters around centres that are uniform in a cube.
 
     Parameters
     ----------
     n, d, k : int
-        Points, features, centres. Where k does not divide n, cluster sizes differ by one.
+        Number of points, features, centres. If k does not divide n, cluster sizes differ by one.
     side : float
         The centres are uniform in [0, side]^d.
     sigma : float
         Standard deviation of every feature within a cluster.
     seed : int
-        Centres and noise are drawn from two generators, so that n and sigma leave the centres as they are.
+        Centres and noise have separate generators, so that n and sigma do not change the centres.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Generated sparse matrices with the shape, density and classes of the text collections that cannot always be had."""
+"""Generated sparse matrices with shape, density and classes of text collections that are not always available."""
 
 from collections.abc import Iterator
 
@@ -19,23 +19,22 @@ _NUMBERS_A_TERM = 5
 def text_like(
     n: int, seed: int = 0, *, d: int, k: int, terms: float, skew: float
 ) -> tuple[scipy.sparse.csr_array, NDArray[np.int64]]:
-    """Documents as mixtures of topics over terms that follow Zipf's law, weighted as tf-idf, of unit length.
+    """Return documents as mixtures of topics over terms that follow Zipf's law, weighted by tf-idf, of unit length.
 
-    A document of class c draws 45 % of its words from the topic of c, 15 % from another document's topic, the rest
-    from all terms at large. Each topic has 400 terms of its own, frequent at large or not. The lengths of documents
-    are log-normal.
+    A document of class c draws 45 % of its words from the topic of c, 15 % from another document's topic, and the rest
+    from the general distribution of all terms. Each topic has 400 terms. The lengths of documents are log-normal.
 
     Parameters
     ----------
     n : int
-        Documents.
+        Number of documents.
     seed : int
     d, k : int
-        Terms, classes. Each class has at least one document.
+        Number of terms and classes. Each class has at least one document.
     terms : float
-        Distinct terms that a document has in the mean, to about a tenth.
+        Mean number of distinct terms per document, to about 10 %.
     skew : float
-        The c-th class has a share of documents in proportion to c^-skew: 0 makes them alike.
+        The c-th class has a share of documents proportional to c^-skew; 0 makes all classes equally likely.
 
     Returns
     -------
@@ -52,7 +51,7 @@ def text_like(
         raise UserError(f"option seed of a generated text is {seed}; it must be at least 0")
     if n < k:
         raise UserError(f"option n of a generated text is {n}; it must be at least k, which is {k}")
-    # Of each term at once: its column, how often it occurs, its weight and that squared; of each document two numbers.
+    # In memory at once: for each term its column, count, weight and squared weight; for each document two numbers.
     check_memory(f"{n} documents of {terms:g} terms", n * (2 + _NUMBERS_A_TERM * terms))
     name = f"text_like {d} {k} {terms} {skew}"
     classes = generator(seed, name, "classes")
@@ -70,7 +69,7 @@ def text_like(
     indices.clear()
     data = 1 + np.log(np.concatenate(counts))
     counts.clear()
-    # One more than n, so that a term of all documents still weighs something.
+    # n + 1, so that a term in all documents has a positive weight.
     weight = np.log((n + 1) / np.maximum(np.bincount(columns, minlength=d), 1))
     data *= weight[columns]
     lengths = np.sqrt(np.add.reduceat(data**2, indptr[:-1]))
@@ -83,13 +82,13 @@ def text_like(
 def _documents(
     labels: NDArray[np.int64], d: int, k: int, terms: float, seed: int, name: str
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]]:
-    """First document, distinct terms a document, terms and their counts, of successive blocks."""
+    """Yield the first document, the distinct terms per document, the terms and their counts of successive blocks."""
     topics = generator(seed, name, "topics")
     order = topics.permutation(d)
     at_large = _cumulated(1 / (np.arange(d) + 3.0))
-    own = np.stack([topics.choice(d, min(_OWN_TERMS, d), replace=False) for _ in range(k)])
-    within = _cumulated(1 / (np.arange(own.shape[1]) + 2.0))
-    # Words repeat, so a document has fewer terms than words; the law was fitted at 65 and 160 terms of about 50,000.
+    topic_terms = np.stack([topics.choice(d, min(_OWN_TERMS, d), replace=False) for _ in range(k)])
+    within = _cumulated(1 / (np.arange(topic_terms.shape[1]) + 2.0))
+    # Words repeat, so a document has fewer terms than words. The power law was fitted at 65 and 160 of 50,000 terms.
     words = (terms / 1.507) ** (1 / 0.8665)
     for start in range(0, len(labels), _BLOCK):
         rng = generator(seed, name, "documents", start)
@@ -103,14 +102,14 @@ def _documents(
         place = rng.random(len(document))
         term = order[np.searchsorted(at_large, place, "right")]
         topical = source < sum(_MIX)
-        term[topical] = own[topic[topical], np.searchsorted(within, place[topical], "right")]
+        term[topical] = topic_terms[topic[topical], np.searchsorted(within, place[topical], "right")]
         key, many = np.unique(document * d + term, return_counts=True)
         rows = np.bincount(key // d, minlength=len(block))
         yield start, rows, (key % d).astype(np.int32), many
 
 
 def _cumulated(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Upper ends of the intervals of [0, 1) that a uniform number picks from; the last is 1."""
+    """Return the upper ends of intervals of [0, 1) with lengths proportional to the weights; the last is 1."""
     ends = np.cumsum(weights)
     ends /= ends[-1]
     ends[-1] = 1.0

@@ -22,8 +22,7 @@ import distributed
 from distributed.core import Status
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import write_atomically, writing
-from kmdr.datasets.acquire.find import temporary
+from kmdr.base.files import temporary_folder, write_atomically, writing
 from kmdr.harness.engines.local import SAFE_PATH, TRIES
 from kmdr.harness.runner import SYSTEMS
 
@@ -240,7 +239,7 @@ def started(
     with ExitStack() as stack:
         stack.callback(_remove_empty, parent)
         with writing(parent):
-            place = stack.enter_context(temporary(parent))
+            place = stack.enter_context(temporary_folder(parent))
         jobs = Jobs(place, system, size)
         try:
             cluster = cluster_class(

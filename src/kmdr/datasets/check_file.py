@@ -1,4 +1,4 @@
-"""Files of the user's, looked at before they are used: ``kmdr data check FILE``."""
+"""Check custom data files before they are used: ``kmdr data check FILE``."""
 
 import json
 import re
@@ -15,41 +15,36 @@ from kmdr.base.text import aligned, one_line, tell
 from kmdr.datasets.formats.profile import lines, scale_hint, warnings_of
 from kmdr.datasets.registry import entry
 
-# Their values are signs, some of which YAML takes for its own.
+# Options whose values are signs, some of which have a meaning in YAML.
 _SIGNS = ("separator", "decimal")
 
 
 def is_file(word: str) -> bool:
-    """Whether a word means a file: the name of a dataset never does, anything else that is there does."""
+    """Return whether a word on the command line is a file: an existing path that is not the name of a dataset."""
     return word not in datasets.names() and ("/" in word or "." in word or Path(word).exists())
 
 
-def check(files: Sequence[str], settings: Sequence[str]) -> int:
-    """Print what is understood of files; return 1 where one cannot be used as it is.
+def check_files(files: Sequence[str], settings: Sequence[str]) -> int:
+    """Print how files are read; return 1 if one cannot be used as it is.
 
     Parameters
     ----------
     files : sequence of str
     settings : sequence of str
         Options of the dataset ``file`` as on the command line, with or without ``dataset.`` before them.
-
-    Raises
-    ------
-    UserError
-        There is no such option; every file is looked at before one that cannot be read is told of.
     """
     options = dict(map(_option, settings))
-    refused, said = 0, False
+    refused, printed = 0, False
     for file in files:
         try:
-            about = list(_said(file, options, settings))
+            report = list(_report(file, options, settings))
         except UserError as error:
             tell(f"kmdr: {one_line(str(error))}")
             refused += 1
             continue
-        print(*[""] * said, *about, sep="\n")
-        said = True
-        refused += any(line.startswith("  refused") for line in about)
+        print(*[""] * printed, *report, sep="\n")
+        printed = True
+        refused += any(line.startswith("  refused") for line in report)
     return int(refused > 0)
 
 
@@ -63,24 +58,24 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _plain(file: str) -> str:
-    """Return the name of a file as a setting takes it."""
+def _quoted(file: str) -> str:
+    """Return the name of a file as the value of a setting, quoted if necessary."""
     return file if re.fullmatch(r"[\w./~+-]+", file, re.ASCII) else json.dumps(file, ensure_ascii=False)
 
 
-def _said(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
-    content, seen, refusal = datasets.look_at({**options, "path": file})
+def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
+    content, seen, refusal = datasets.inspect_file({**options, "path": file})
     yield f"{file}: {content.form}"
-    rows = [(about, f"{content.labelled}: {what}" if about == "labels" else what) for about, what in lines(seen)]
+    rows = [(topic, f"{content.labelled}: {text}" if topic == "labels" else text) for topic, text in lines(seen)]
     if options.get("scale", "none") == "none" and (hint := scale_hint(seen)):
-        rows = [(about, hint if about == "scale" else what) for about, what in rows]
+        rows = [(topic, hint if topic == "scale" else text) for topic, text in rows]
     rows += [("warning", warning) for warning in (*content.warnings, *warnings_of(seen))]
     if refusal:
         rows.append(("refused", refusal))
     else:
         given = [f"dataset.{setting.removeprefix('dataset.')}" for setting in settings]
         r = min(2, seen.d)
-        command = ["kmdr", "dataset=file", f"dataset.path={_plain(file)}", *given, "reducer=svd", f"r_grid=[{r}]"]
+        command = ["kmdr", "dataset=file", f"dataset.path={_quoted(file)}", *given, "reducer=svd", f"r_grid=[{r}]"]
         rows.append(("run", shlex.join(command)))
     for line in aligned(rows):
         yield f"  {line}"
