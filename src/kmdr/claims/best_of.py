@@ -26,14 +26,8 @@ def runs(results: Results, study: str, dataset: str, method: str, r: float = np.
 
     Parameters
     ----------
-    results : Results
-    study, dataset, method : str
     r : float
         NaN for a method that has one width whatever r.
-
-    Raises
-    ------
-    NotRunError
     """
     rows = results.rows(study, datasets=[dataset], reducers=[method])
     if not np.isnan(r):
@@ -58,7 +52,6 @@ def drawn_again(data: Dataset, run: "pd.Series[Any]") -> tuple[Dense, Matrix]:
 
     Parameters
     ----------
-    data : Dataset
     run : Series
         A row.
     """
@@ -77,14 +70,12 @@ def selection_table(
 
     Parameters
     ----------
-    results : Results
     id_ : str
         Of the table, to find its reported numbers.
     studies : mapping of str to str
         The study that has the runs of each method.
     kept : mapping of str to int
         m of each method; 1 for a single run.
-    note : str
 
     Raises
     ------

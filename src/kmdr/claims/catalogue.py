@@ -200,7 +200,6 @@ class OpenPoint:
     ----------
     id : str
         The ``entry`` of the studies that flip it.
-    question : str
     papers : tuple of str
         Which papers leave it open.
     chosen : str
@@ -227,7 +226,6 @@ class Paper:
     ----------
     folder : PaperFolder
         All there is of it.
-    title, authors, venue, url : str
     year : int
         Papers are shown in the order of their years.
     table_ids, figure_ids, claim_ids : tuple of str
@@ -286,12 +284,7 @@ class Paper:
 
 
 def _in_order(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -> Sequence[str]:
-    """Return the ids that a paper states, once its modules make them and no other.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return the ids that a paper states, once its modules make them and no other."""
     if differing := set(made) ^ set(stated):
         raise UserError(
             f"{paper.folder.folder}: paper.toml and the modules do not agree on {', '.join(sorted(differing))}; name "
@@ -451,7 +444,6 @@ def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] |
 
     Parameters
     ----------
-    reader : Item or Claim
     overrides : mapping, optional
         Settings that the rows of a study have instead of its own.
     """
@@ -466,8 +458,6 @@ def gaps(results: Results, reader: Item | Claim, datasets: Mapping[str, Sequence
 
     Parameters
     ----------
-    results : Results
-    reader : Item or Claim
     datasets : mapping
         The datasets of each study.
     """

@@ -75,8 +75,6 @@ def of_best(label: str, number: Number, F: ArrayLike, values: ArrayLike, m: int)
 
     Parameters
     ----------
-    label : str
-    number : Number
     F, values : (N,) array_like
         Of each run, in the order in which they were made.
     m : int
@@ -116,8 +114,6 @@ def of_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False)
 
     Parameters
     ----------
-    label : str
-    number : Number
     values : (n,) array_like
     logs : bool
         Whether their logarithms are what is normal.
@@ -165,7 +161,6 @@ def jointly(label: str, draws: Sequence[Draw]) -> Component:
 
     Parameters
     ----------
-    label : str
     draws : sequence of Draw
         At least one.
     """
@@ -185,7 +180,6 @@ def of_count(label: str, number: Number, runs: int, successes: int, n: int) -> D
 
     Parameters
     ----------
-    label : str
     number : Number
         Its value is a share.
     runs : int

@@ -52,7 +52,6 @@ def together(table: pd.DataFrame, *names: str) -> pd.DataFrame:
     ----------
     table : DataFrame
         As `kmdr.analysis.results.Results.wide` gives it.
-    *names : str
 
     Raises
     ------
@@ -88,8 +87,6 @@ def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) 
     ----------
     table : DataFrame
         Index (r, seed, repeat), a column a method.
-    method, other : str
-    logs : bool
     """
     pair = table[[method, other]].apply(np.log) if logs else table[[method, other]]
     return (pair[method] - pair[other]).dropna()
@@ -168,7 +165,6 @@ def ratios_and_times(
 
     Parameters
     ----------
-    results : Results
     rows_of : callable
         Returns the rows of the ratios.
     study : str
@@ -237,7 +233,6 @@ def at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Float
 
     Parameters
     ----------
-    label : str
     values : Series
         Index with ``r`` and ``repeat``.
     test : callable
@@ -248,12 +243,7 @@ def at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Float
 
 
 def need(parts: Sequence[object] | Mapping[str, object], what: str) -> None:
-    """Refuse to judge a claim that has nothing to compare.
-
-    Raises
-    ------
-    NotRunError
-    """
+    """Refuse to judge a claim that has nothing to compare."""
     if not parts:
         raise NotRunError(f"no trials of {what} to compare")
 

@@ -98,7 +98,6 @@ class Change:
 
     Attributes
     ----------
-    flip : Flip
     objective, accuracy : Component or None
         Mean of F_flipped/F − 1 and of P_flipped − P over the flipped trials, a value a repetition, tested for
         equality with zero; None without rows.

@@ -55,9 +55,6 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
     ----------
     p : float
         One-sided p-value of n repetitions.
-    n : int
-    level : float
-    power : float
 
     Returns
     -------
@@ -83,7 +80,6 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
     ----------
     outcome : str
         Of the claim.
-    components : sequence of Component
     claims : int
         Of its paper that were tested, which share the level.
     """

@@ -41,7 +41,6 @@ def numbers(id_: str, **fixed: str) -> list[Number]:
 
     Parameters
     ----------
-    id_ : str
     **fixed : str
         Only those with these values of other columns, e.g. ``dataset="nips"``.
     """

@@ -57,7 +57,6 @@ class Swing(NamedTuple):
 
     Attributes
     ----------
-    margin : Margin
     values : tuple of float
         Of the margin, ascending.
     outcomes : tuple of str
@@ -92,7 +91,6 @@ class Verdict:
 
     Attributes
     ----------
-    claim : Claim
     outcome : {"reproduced", "not reproduced", "inconclusive", "not run", "changed"}
         Of all its kinds together: reproduced if each is, not reproduced if any is not; changed where rows that it reads
         are of other settings than the paper's, and nothing is said of the paper.
@@ -114,7 +112,6 @@ class Verdict:
         What reruns it.
     gaps : tuple of str
         Datasets that the claim speaks of and that could not be had, with the reason.
-    diagnoses : tuple of Diagnosis
     needed : Need
         Repetitions that it takes to decide the claim.
     """
@@ -190,8 +187,6 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
 
     Parameters
     ----------
-    claim : Claim
-    results : Results
     datasets : mapping
         Those of each study, to tell which of them are missing.
     """

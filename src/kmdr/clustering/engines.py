@@ -150,10 +150,6 @@ def check(protocol: Protocol) -> None:
 
     For code whose author or user chose the engine, which is imported if it is a path. A protocol that was read from a
     folder of results must not be given here but to `check_allowed`.
-
-    Raises
-    ------
-    UserError
     """
     allow(protocol.engine)
     check_allowed(protocol)
@@ -200,16 +196,10 @@ def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol
     Parameters
     ----------
     C : (n, r) array or CSR
-    k : int
     starts : (n_init, k) int array
         Rows of C at which the centres of each start lie.
     rng : numpy.random.Generator
         For engines that draw.
-    protocol : Protocol
-
-    Returns
-    -------
-    Clustering
     """
     allow(protocol.engine)
     return cluster_allowed(C, k, starts, rng, protocol)

@@ -147,10 +147,8 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     ----------
     protocol : Protocol
         Its ``start`` is not "plus".
-    n, k : int
     truth : (n,) int array, optional
         Labels, needed by ``first_of_class``.
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -183,7 +181,6 @@ def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
     Parameters
     ----------
     C : (n, r) array or CSR
-    k : int
     seeds : (n_init,) int array
         One a start, below 2³².
 
@@ -335,8 +332,6 @@ def lloyd(
         Clustered in float64 whatever its type: in float32 strict convergence may never come.
     starts : (n_init, k) int array
         Rows of C at which the centres begin.
-    max_iter : int
-    online : bool
     empty_action : {"singleton", "drop", "error"}
 
     Returns

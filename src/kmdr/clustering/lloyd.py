@@ -704,12 +704,10 @@ def run_starts(
 
     Parameters
     ----------
-    points : Points
     run : Run
         From `workspace`.
     rows : (starts, k) ndarray of int64
         Where the centres begin.
-    max_iter : int
     online : bool
         Whether single points are moved after Lloyd.
     empty_action : int

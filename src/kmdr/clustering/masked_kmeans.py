@@ -55,10 +55,6 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
     Returns
     -------
     (n, r) ndarray of int32
-
-    Raises
-    ------
-    ArgumentError
     """
     if not 1 <= r <= d < 2**31:
         raise ArgumentError(f"r = {r} of d = {d} indices cannot be had; ask for 1 ≤ r ≤ d < 2³¹")
@@ -274,7 +270,6 @@ def masked_lloyd(C: Any, starts: Sequence[Dense] | Dense, max_iter: int) -> Clus
         The same number of stored entries in each row; what is not stored is unknown.
     starts : (n_init, k) int array
         Rows at which the centres begin.
-    max_iter : int
 
     Returns
     -------

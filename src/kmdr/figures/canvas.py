@@ -36,7 +36,6 @@ class Drawing:
 
     Attributes
     ----------
-    figure : Figure
     panels : sequence of DataFrame
         Of each panel, in the order of ``figure.axes``, exactly the plotted numbers, a line a point or bar; any columns
         but ``panel``. No line for a panel that shows nothing.
@@ -78,7 +77,6 @@ def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tupl
 
     Parameters
     ----------
-    panels : int
     height : float
         Of the panels, in inches.
     width : float, optional
@@ -120,7 +118,6 @@ def add_notes(fig: Figure, notes: Sequence[str]) -> None:
 
     Parameters
     ----------
-    fig : Figure
     notes : sequence of str
         A paragraph each; empty ones are left out.
     """
@@ -138,7 +135,6 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
 
     Parameters
     ----------
-    drawing : Drawing
     stem : Path
         Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
 

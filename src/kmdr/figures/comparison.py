@@ -118,7 +118,6 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
 
     Parameters
     ----------
-    beside : Beside
     frame : DataFrame
         Its table, or some lines of it.
     """

@@ -297,7 +297,6 @@ def figures_of_studies(
     ----------
     rows : DataFrame
         Of these studies and of any others.
-    folder : Path
     asked : mapping of study to sequence of str
         The studies, and the datasets that each asked for.
     labels, quantities, reasons, per_figure
@@ -333,7 +332,6 @@ def figures_of(
     ----------
     rows : DataFrame
         One setting a name of a dataset, as `named_by_setting` gives them.
-    stem : Path
     labels, quantities, reasons, per_figure
         As for `figures_for_folder`.
     asked : sequence of str
@@ -366,13 +364,11 @@ def named_by_setting(
 
     Parameters
     ----------
-    rows : DataFrame
     labels : mapping, optional
         Display names of datasets that differ from the usual ones.
 
     Returns
     -------
-    rows : DataFrame
     names : mapping of str to (str, str)
         For each new name, the old name and the display name.
     """

@@ -146,10 +146,6 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     ----------
     names : iterable of str
         Config names of the reducers in the figure.
-
-    Returns
-    -------
-    dict of str to Style
     """
     wanted = set(names)
     styles = {name: style for name, style in KNOWN.items() if name in wanted}

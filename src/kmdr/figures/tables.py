@@ -79,7 +79,6 @@ def text(table: Table, *, styled: bool = False) -> str:
 
     Parameters
     ----------
-    table : Table
     styled : bool
         Whether bold is bold; else its cells have a star, and there is no control character.
     """
@@ -136,7 +135,6 @@ def save_table(table: Table, stem: Path) -> list[Path]:
 
     Parameters
     ----------
-    table : Table
     stem : Path
         Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
     """

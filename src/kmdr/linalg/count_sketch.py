@@ -123,7 +123,6 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
         Columns of C for each feature, 0 ≤ bucket < r. A column that a feature names twice gets it twice.
     sign : array of the shape of ``bucket``
         ±w with one weight w for all, such as 1 or 1/√s.
-    r : int
 
     Returns
     -------

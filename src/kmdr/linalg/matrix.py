@@ -69,15 +69,6 @@ def room(shape: tuple[int, ...], dtype: Any) -> Dense:
     What would take more than `held` is mapped from a file, whose pages the system writes
     out and takes back as it needs memory. The file has no name and goes with the array, however the process ends. It is
     in ``TMPDIR`` where that is set, else in the cache; where neither has room for it, the array is in memory after all.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : dtype
-
-    Returns
-    -------
-    ndarray of that shape and dtype, C-ordered
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size <= _HELD or size <= held():
@@ -259,7 +250,6 @@ def normalised(A: Matrix) -> tuple[Matrix, int, float]:
     -------
     A : (n, d) array or CSR
         Exact, but for entries 2¹⁰²² (float32: 2¹²⁶) times smaller than the largest.
-    e : int
     total : float
         Zero only where A is.
 
@@ -313,12 +303,7 @@ def canonical_csr(A: T) -> T:
 
 
 def check_structure(A: Matrix) -> None:
-    """Refuse CSR whose arrays do not fit together: compiled code would read outside of them.
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Refuse CSR whose arrays do not fit together: compiled code would read outside of them."""
     if isinstance(A, np.ndarray):
         return
     try:
@@ -328,12 +313,7 @@ def check_structure(A: Matrix) -> None:
 
 
 def check_floating(A: Matrix) -> None:
-    """Refuse what is neither float64 nor float32, which the results of a compiled product could not hold.
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Refuse what is neither float64 nor float32, which the results of a compiled product could not hold."""
     if A.dtype not in (np.float64, np.float32):
         raise ArgumentError(f"the matrix is of type {A.dtype}; convert it to float64 or float32")
 

@@ -437,10 +437,6 @@ def mean_distance(A: Matrix) -> float:
     ----------
     A : (n, d) array or CSR
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ArgumentError

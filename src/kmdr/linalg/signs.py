@@ -22,11 +22,6 @@ _TABLES = _WORD // _GROUP
 def draw_signs(d: int, r: int, rng: np.random.Generator) -> Dense:
     """Return the bits of a d×r matrix of independent fair signs.
 
-    Parameters
-    ----------
-    d, r : int
-    rng : numpy.random.Generator
-
     Returns
     -------
     (⌈d/64⌉, r) ndarray of uint64
@@ -127,8 +122,6 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
         float64 or float32.
     bits : (⌈d/64⌉, r) ndarray of uint64
         As :func:`draw_signs` returns them.
-    r : int
-    scale : float
 
     Returns
     -------
@@ -164,7 +157,6 @@ def sign_products(A: Matrix, maps: Sequence[tuple[Dense, int]], scales: Sequence
         float64 or float32.
     maps : sequence of ((⌈d/64⌉, r) ndarray of uint64, int)
         Bits and r of each.
-    scales : sequence of float
 
     Returns
     -------

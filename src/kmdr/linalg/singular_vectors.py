@@ -398,7 +398,6 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
         1 ≤ k ≤ min(n, d).
     eps : float
         0 < ε < 1.
-    rng : numpy.random.Generator
 
     Returns
     -------

@@ -129,20 +129,10 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return [name for name in inspect.signature(cls).parameters if name not in common]
 
     def validate(self) -> None:
-        """Refuse arguments of the constructor that are out of range.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse arguments of the constructor that are out of range."""
 
     def check(self, n: int, d: int, k: int, r: int) -> None:
-        """Refuse an r that this reducer cannot give for an n×d matrix, before any work is done.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse an r that this reducer cannot give for an n×d matrix, before any work is done."""
         del n, d, k, r  # nothing to refuse, unless a subclass knows better
 
     def fixed_r(self, d: int, k: int) -> int | None:
@@ -182,12 +172,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self.apply(A, self.draw(A, r, rng, state))
 
     def check_protocol(self, protocol: Protocol) -> None:
-        """Refuse a protocol that this reducer's own k-means cannot follow, before any work is done.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse a protocol that this reducer's own k-means cannot follow, before any work is done."""
         if not self.own_kmeans:
             return
         if not protocol.plain:
@@ -214,7 +199,6 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, d) array or sparse matrix
-        y : ignored
 
         Raises
         ------
@@ -318,12 +302,7 @@ def images(reducer: Reducer, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
 
 
 def at_most(count: int, limit: int, name: str, what: str, symbol: Literal["r", "k"] = "r") -> None:
-    """Refuse an r, or a k, above a limit.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse an r, or a k, above a limit."""
     if count > limit:
         raise UserError(
             f"{symbol} = {count} is more than the {limit} {what} that {name} can give; ask for {symbol} ≤ {limit}"
@@ -331,59 +310,34 @@ def at_most(count: int, limit: int, name: str, what: str, symbol: Literal["r", "
 
 
 def fewer_than_points(n_neighbors: int, n: int) -> None:
-    """Refuse as many neighbours as there are points, or more.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse as many neighbours as there are points, or more."""
     if n_neighbors >= n:
         raise UserError(f"n_neighbors = {n_neighbors} needs more points than the {n} of this data; lower it")
 
 
 def one_of(value: str, valid: tuple[str, ...], name: str) -> str:
-    """Return ``value`` when it is one of the valid ones.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` when it is one of the valid ones."""
     if value not in valid:
         raise UserError(f"{name} = {value!r} is not one of {', '.join(valid)}; choose one of them")
     return value
 
 
 def true_or_false(value: bool, name: str) -> bool:
-    """Return ``value`` when it is one of the two.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` when it is one of the two."""
     if not isinstance(value, bool):
         raise UserError(f"{name} = {value!r} is neither true nor false; choose one of them")
     return value
 
 
 def open_unit_interval(value: float, name: str) -> float:
-    """Return ``value`` when 0 < value < 1.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` when 0 < value < 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         raise UserError(f"{name} = {value!r} is outside 0 < {name} < 1; the papers use 1/3")
     return value
 
 
 def affordable(count: float, name: str, what: str) -> None:
-    """Refuse to make ``count`` float64 numbers where they would take more than half of the memory there is.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse to make ``count`` float64 numbers where they would take more than half of the memory there is."""
     there = memory()
     if 8 * count > there / 2:
         raise UserError(

@@ -34,7 +34,6 @@ def heat_kernel_graph(
     Parameters
     ----------
     A : (n, d) array or CSR
-    n_neighbors : int
     rng : numpy.random.Generator
         Draws the sample; unused where that is all points.
     width_sample : int, optional
@@ -69,7 +68,6 @@ def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> s
     Parameters
     ----------
     A : (n, d) array or CSR
-    n_neighbors : int
     metric : {"euclidean", "cosine"}
         By which points are near.
     weights : {"kernel", "binary"}

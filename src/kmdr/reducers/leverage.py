@@ -54,8 +54,6 @@ def sample_distinct_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple
     ----------
     p : (d,) ndarray
         Probabilities.
-    r : int
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -260,7 +258,6 @@ def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
     Parameters
     ----------
     A : (n, d) array or CSR
-    k : int
 
     Returns
     -------

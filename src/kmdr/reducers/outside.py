@@ -35,12 +35,7 @@ class Outside(Reducer):
         self.deterministic = not self._seeded  # type: ignore[misc]
 
     def validate(self) -> None:
-        """Refuse a class that is no transformer to a given number of dimensions, and arguments that it does not take.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse a class that cannot map to a given number of dimensions, and arguments it does not take."""
         if not hasattr(self._class, "fit_transform") and not hasattr(self._class, "transform"):
             raise UserError(f"reducer {self.path!r} has neither fit_transform nor transform; name a transformer")
         if "n_components" not in arguments(self._class):

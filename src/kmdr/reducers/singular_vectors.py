@@ -28,7 +28,6 @@ def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
     Parameters
     ----------
     A : (n, d) array or CSR
-    k : int
     solver : {"kmdr", "lapack"}
     name : str
         The reducer, for the error.

@@ -197,8 +197,6 @@ def _probability_of_drawing(p: ArrayLike, least: int, r: int) -> float:
     ----------
     p : array_like
         Probability of each of the columns; all subsets of them are gone through.
-    least : int
-    r : int
     """
     mass, size = np.zeros(1), np.zeros(1, dtype=int)
     for part in np.asarray(p, dtype=float):  # subsets without the column, and with it

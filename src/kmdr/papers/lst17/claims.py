@@ -147,7 +147,6 @@ def _finding(
 
     Parameters
     ----------
-    results : Results
     parts : callable
         Returns what there is to be tested on a dataset.
     more : callable

@@ -35,6 +35,5 @@ def powers_of_r(values: pd.DataFrame, method: str) -> Floats:
     ----------
     values : DataFrame
         Index (r, seed, repeat), a column a method.
-    method : str
     """
     return slopes_on_log_r(values[method].dropna().unstack("r"), np.log10)
