@@ -247,7 +247,7 @@ def test_settings_that_an_engine_or_a_reducer_cannot_follow_are_refused(setting)
         with pytest.raises(UserError, match=rf"work with kmeans.engine=kmdr only, not with '{engine}'"):
             engines.check(Protocol(1, 9, engine=engine, **setting))
     engines.check(Protocol(1, 9, **setting))
-    with pytest.raises(UserError, match=r"online and kmeans.empty_action cannot be had with reducer sparsified"):
+    with pytest.raises(UserError, match=r"online and kmeans.empty_action do not work with reducer sparsified"):
         reducers.make("sparsified").check_protocol(Protocol(1, 9, **setting))
     reducers.make("leverage").check_protocol(Protocol(1, 9, **setting))
 

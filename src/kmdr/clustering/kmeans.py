@@ -38,9 +38,9 @@ from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, pre
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import (
     CACHED,
+    as_float64,
     canonical_csr,
     column_means,
-    in_float64,
     is_large,
     normalised,
     row_blocks,
@@ -190,7 +190,7 @@ def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
     -------
     (n_init, k) ndarray of int64
     """
-    C = in_float64(normalised(C)[0])
+    C = as_float64(normalised(C)[0])
     rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
     return np.array(rows, dtype=np.int64)
 

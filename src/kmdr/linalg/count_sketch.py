@@ -35,7 +35,7 @@ def _encode(bucket: Dense, sign: Dense, r: int, weight: float, codes: Dense) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_tiles(A: Dense, codes: Dense, C: Dense) -> None:
+def _sketch_tiles(A: Dense, codes: Dense, C: Dense) -> None:
     signs = np.array([1, -1]).astype(A.dtype)
     tile, total = scratch(_FEATURES, A), scratch(C.shape[1], A)
     for row in range(0, A.shape[0], TILE):
@@ -65,7 +65,7 @@ def _scatter(A: Dense, codes: Dense, i: int, rows: int, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_rows(A: Dense, codes: Dense, C: Dense) -> None:
+def _sketch_rows(A: Dense, codes: Dense, C: Dense) -> None:
     """Do the same for one column a feature."""
     n = A.shape[0]
     whole = n - n % _ROWS
@@ -76,7 +76,7 @@ def _by_rows(A: Dense, codes: Dense, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
+def _sketch_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
     """Do the same for the rows of A from ``first`` on, as many as C has, from A's transpose."""
     signs = np.array([1, -1]).astype(AT.dtype)
     n, r = C.shape
@@ -98,7 +98,7 @@ def _by_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_entries(data: Dense, indices: Dense, indptr: Dense, codes: Dense, C: Dense) -> None:
+def _sketch_csr(data: Dense, indices: Dense, indptr: Dense, codes: Dense, C: Dense) -> None:
     for i in range(C.shape[0]):
         c = C[i]
         c[:] = 0
@@ -153,13 +153,13 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
 
     def work(rows: slice) -> None:
         if not isinstance(A, np.ndarray):
-            _by_entries(A.data, A.indices, A.indptr[rows.start : rows.stop + 1], codes, C[rows])
+            _sketch_csr(A.data, A.indices, A.indptr[rows.start : rows.stop + 1], codes, C[rows])
         elif A.flags.c_contiguous and scattered:
-            _by_rows(A[rows], codes[0], C[rows])
+            _sketch_rows(A[rows], codes[0], C[rows])
         elif A.flags.c_contiguous:
-            _by_tiles(A[rows], codes, C[rows])
+            _sketch_tiles(A[rows], codes, C[rows])
         else:
-            _by_columns(A.T, rows.start, codes, C[rows])
+            _sketch_columns(A.T, rows.start, codes, C[rows])
         if weight != 1:
             C[rows] *= weight
 

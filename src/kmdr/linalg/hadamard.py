@@ -151,7 +151,7 @@ def _dense_blocks(A: Matrix, rows: slice) -> Iterator[tuple[Dense, int, int, int
         yield dense, 0, len(dense), start
 
 
-def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int, int], None]) -> Dense:
+def _apply_to_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int, int], None]) -> Dense:
     """Return the C of ``width`` columns whose rows ``kernel(A, C, first, last)`` writes, A dense and C-ordered."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
@@ -195,7 +195,7 @@ def rotate(A: Matrix, signs: Dense) -> Dense:
     """
     scaled = _check_signs(A, signs)
     width = padded(A.shape[1])
-    return _by_dense_blocks(A, width, lambda X, C, first, last: _rotate(X, scaled, C, first, last))
+    return _apply_to_blocks(A, width, lambda X, C, first, last: _rotate(X, scaled, C, first, last))
 
 
 def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
@@ -235,7 +235,7 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
             np.matmul(rotate(A[block], signs), mixture, out=C[block])
         return C
     csr = P.data.astype(A.dtype, copy=False), P.indices, P.indptr.astype(np.uint64)
-    return _by_dense_blocks(
+    return _apply_to_blocks(
         A, P.shape[0], lambda X, C, first, last: _rotated_product(X, scaled, width, *csr, C, first, last)
     )
 

@@ -137,7 +137,7 @@ def large_beyond(entries: int) -> Iterator[None]:
         WHOLE = before
 
 
-def in_float64(A: Matrix) -> Matrix:
+def as_float64(A: Matrix) -> Matrix:
     """Return A in float64, but a large one as it is: `row_blocks` and `panels` convert what they yield of it."""
     return A if is_large(A) else A.astype(np.float64, copy=False)
 

@@ -24,7 +24,7 @@ from kmdr.linalg.matrix import (
     row_blocks,
     scaled_back,
 )
-from kmdr.linalg.product import in_groups, write_product
+from kmdr.linalg.product import group_columns, write_product
 
 # Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
 _TILE_DENSE = (512, 512)
@@ -78,9 +78,9 @@ def _squared_distance_csr(data: Dense, indices: Dense, indptr: Dense, i: int, j:
 @numba.njit(cache=True, nogil=True, fastmath=_SUM)
 def _squared_distance_divided(A: Dense, lengths: Dense, i: int, j: int) -> float:
     total = 0.0
-    own, other = lengths[i], lengths[j]
+    length, other_length = lengths[i], lengths[j]
     for f in range(A.shape[1]):
-        difference = np.float64(A[i, f] / own) - np.float64(A[j, f] / other)
+        difference = np.float64(A[i, f] / length) - np.float64(A[j, f] / other_length)
         total += difference * difference
     return total
 
@@ -94,7 +94,7 @@ def _squared_distance(rows: object, i: int, j: int) -> float:
 
 
 @overload(_squared_distance)
-def _squared_distance_of(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _compile_squared_distance(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
     if isinstance(rows, types.BaseTuple) and len(rows) == 2:
         return lambda rows, i, j: _squared_distance_divided(rows[0], rows[1], i, j)
     if isinstance(rows, types.BaseTuple):
@@ -139,14 +139,14 @@ def _screen(
         for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
             stop = min(start + _CHUNK, G.shape[1])
             hit = False  # branch-free, so that it is compiled to vector instructions
-            own, own_limit = h[i], limit[i]
+            half_norm, row_limit = h[i], limit[i]
             for b in range(start, stop):
-                hit |= own + h[j0 + b] - row[b] < max(own_limit, limit[j0 + b])
+                hit |= half_norm + h[j0 + b] - row[b] < max(row_limit, limit[j0 + b])
             if not hit:
                 continue
             for b in range(start, stop):
                 j = j0 + b
-                value = own + h[j] - row[b]
+                value = half_norm + h[j] - row[b]
                 if value < limit[i]:
                     _offer(low, index, bound, limit, width, m, i, value, j)
                 if value < limit[j]:
@@ -214,8 +214,8 @@ _Multiply = Callable[[slice, slice, Dense], None]
 
 def _tiles(n: int, shape: tuple[int, int]) -> list[_Tile]:
     """Tiles that cover the pairs i < j of n points, by rising i and then j."""
-    rows, others = ([slice(i, min(i + step, n)) for i in range(0, n, step)] for step in shape)
-    return [(above, beside) for above, beside in product(rows, others) if above.start < beside.stop - 1]
+    rows, columns = ([slice(i, min(i + step, n)) for i in range(0, n, step)] for step in shape)
+    return [(first, second) for first, second in product(rows, columns) if first.start < second.stop - 1]
 
 
 def _size(rows: slice, others: slice) -> int:
@@ -301,16 +301,16 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     n, d = A.shape
     multiply: _Multiply
     if dense:
-        above, beside = _TILE_DENSE
+        height, width_ = _TILE_DENSE
         if is_large(A):  # the others are centred anew for each tile, so they had better serve more rows
-            above *= min(max(2 * matrix.BLOCK // (above * d), 1), 4)
-        tiles, terms = _tiles(n, (above, beside)), d
+            height *= min(max(2 * matrix.BLOCK // (height * d), 1), 4)
+        tiles, terms = _tiles(n, (height, width_)), d
         X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
             points, columns = X(rows.start, rows.stop), X(others.start, others.stop)
             if dtype is np.float32:
-                write_product(points, in_groups(columns), G, 0, len(points))
+                write_product(points, group_columns(columns), G, 0, len(points))
             else:
                 np.matmul(points, columns.T, out=G)
     else:
@@ -408,20 +408,20 @@ def _distances(points: object, G: Dense, i0: int, j0: int, squares: Dense) -> fl
     total = 0.0
     for a in range(G.shape[0]):
         i = i0 + a
-        own = squares[i]
+        square_i = squares[i]
         for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
             stop = min(start + _CHUNK, G.shape[1])
-            near = 0
+            close = 0
             part = 0.0
             for b in range(start, stop):
-                size = own + squares[j0 + b]
+                size = square_i + squares[j0 + b]
                 square = size - 2 * G[a, b]
-                near += square <= _NEAR * size
+                close += square <= _NEAR * size
                 part += np.sqrt(max(square, 0.0))
-            if near > 0:
+            if close > 0:
                 part = 0.0
                 for b in range(start, stop):
-                    size = own + squares[j0 + b]
+                    size = square_i + squares[j0 + b]
                     square = size - 2 * G[a, b]
                     part += np.sqrt(_squared_distance(points, i, j0 + b) if square <= _NEAR * size else square)
             total += part

@@ -39,21 +39,21 @@ def _add_columns(tile: Dense, begin: int, B: Dense, total: Dense, end: int, step
 
 @numba.njit(cache=True, nogil=True)
 def write_product(A: Dense, B: Dense, C: Dense, first: int, last: int) -> None:
-    """Write rows of the product of A, C-ordered, with columns `in_groups`, all float32, from first to last."""
+    """Write rows of the product of A, C-ordered, with columns from `group_columns`, all float32, from first to last."""
     d, groups = A.shape[1], B.shape[0]
     tiles, totals = scratch(_TILES * _FEATURES, A), scratch(_TILES * groups * COLUMNS, A)
     long, wide = _FEATURES * TILE, groups * COLUMNS * TILE
     for row in range(first, last, _TILES * TILE):
-        there = min(_TILES, (last - row + TILE - 1) // TILE)
+        count = min(_TILES, (last - row + TILE - 1) // TILE)
         totals[:] = 0
         for start in range(0, d, _FEATURES):
             stop = min(start + _FEATURES, d)
-            for t in range(there):
+            for t in range(count):
                 read_tile(A, row + t * TILE, start, stop, tiles[t * long :])
             for g in range(groups):
-                for t in range(there):
+                for t in range(count):
                     _add_columns(tiles, t * long, B[g, start:stop], totals, t * wide + g * COLUMNS * TILE, TILE)
-        for t in range(there):
+        for t in range(count):
             write_tile(totals[t * wide :], C[:last], row + t * TILE)
 
 
@@ -92,7 +92,7 @@ def panel_tile(m: int) -> Dense:
 
 
 @numba.njit(cache=True, nogil=True)
-def in_groups(columns: Dense) -> Dense:
+def group_columns(columns: Dense) -> Dense:
     """Return columns, each a row of (r, d), as the kernels take them: (groups, d, COLUMNS), filled up with zeros."""
     r, d = columns.shape
     B = np.zeros((-(-r // COLUMNS), d, COLUMNS), columns.dtype)
@@ -114,6 +114,6 @@ def matmul(A: Matrix, B: Dense) -> Dense:
     C = room((len(A), B.shape[1]), A.dtype)
     if not (is_large(A) and A.dtype == np.float32 and A.flags.c_contiguous):
         return np.matmul(A, B, out=C)
-    groups = in_groups(np.ascontiguousarray(B.T))
+    groups = group_columns(np.ascontiguousarray(B.T))
     over_rows(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))
     return C

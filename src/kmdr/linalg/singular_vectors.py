@@ -15,7 +15,7 @@ import scipy.linalg
 from kmdr.linalg.matrix import (
     Dense,
     Matrix,
-    in_float64,
+    as_float64,
     is_large,
     normalised,
     panels,
@@ -315,7 +315,7 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     n, d = A.shape
     if not 1 <= k <= min(n, d):
         raise ValueError(f"{k} singular vectors were asked of a {n}×{d} matrix, which has {min(n, d)}")
-    A = in_float64(normalised(A)[0])
+    A = as_float64(normalised(A)[0])
     if n > d:
         return _canonical_signs(_left_singular_vectors(A.T, k))
     return _canonical_signs(_right_from_left(A, _left_singular_vectors(A, k)))
@@ -408,7 +408,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = sketch_size(k, eps)
     if width >= min(n, d):
         return top_right_singular_vectors(A, k)
-    A = in_float64(normalised(A)[0])
+    A = as_float64(normalised(A)[0])
     # A normal number takes the time of 240 multiplications.
     if n <= d and n * n / 2 < (2 * n + 240) * width:
         Z = _wide_sketch(A, k, width, rng)
