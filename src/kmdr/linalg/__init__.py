@@ -1,8 +1,8 @@
-"""The kernels that reducers rest on, one per module; ``tests/oracles.py`` has their plain numpy forms."""
+"""Numerical kernels that reducers use, one per module; ``tests/oracles.py`` has plain numpy versions."""
 
 from kmdr.base.paths import place_library_caches
 
-place_library_caches()  # before numba is imported, which refuses kernels without a folder for them
+place_library_caches()  # before numba is imported, which needs a folder for compiled kernels
 
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
