@@ -139,9 +139,9 @@ def test_results_do_not_depend_on_the_number_of_threads(form, rng):
 def test_operands_that_do_not_fit_are_refused(rng):
     A = rng.standard_normal((4, 6))
     for signs in (np.ones(5), np.ones(8), np.ones((1, 6))):
-        with pytest.raises(ValueError, match="signs have shape .* but the matrix has 6 columns"):
+        with pytest.raises(ValueError, match=r"signs have shape .* but the matrix has 6 columns"):
             rotate(A, signs)
-        with pytest.raises(ValueError, match="signs have shape .* but the matrix has 6 columns"):
+        with pytest.raises(ValueError, match=r"signs have shape .* but the matrix has 6 columns"):
             rotated_product(A, signs, sparse(rng, 2, 8, 0.2))
     for density in (0.1, 1.0):
         with pytest.raises(ValueError, match="P has 6 columns"):

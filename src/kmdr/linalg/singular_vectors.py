@@ -93,7 +93,7 @@ def _eigh(G: Dense, k: int) -> tuple[Dense, Dense]:
 
 
 def _block_size(S: Matrix) -> int:
-    """Return the columns of a Krylov block: 8 need a quarter fewer products, but a large S is read as fast for 16."""
+    """Return the columns of a Krylov block: 8 need a quarter fewer products, but reading a large S favours 16."""
     return 16 if isinstance(S, np.ndarray) and S.shape[0] > 2048 else 8
 
 
@@ -193,7 +193,7 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
 
 
 def _wait(last: tuple[int, float], here: tuple[int, float], target: float, j: int) -> int:
-    """Return the products until the next check, extrapolating the log residual; an eigh of T costs several products."""
+    """Return the products until the next check, extrapolating the log residual; a check costs several products."""
     speed = (last[1] - here[1]) / (here[0] - last[0])
     wait = 0.8 * (here[1] - target) / speed if speed > 0 else np.inf
     return int(np.clip(wait, j / 8, j / 3))
