@@ -20,7 +20,7 @@ from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
-from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
+from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
 from kmdr.results.reader import rows_of
 from kmdr.results.schema import COLUMNS
@@ -350,7 +350,7 @@ def test_unknown_look_does_not_depend_on_the_process():
 
 
 def test_legend_order_is_the_papers():
-    assert [name for name, _ in in_legend_order([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
+    assert [name for name, _ in sort_for_legend([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
         *("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score"),
         *("alpha", "zeta", "none"),
     ]

@@ -124,8 +124,8 @@ def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     width = int(fig.get_figwidth() * _CHARS_PER_INCH)
     paragraphs = [textwrap.fill(note, width) for note in notes if note]
     fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))
-    there = [fig.get_supxlabel()] if fig.get_supxlabel() else []
-    fig.supxlabel("\n".join(there + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
+    existing = [fig.get_supxlabel()] if fig.get_supxlabel() else []
+    fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
 
 
 def save(drawing: Drawing, stem: Path) -> list[Path]:

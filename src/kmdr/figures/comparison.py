@@ -42,9 +42,9 @@ def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, 
         return frame, ""
     groups = [g.index for _, g in frame.groupby([*_IDENTITY[:4], *settings_in(frame)], sort=False, dropna=False)]
     kept: list[Any] = []
-    for each in range(max(map(len, groups)), 0, -1):
+    for count in range(max(map(len, groups)), 0, -1):
         kept = [
-            i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(each, len(g))).round().astype(int))]
+            i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(count, len(g))).round().astype(int))]
         ]
         if len(kept) <= most:
             break
@@ -102,7 +102,7 @@ def _timings(frame: pd.DataFrame, quantity: Quantity, sides: Sequence[str] = (""
     if all((frame[name] == frame[f"n{side}"]).all() for name, side in zip(counts, sides, strict=True)):
         return {}
     timed = zip(*(map(str, frame[name]) for name in counts), strict=True)
-    return {f"n {quantity.title}": [own[0] if len(set(own)) == 1 else ", ".join(own) for own in timed]}
+    return {f"n {quantity.title}": [", ".join(dict.fromkeys(pair) if len(set(pair)) == 1 else pair) for pair in timed]}
 
 
 def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
@@ -113,7 +113,7 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
     return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
-def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
+def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
     """Return two folders side by side as they are shown: the mean in A and in B, and the change with its interval.
 
     Parameters
@@ -139,12 +139,12 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
                 changes = frame[[f"{end}{quantity.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
                 texts = [_with_ends(change, low, high, form) for change, low, high in changes]
                 columns[quantity.change] = [f"{m}{x}" for x, m in zip(texts, _marks(frame, quantity), strict=True)]
-    return _shown(columns, " ".join([*_beside_notes(beside), *time_notes(frame, (" A", " B"))]), set())
+    return _shown(columns, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
 
 
-def _beside_notes(beside: Beside) -> list[str]:
-    paired = int(beside.table["paired"].sum()) if len(beside.table) else 0
-    alone = len(beside.table) - paired
+def _comparison_notes(comparison: Beside) -> list[str]:
+    paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
+    alone = len(comparison.table) - paired
     notes = ["Δ is B − A and × is B : A, with its 95 % interval; ↑ ↓ differ at 5 %, corrected by Holm."]
     if paired:
         notes.append(f"{_lines(paired)} compared by pairs: same data, same starts.")
@@ -152,19 +152,19 @@ def _beside_notes(beside: Beside) -> list[str]:
         notes.append(
             f"{_lines(alone)} not paired, for their starts differ (seed, repetitions, start or n_init): Welch's t test."
         )
-    if beside.changed:
-        notes.append(f"Settings differ: {'; '.join(beside.changed)}.")
-    if beside.other_data:
-        notes.append(f"Not compared, for the data of that name differ: {', '.join(beside.other_data)}.")
-    if beside.other_machine:
+    if comparison.changed:
+        notes.append(f"Settings differ: {'; '.join(comparison.changed)}.")
+    if comparison.other_data:
+        notes.append(f"Not compared, for the data of that name differ: {', '.join(comparison.other_data)}.")
+    if comparison.other_machine:
         notes.append("Seconds measured on different machines are not compared.")
-    if beside.other_code:
-        notes.append(f"A and B were computed by different code for {', '.join(beside.other_code)}.")
-    if len(beside.table) and (beside.table[["versions A", "versions B"]] > 1).any(axis=None):
+    if comparison.other_code:
+        notes.append(f"A and B were computed by different code for {', '.join(comparison.other_code)}.")
+    if len(comparison.table) and (comparison.table[["versions A", "versions B"]] > 1).any(axis=None):
         notes.append(MIXED)
-    notes += [f"{note}." for note in beside.mixed]
-    if any(beside.only):
-        notes.append(f"Only in A: {_lines(beside.only[0])}; only in B: {_lines(beside.only[1])}.")
+    notes += [f"{note}." for note in comparison.mixed]
+    if any(comparison.only):
+        notes.append(f"Only in A: {_lines(comparison.only[0])}; only in B: {_lines(comparison.only[1])}.")
     return notes
 
 
@@ -222,8 +222,8 @@ def _methods(frame: pd.DataFrame) -> list[str]:
     names = {}
     for reducer, group in frame.groupby("reducer"):
         texts = list(dict.fromkeys(group["params"]))
-        for text, told in zip(texts, differences(texts), strict=True):
-            names[reducer, text] = f"{reducer}{told}"
+        for text, suffix in zip(texts, differences(texts), strict=True):
+            names[reducer, text] = f"{reducer}{suffix}"
     return [names[pair] for pair in zip(frame["reducer"], frame["params"], strict=True)]
 
 

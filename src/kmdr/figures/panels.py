@@ -132,7 +132,7 @@ def plot_panel(
     _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
     numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else NO_NUMBERS
     if numbers.empty:
-        _write(ax, f"{name}: {_why_empty(rows, quantity, reason)}")
+        _write(ax, f"{name}: {_empty_panel_text(rows, quantity, reason)}")
         return NO_NUMBERS
 
     grid, flat = _grid_and_flat(rows)
@@ -429,7 +429,7 @@ def _write(ax: Axes, message: str) -> None:
         spine.set_color("#cccccc")
 
 
-def _why_empty(rows: pd.DataFrame, quantity: str, reason: str) -> str:
+def _empty_panel_text(rows: pd.DataFrame, quantity: str, reason: str) -> str:
     """Say why there is nothing to draw."""
     if rows.empty:
         return f"no rows; {reason}"
@@ -455,7 +455,7 @@ def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
     return sorted({r for method in several for r in tried[method]}), set(tried) - several
 
 
-def _told_apart(numbers: pd.DataFrame) -> bool:
+def _marks_differ(numbers: pd.DataFrame) -> bool:
     """Whether what the paper would have seen is another mean than that of all repetitions."""
     return bool((numbers["shown_count"] != numbers["count"]).any())
 
@@ -463,7 +463,7 @@ def _told_apart(numbers: pd.DataFrame) -> bool:
 def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
     r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
     face = style.color if style.filled else "white"
-    apart = _told_apart(numbers)
+    apart = _marks_differ(numbers)
     ax.plot(
         r,
         mean,
@@ -640,7 +640,7 @@ def _notes(
     numbers = drawing.numbers
     notes = [_repetitions_note(numbers, styles, _any_band_cut(drawing))] if len(numbers) else []
 
-    def of(dataset: str) -> str:
+    def on_dataset(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
 
     seeds = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["seed"].nunique()
@@ -654,7 +654,7 @@ def _notes(
     failed = failed_counts(rows)
     if failed:
         total = sum(failed.values())
-        listed = ", ".join(f"{name} ×{count}{of(dataset)}" for (dataset, name), count in failed.items())
+        listed = ", ".join(f"{name} ×{count}{on_dataset(dataset)}" for (dataset, name), count in failed.items())
         notes.append(f"{total} failed trial{'s' if total > 1 else ''} left out: {listed}.")
     untimed: dict[str, None] = {}
     for quantity in filter(is_time, quantities):
@@ -663,7 +663,7 @@ def _notes(
             if len(of_dataset):
                 timed = set(methods_of(quantity_rows(of_dataset, quantity)))
                 absent = [m for m in styles if m in set(methods_of(of_dataset)) - timed]
-                untimed |= dict.fromkeys(f"{styles[method].label}{of(dataset)}" for method in absent)
+                untimed |= dict.fromkeys(f"{styles[method].label}{on_dataset(dataset)}" for method in absent)
     if untimed:
         notes.append(f"Never timed alone, so without a running time: {', '.join(untimed)}.")
     return notes

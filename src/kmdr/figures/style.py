@@ -123,7 +123,7 @@ def print_style() -> AbstractContextManager[None]:
     return context(["default", dict(PRINT)])
 
 
-def in_legend_order(methods: Iterable[Method]) -> list[Method]:
+def sort_for_legend(methods: Iterable[Method]) -> list[Method]:
     """Sort methods as legends show them: known ones, then the users' by name, k-means on all features last."""
     names = [name for name in KNOWN if name != "none"]
 
@@ -175,7 +175,7 @@ def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
     Settings of one reducer share its colour; the second and later ones get open markers and another line, and all of
     them name the parameters in which they differ.
     """
-    ordered = in_legend_order(methods)
+    ordered = sort_for_legend(methods)
     base = reducer_styles(name for name, _ in ordered)
     styles: dict[Method, Style] = {}
     for name in dict.fromkeys(name for name, _ in ordered):

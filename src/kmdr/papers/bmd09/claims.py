@@ -11,7 +11,7 @@ from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Finding, claim, unmeasured
-from kmdr.claims.draws import jointly, of_best
+from kmdr.claims.draws import judge_best, judge_together
 from kmdr.claims.effects import counted, estimate, outcome
 from kmdr.claims.reported import numbers
 
@@ -43,12 +43,12 @@ def _against_table(results: Results, quantity: str) -> Finding:
             continue
         m = BEST_OF if number.method == "leverage" else 1
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
-        draws.append(of_best(f"{symbol} at {at}, reported − ours", number, rows["objective"], rows[quantity], m))
+        draws.append(judge_best(f"{symbol} at {at}, reported − ours", number, rows["objective"], rows[quantity], m))
         words.append(f"{number.value:.3f} against {draws[-1].law('.3f')} at {at}")
         count = max(count, len(rows))
     if not draws:
         raise NotRunError(f"no rows of {STUDY} on nips")
-    every = jointly(f"{symbol}, {counted(len(draws), 'number')} together", draws)
+    every = judge_together(f"{symbol}, {counted(len(draws), 'number')} together", draws)
     return Finding(
         [*(draw.component for draw in draws), every],
         f"Reported against our law (mean, and what {count} runs would not refute) is {symbol} "
@@ -169,7 +169,7 @@ def claim5(results: Results) -> Finding:
     decides with certainty. The papers outside in which it occurs are told.
     """
     counts = results.fact("bmd09_words")
-    components, told = [], []
+    components, shares = [], []
     for word, sections in STANDS_FOR.items():
         of_word = counts[counts["word"] == word]
         if of_word.empty:
@@ -182,12 +182,12 @@ def claim5(results: Results) -> Finding:
             certain(f"share of {word} in {where}, at least {ALMOST_ALL:g}", part, ALMOST_ALL, total, "share")
         )
         outside = of_word[~inside]
-        told.append(
+        shares.append(
             f"{part:.1%} of {word} in {where} ({outside['papers'].sum()} of {outside['of'].sum()} other papers have it)"
         )
     if not components:
         raise NotRunError("the data have none of the words")
-    return Finding(components, f"Of their occurrences are {', '.join(told)}.")
+    return Finding(components, f"Of their occurrences are {', '.join(shares)}.")
 
 
 def _probability_of_drawing(p: ArrayLike, least: int, r: int) -> float:
@@ -304,11 +304,11 @@ def _words(results: Results) -> str:
 def _best_of(results: Results) -> str:
     """Give P and F of one run and of the best of 30."""
     rows = runs(results, STUDY, "nips", "leverage", FIGURE_R)
-    told = [
+    means = [
         f"P {law(rows, m).mean(rows['accuracy']):.3f} and F {law(rows, m).mean(rows['objective']):.3f}"
         for m in (1, BEST_OF)
     ]
-    return f"At r = {FIGURE_R} a single run has, on average, {told[0]}, the best of {BEST_OF} {told[1]}."
+    return f"At r = {FIGURE_R} a single run has, on average, {means[0]}, the best of {BEST_OF} {means[1]}."
 
 
 CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)

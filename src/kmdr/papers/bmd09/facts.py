@@ -114,9 +114,9 @@ def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
             continue
         columns, C = drawn_again(nips, run)
         following = repetitions[(repetitions.index(repetition) + 1) % len(repetitions)]
-        own = _partition(nips, C, run)
+        kept = _partition(nips, C, run)
         full, other = (_partition(nips, nips.A, whole[name]) for name in (repetition, following))
-        lines.append((repetition[1], accuracy(full, own), accuracy(full, other), len({*columns.tolist()} & {*named})))
+        lines.append((repetition[1], accuracy(full, kept), accuracy(full, other), len({*columns.tolist()} & {*named})))
     return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
 
 

@@ -21,8 +21,8 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.claims.catalogue import Finding, claim, unmeasured
-from kmdr.claims.draws import Draw, jointly, of_best, of_computation
-from kmdr.claims.effects import by_repetition, estimate, need, of_time, paired, slopes_on_log_r, tally
+from kmdr.claims.draws import Draw, judge_best, judge_computed, judge_together
+from kmdr.claims.effects import as_time, by_repetition, estimate, need, paired, slopes_on_log_r, tally
 from kmdr.claims.reported import numbers
 
 from .items import LINES
@@ -45,7 +45,7 @@ FAILURE = 0.03  # Theorem 1, beside the failures of k-means itself
 RATIO = 1 + (1 + 1 / 3)  # (1 + (1 + ε)γ) for γ = 1 and ε = 1/3
 
 
-def _by_t(results: Results, quantity: str) -> pd.DataFrame:
+def _values_by_t(results: Results, quantity: str) -> pd.DataFrame:
     """Return a quantity of random signs in Figure 1, a line a repetition, a column a t."""
     wide = results.wide(FIGURE1, quantity, datasets=[ORL], reducers=["random_sign"])["random_sign"]
     grid = wide.droplevel("dataset").unstack("r").dropna()
@@ -57,7 +57,7 @@ def _by_t(results: Results, quantity: str) -> pd.DataFrame:
 def _settles(results: Results, quantity: str) -> Finding:
     """Test that a curve of Figure 1 moves one way, mostly at the first few t, and hardly beyond t = 90."""
     symbol, sign = ("F", -1) if quantity == "objective" else ("P", 1)
-    grid = _by_t(results, quantity)
+    grid = _values_by_t(results, quantity)
     sizes = [int(t) for t in grid.columns]
     trend = below if sign < 0 else above
     slope = trend(
@@ -142,7 +142,7 @@ def accuracy_is_not_objective(results: Results) -> Finding:
     Were P a decreasing function of F, a step that lowers F would raise P. Unit: a repetition, with the share of its
     steps in which the two move the same way or one of them stays; t test against a quarter, which is ours.
     """
-    F, P = _by_t(results, "objective"), _by_t(results, "accuracy")
+    F, P = _values_by_t(results, "objective"), _values_by_t(results, "accuracy")
     both = F.index.intersection(P.index)
     of_F, of_P = (np.diff(values.loc[both].to_numpy(), axis=1) for values in (F, P))
     down = (of_F < 0) & ~is_rounding(of_F)
@@ -193,7 +193,7 @@ def time_is_linear(results: Results) -> Finding:
         np.exp(logs[sizes == nearest].to_numpy()), SPEED_UP,
     )  # fmt: skip
     return Finding(
-        of_time([power, ratio]),
+        as_time([power, ratio]),
         f"The time of k-means grows as t to the power {estimate(power, '.2f')}; at t = {nearest} reduction and k-means "
         f"take {estimate(ratio, '.2f')} of the time of k-means on all features.",
     )
@@ -222,12 +222,12 @@ def fastest_reduction(results: Results) -> Finding:
         limit: float | Margin = MUCH if faster == "random_sign" else 1.0
         ratios = np.exp(by_repetition(paired(at, faster, slower, logs=True)))
         statement = f"reduction time at t = 50, {LINES[faster]} ÷ {LINES[slower]}, below {limit:g}"
-        components += of_time([ratio_below(statement, ratios, limit)])
+        components += as_time([ratio_below(statement, ratios, limit)])
         medians |= {LINES[name]: float(at[name].median()) for name in (faster, slower)}
     need(components, "reduction times at t = 50")
     listed = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in medians.items())
-    told = "; ".join(f"{c.label.split(', ')[1]} is {estimate(c, '.2g')}" for c in components)
-    return Finding(components, f"At t = 50 the reduction takes, in the median, {listed}: {told}.")
+    ratios_text = "; ".join(f"{c.label.split(', ')[1]} is {estimate(c, '.2g')}" for c in components)
+    return Finding(components, f"At t = 50 the reduction takes, in the median, {listed}: {ratios_text}.")
 
 
 @claim(
@@ -291,14 +291,16 @@ def table_numbers(results: Results) -> Finding:
         label = f"{symbol} of {LINES[number.method]} at t = {number.r:.0f}, reported − ours"
         values = runs[number.quantity].to_numpy(dtype=float)
         if not is_rounding(np.ptp(values)):
-            draw = of_best(label, number, runs["objective"], values, 1)
+            draw = judge_best(label, number, runs["objective"], values, 1)
             draws.setdefault(symbol, []).append(draw)
         else:
-            draw = of_computation(label, number, float(values[0]))
+            draw = judge_computed(label, number, float(values[0]))
         components.append(draw.component)
         near.setdefault(LINES[number.method], []).append(abs(values.mean() / number.value - 1))
     need(components, "Table 2")
-    components += [jointly(f"{symbol} of RP, {len(of)} numbers together", of) for symbol, of in draws.items()]
+    components += [
+        judge_together(f"{symbol} of RP, {len(of_RP)} numbers together", of_RP) for symbol, of_RP in draws.items()
+    ]
     words = ", ".join(f"{name} {np.mean(errors):.0%}" for name, errors in near.items())
     return Finding(
         components,
@@ -357,7 +359,7 @@ def mailman(results: Results) -> Finding:
         for way, other, faster in tests:
             test = ratio_below if faster else ratio_above
             label = f"{way} ÷ {other}, {'below' if faster else 'above'} 1 on n = {n}"
-            components += of_time([test(label, (group[way] / group[other]).to_numpy())])
+            components += as_time([test(label, (group[way] / group[other]).to_numpy())])
     need(components, "the three products")
     return Finding(components, f"{sentence(tally(components))}.")
 

@@ -24,7 +24,7 @@ LONG = 3000  # points from which a product takes a second
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_columns(A: Dense, bits: Dense, C: Dense) -> None:
+def _multiply_columns(A: Dense, bits: Dense, C: Dense) -> None:
     """Write A·R column by column of R, each made of its bits when it is needed and then forgotten."""
     d = A.shape[1]
     column = np.empty(d)
@@ -41,7 +41,7 @@ def _ways(A: Dense, bits: Dense) -> dict[str, Callable[[], object]]:
     stored, C = sign_matrix_reference(bits, d), np.empty((n, t))
     return {
         "MM1": lambda: A @ stored,
-        "MM2": lambda: _by_columns(A, bits, C),
+        "MM2": lambda: _multiply_columns(A, bits, C),
         "mailman": lambda: mailman_product(A, bits, t, 1.0),
     }
 

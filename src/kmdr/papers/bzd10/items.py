@@ -54,13 +54,13 @@ def figure1(results: Results) -> Drawing:
         ax.set_xlim(right=325)
         ax.set_ylim(least, most)
         ax.plot([318, 318], [max(low, least), high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt")
-        told = pd.DataFrame({"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, "mean": y})
+        points_frame = pd.DataFrame({"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, "mean": y})
         spans = pd.DataFrame([{"quantity": quantity, "dataset": ORL, "low": low, "high": high}])
         panels.append(
             pd.concat(
                 [
                     drawn,
-                    told.assign(label="reported", drawn_as="reported"),
+                    points_frame.assign(label="reported", drawn_as="reported"),
                     spans.assign(label="reported: the y axis", drawn_as="reported"),
                 ]
             )

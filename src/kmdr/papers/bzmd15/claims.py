@@ -22,7 +22,7 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
-from kmdr.claims.effects import at_each_r, by_repetition, extremes, need, of_time, pairs, slopes_on_log_r, tally
+from kmdr.claims.effects import as_time, by_repetition, extremes, need, pairs, slopes_on_log_r, tally, test_at_each_r
 from kmdr.claims.reported import reported
 from kmdr.figures.style import KNOWN
 
@@ -86,13 +86,13 @@ def faster_on_synth(results: Results) -> Finding:
     components, ratios, differences = [], {}, {}
     for pair in pairs(seconds, ["synth"], REDUCED, "none"):
         name = KNOWN[pair.method].label
-        ratio = np.exp(by_repetition(pair.own.map(math.log) - pair.other.map(math.log)))
-        components += of_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
+        ratio = np.exp(by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
+        components += as_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
         ratios[name] = components[-1].effect
     for pair in pairs(accuracy, ["synth"], REDUCED, "none"):
         name = KNOWN[pair.method].label
-        near = pair.at([min(pair.grid, key=lambda r: abs(r - 20))])
-        difference = by_repetition(near.own - near.other)
+        near = pair.select_r([min(pair.grid, key=lambda r: abs(r - 20))])
+        difference = by_repetition(near.values - near.reference)
         components.append(equal(f"{name}: P − P of kMeans at r ≈ 20, within ±{P_MARGIN:g}", difference, P_MARGIN, "P"))
         differences[name] = components[-1].effect
     need(components, "kMeans and a reduction on Synth")
@@ -168,11 +168,11 @@ def objective_converges(results: Results) -> Finding:
     for pair in pairs(values, REAL, PROPOSED, "none"):
         name = label(results, pair.dataset, pair.method)
         least, most = pair.grid[0], pair.grid[-1]
-        excess = (pair.own / pair.other - 1).unstack("r")
-        there = excess[most].dropna()
+        excess = (pair.values / pair.reference - 1).unstack("r")
+        at_most_r = excess[most].dropna()
         statement = f"{name}: F ÷ F of kMeans − 1 at r = {most}, within ±{F_MARGIN:g}"
-        tested.append((pair.dataset, equal(statement, there, F_MARGIN, "F")))
-        last[name] = float(there.mean())
+        tested.append((pair.dataset, equal(statement, at_most_r, F_MARGIN, "F")))
+        last[name] = float(at_most_r.mean())
         if (pair.dataset, pair.method) in varying:
             shrunk = (excess[least].abs() - excess[most].abs()).dropna()
             first[name] = float(excess[least].mean())
@@ -209,10 +209,10 @@ def better_than_laplacian_scores(results: Results) -> Finding:
         for pair in pairs(values, datasets, PROPOSED, "laplacian_score"):
             name = label(results, pair.dataset, pair.method)
             statement = f"{name}: {unit} − {unit} of LapScores, {side}"
-            component = test(statement, by_repetition(pair.own - pair.other), unit=unit)
+            component = test(statement, by_repetition(pair.values - pair.reference), unit=unit)
             tested.append((pair.dataset, component))
             if pair.dataset not in results.stand_ins:
-                each_r.append(at_each_r(statement, pair.own - pair.other, test))
+                each_r.append(test_at_each_r(statement, pair.values - pair.reference, test))
             ahead[unit][name] = component.effect
     need(tested, "LapScores and a proposed method")
     sentence = f"P less that of LapScores is {extremes(ahead['P'], '+.3f')}" if ahead["P"] else "P is not known"
@@ -241,8 +241,8 @@ def laplacian_scores_lead(results: Results) -> Finding:
     lead: dict[str, dict[str, float]] = {}
     for pair in pairs(values, datasets, others, "laplacian_score"):
         statement = f"P of LapScores − P of {label(results, pair.dataset, pair.method)}, above 0"
-        components.append(above(statement, by_repetition(pair.other - pair.own), unit="P"))
-        each_r.append(at_each_r(statement, pair.other - pair.own, above))
+        components.append(above(statement, by_repetition(pair.reference - pair.values), unit="P"))
+        each_r.append(test_at_each_r(statement, pair.reference - pair.values, above))
         on_dataset = lead.setdefault(label(results, pair.dataset), {})
         on_dataset[KNOWN[pair.method].label] = components[-1].effect
     need(components, "LapScores and another method on PIE or COIL20")
@@ -282,33 +282,33 @@ def few_dimensions_suffice(results: Results) -> Finding:
             near = [r for r in whole.grid if FEW[0] <= r <= FEW[1]]
             if (whole.dataset, whole.method) not in varying or not near:
                 continue
-            pair, name = whole.at(near), label(results, whole.dataset, whole.method)
+            pair, name = whole.select_r(near), label(results, whole.dataset, whole.method)
             span = f"r = {near[0]}" if len(near) == 1 else f"r = {near[0]} to {near[-1]}"
             if quantity == "accuracy":
                 statement = f"{name}: P − P of kMeans at {span}, within ±{P_MARGIN:g}"
-                mixture.append(equal(statement, by_repetition(pair.own - pair.other), P_MARGIN, "P"))
+                mixture.append(equal(statement, by_repetition(pair.values - pair.reference), P_MARGIN, "P"))
                 behind[name] = mixture[-1].effect
             else:
                 statement = f"{name}: F ÷ F of kMeans − 1 at {span}, below {F_MARGIN:g}"
-                component = below(statement, by_repetition(pair.own / pair.other - 1), F_MARGIN, "F")
+                component = below(statement, by_repetition(pair.values / pair.reference - 1), F_MARGIN, "F")
                 excess[name] = component.effect
                 real.setdefault(whole.dataset, []).append(component)
-    own = {name: statements for name, statements in real.items() if name not in results.stand_ins}
+    real_data = {name: statements for name, statements in real.items() if name not in results.stand_ins}
     aside = [component for name, statements in real.items() if name in results.stand_ins for component in statements]
-    need([*mixture, *own], "kMeans and a proposed method at 20 ≤ r ≤ 30 on the paper's own data")
+    need([*mixture, *real_data], "kMeans and a proposed method at 20 ≤ r ≤ 30 on the paper's own data")
     parts = [f"P is off by {extremes(behind, '+.3f')}"] if behind else []
     parts += [f"F is above that of kMeans by {extremes(excess)}"] if excess else []
-    sentence = f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally([*mixture, *chain(*own.values())])}"
+    sentence = f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally([*mixture, *chain(*real_data.values())])}"
     sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
-    if not own:
+    if not real_data:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
     return Finding(
-        [*mixture, several(statement, own, SEVERAL)],
+        [*mixture, several(statement, real_data, SEVERAL)],
         f"{sentence}.",
         {
-            "one of several": list(chain(*own.values())),
-            "another reading": [several("the same, all", own, len(own))],
+            "one of several": list(chain(*real_data.values())),
+            "another reading": [several("the same, all", real_data, len(real_data))],
             **({"stands in": aside} if aside else {}),
         },
     )
@@ -434,29 +434,29 @@ def faster_and_almost_as_accurate(results: Results) -> Finding:
     accurate refutes the claim. LIGHT only stands in and is told of, but decides nothing.
     """
     tested: Tested = []
-    told: dict[str, dict[str, float]] = {"time": {}, "P": {}}
+    effects: dict[str, dict[str, float]] = {"time": {}, "P": {}}
     for quantity, what in (("total_seconds", "time"), ("accuracy", "P")):
         try:
             values = results.wide(FIGURES, quantity, datasets=REAL)
         except NotRunError:
             continue
         for whole in pairs(values, REAL, PROPOSED, "none"):
-            pair = whole.at([r for r in whole.grid if r >= FEW[0]])
-            if pair.own.empty:
+            pair = whole.select_r([r for r in whole.grid if r >= FEW[0]])
+            if pair.values.empty:
                 continue
             name = label(results, pair.dataset, pair.method)
             if what == "time":
-                ratio = np.exp(by_repetition(pair.own.map(math.log) - pair.other.map(math.log)))
-                (component,) = of_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
+                ratio = np.exp(by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
+                (component,) = as_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
             else:
-                difference = by_repetition(pair.own - pair.other)
+                difference = by_repetition(pair.values - pair.reference)
                 component = not_inferior(f"{name}: P − P of kMeans, above −{P_MARGIN:g}", difference, P_MARGIN, "P")
             tested.append((pair.dataset, component))
             if pair.dataset not in results.stand_ins:
-                told[what][name] = component.effect
+                effects[what][name] = component.effect
     need(tested, "kMeans and a proposed method on the real datasets")
-    parts = [f"the total time is {extremes(told['time'], '.2f')} times that of kMeans"] if told["time"] else []
-    parts += [f"P differs from that of kMeans by {extremes(told['P'], '+.3f')}"] if told["P"] else []
+    parts = [f"the total time is {extremes(effects['time'], '.2f')} times that of kMeans"] if effects["time"] else []
+    parts += [f"P differs from that of kMeans by {extremes(effects['P'], '+.3f')}"] if effects["P"] else []
     return _finding(results, tested, f"At r ≥ {FEW[0]}, {' and '.join(parts) or 'nothing of the paper is known'}")
 
 

@@ -67,7 +67,7 @@ LINES = (
 )
 
 
-def _of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
+def _rows_of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
     """Return the rows of a line's method."""
     of_reducer = rows[rows["reducer"] == line.reducer]
     return of_reducer[[json.loads(params or "{}").get("rank") == line.rank for params in of_reducer["params"]]]
@@ -108,10 +108,10 @@ def provable_methods(results: Results) -> Table:
             "ratio": line.ratio,
             "reported, ε = 1/3": float(bound),
         }
-        ours = ratio_cells(pd.Series(dtype=float) if rows is None else _ratios(_of_line(rows, line)))
+        ours = ratio_cells(pd.Series(dtype=float) if rows is None else _ratios(_rows_of_line(rows, line)))
         largest = ours.pop("largest")
         cells |= {**ours, "difference": ours["ours"] - float(bound), "largest": largest}
-        cells |= exponent_cells(None if times is None else _of_line(times, line), {"n": "n", "d": "d", "r": "r"})
+        cells |= exponent_cells(None if times is None else _rows_of_line(times, line), {"n": "n", "d": "d", "r": "r"})
         lines.append(cells)
     frame = pd.DataFrame(lines)
     formats = dict.fromkeys(frame.columns[5:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")

@@ -24,8 +24,8 @@ from kmdr.analysis.statistics import (
 )
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
-from kmdr.claims.draws import Draw, jointly, of_best, of_computation, of_count, of_run
-from kmdr.claims.effects import at_each_r, counted, estimate, of_time, over_r, paired, together
+from kmdr.claims.draws import Draw, judge_best, judge_computed, judge_run, judge_share, judge_together
+from kmdr.claims.effects import as_time, counted, estimate, mean_over_r, paired, test_at_each_r, together
 from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
@@ -106,20 +106,20 @@ def claim2(results: Results) -> Finding:
     reading.
     """
     table = results.wide(ORL_64, "accuracy", reducers=MATRICES)
-    there = [name for name in MATRICES if name in table]
-    if len(there) < 2:
+    available = [name for name in MATRICES if name in table]
+    if len(available) < 2:
         raise NotRunError(f"{ORL_64} has fewer than two of the matrices")
-    means = over_r(together(table, *there))
+    means = mean_over_r(together(table, *available))
     components = [
         equal(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", means[a] - means[b], P_MARGIN, "P")
-        for a, b in combinations(there, 2)
+        for a, b in combinations(available, 2)
     ]
     each_r = [
-        at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
-        for a, b in combinations(there, 2)
+        test_at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
+        for a, b in combinations(available, 2)
     ]
     widest = max(components, key=lambda c: abs(c.effect))
-    levels = ", ".join(f"{KNOWN[name].label} {means[name].mean():.3f}" for name in there)
+    levels = ", ".join(f"{KNOWN[name].label} {means[name].mean():.3f}" for name in available)
     return Finding(
         components,
         f"Averaged over t, P is {levels}; the pair farthest apart is {widest.label.split(',')[1].strip()}, by "
@@ -143,18 +143,18 @@ def claim3(results: Results) -> Finding:
     geometric mean over r of the ratio of total times taken alone is at most 1.25 to random signs, and below 1 to exact
     vectors (t tests of the logarithms). All three must hold.
     """
-    P = over_r(together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "leverage_approx"))
+    P = mean_over_r(together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "leverage_approx"))
     seconds = together(
         results.wide(ORL, "total_seconds", datasets=["orl"]), "leverage", "leverage_approx", "random_sign"
     )
-    logs = over_r(seconds.apply(np.log))
+    logs = mean_over_r(seconds.apply(np.log))
     same = equal(f"P, approximate − exact, within ±{P_MARGIN:g}", P["leverage_approx"] - P["leverage"], P_MARGIN, "P")
     to_signs = ratio_below(
         f"time, approximate ÷ random signs, below {FAST:g}", np.exp(logs["leverage_approx"] - logs["random_sign"]), FAST
     )
     to_exact = ratio_below("time, approximate ÷ exact, below 1", np.exp(logs["leverage_approx"] - logs["leverage"]))
     return Finding(
-        [same, *of_time([to_signs, to_exact])],
+        [same, *as_time([to_signs, to_exact])],
         f"P changes by {estimate(same, '+.3f')}; the time is that of random signs times {estimate(to_signs, '.2f')} "
         f"and that with exact vectors times {estimate(to_exact, '.2f')}.",
     )
@@ -172,8 +172,8 @@ def claim4(results: Results) -> Finding:
     shown by the studies that score as it did.
     """
     both = together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "random_sign")
-    P = over_r(both)
-    each_r = at_each_r("P, leverage − random signs, above 0", paired(both, "leverage", "random_sign"), above)
+    P = mean_over_r(both)
+    each_r = test_at_each_r("P, leverage − random signs, above 0", paired(both, "leverage", "random_sign"), above)
     ahead = above("P, leverage − random signs, above 0", P["leverage"] - P["random_sign"], 0.0, "P")
     sentence = (
         f"Averaged over r, leverage has P {P['leverage'].mean():.3f} and random signs {P['random_sign'].mean():.3f}, a "
@@ -198,7 +198,7 @@ def claim4(results: Results) -> Finding:
 def claim5(results: Results) -> Finding:
     """Test whether the shares are plausible draws of 100 runs on NIPS at r = 30, and unsquared norms have the greater.
 
-    Unit: a run. Numbers, by `kmdr.claims.draws.of_count`: against each stands Fisher's exact test of their 100 runs
+    Unit: a run. Numbers, by `kmdr.claims.draws.judge_share`: against each stands Fisher's exact test of their 100 runs
     and ours, "about" taken as ± 0.05; for it exact binomial tests that our law has as few, and as many, with 2.5 %.
     Statement: a one-sided t test that the difference of the shares, paired by repetition, is above 0. The report does
     not state r; 30 is that of its Figure 6, and the shares at the other r are told.
@@ -208,10 +208,10 @@ def claim5(results: Results) -> Finding:
     sizes = sorted({int(r) for r in pairs.index.get_level_values("r")})
     r = min(sizes, key=lambda size: abs(size - WORDS_R))
     at = pairs.xs(r, level="r")
-    told = {number.method: number for number in numbers("lf20-5")}
+    reported = {number.method: number for number in numbers("lf20-5")}
     components = [
-        of_count(
-            f"share of P ≥ {GOOD}, {name}, reported − ours", told[key], BEST_OF, int(at[key].sum()), len(at)
+        judge_share(
+            f"share of P ≥ {GOOD}, {name}, reported − ours", reported[key], BEST_OF, int(at[key].sum()), len(at)
         ).component
         for key, name in (("leverage", "squared"), ("leverage_sqrt", "unsquared"))
     ]
@@ -224,7 +224,7 @@ def claim5(results: Results) -> Finding:
     return Finding(
         components,
         f"The share of runs with P ≥ {GOOD}, squared and unsquared, is {others} ({len(at)} runs each), against about "
-        f"{told['leverage'].value:.0%} and {told['leverage_sqrt'].value:.0%} reported; at r = {r} the gain is "
+        f"{reported['leverage'].value:.0%} and {reported['leverage_sqrt'].value:.0%} reported; at r = {r} the gain is "
         f"{estimate(components[2], '+.2f')}.",
     )
 
@@ -245,9 +245,9 @@ def _table2_numbers(results: Results) -> list[Component]:
         label = f"{dataset_label(number.dataset)}: P of {TABLE2[number.method]}, reported − ours"
         P = rows["accuracy"].to_numpy(dtype=float)
         if np.ptp(P) == 0:
-            draw = of_computation(label, number, float(P[0]))
+            draw = judge_computed(label, number, float(P[0]))
         else:
-            draw = of_run(label, number, P) if on_orl else of_best(label, number, rows["objective"], P, BEST_OF)
+            draw = judge_run(label, number, P) if on_orl else judge_best(label, number, rows["objective"], P, BEST_OF)
         components.append(draw.component)
     return components
 
@@ -262,8 +262,8 @@ def claim6(results: Results) -> Finding:
     above AR, which the table shows and the text does not say, is another reading.
 
     The cells are numbers: each is to be a plausible draw of a run at t = 130 on ORL, whose P is taken to be normal
-    (`kmdr.claims.draws.of_run`), or of the best of 100 by F on NIPS (`of_best`); A on ORL has no draw. All must hold.
-    The report does not state r.
+    (`kmdr.claims.draws.judge_run`), or of the best of 100 by F on NIPS (`judge_best`); A on ORL has no draw. All must
+    hold. The report does not state r.
     """
     components, between, words = [], [], []
     for dataset, size in (("orl", 1), ("nips", BEST_OF)):
@@ -321,14 +321,14 @@ def claim7(results: Results) -> Finding:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
     label = f"variance of the selected scores, NIPS ÷ ORL, above {SPREAD:g}"
     component = ratio_above(label, of_A, SPREAD, "ratio of variances")
-    told = {number.dataset: number.value for number in numbers("lf20_table1", quantity="variance_of_scores")}
+    reported = {number.dataset: number.value for number in numbers("lf20_table1", quantity="variance_of_scores")}
     centred = f"; with centred vectors {np.exp(np.log(of_centred).mean()):.2g}" if len(of_centred) else ""
     means = both[both["centred"] == 0][["nips", "orl"]].mean()
     return Finding(
         [component],
         f"The variance is {means['nips']:.2g} on NIPS and {means['orl']:.2g} on ORL (means of {component.n} draws), "
         f"the ratio {estimate(component, '.2g')} (geometric mean){centred}; "
-        f"reported: {told['nips'] / told['orl']:.2g}.",
+        f"reported: {reported['nips'] / reported['orl']:.2g}.",
     )
 
 
@@ -356,13 +356,13 @@ def claim8(results: Results) -> Finding:
         symbol = SYMBOLS[number.quantity]
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
         label = f"{symbol} at {at}, reported − ours, best of {BEST_OF}"
-        draw = of_best(label, number, rows["objective"], rows[number.quantity], BEST_OF)
+        draw = judge_best(label, number, rows["objective"], rows[number.quantity], BEST_OF)
         draws.setdefault(symbol, []).append(draw)
         words.append(f"{symbol} {number.value:.4f} against {draw.law()} at {at}")
     if not draws:
         raise NotRunError(f"no rows of {NIPS_RUNS} or {NIPS} on nips")
     cells = [draw.component for of_symbol in draws.values() for draw in of_symbol]
-    every = [jointly(f"{symbol}, {len(of)} cells together", of) for symbol, of in draws.items()]
+    every = [judge_together(f"{symbol}, {len(drawn)} cells together", drawn) for symbol, drawn in draws.items()]
     plausible = sum(component.p_against >= LEVEL for component in cells)
     return Finding(
         [*cells, *every],
@@ -392,11 +392,11 @@ def claim9(results: Results) -> Finding:
             continue
         what = f"{number.quantity.replace('_', ' ')} on {dataset_label(number.dataset)}"
         label = f"{what}, reported − ours, inside the 95 % prediction interval of a draw"
-        draw = of_run(label, number, values, logs=True)
+        draw = judge_run(label, number, values, logs=True)
         components.append(draw.component)
         words.append(f"{what} {number.value:.3g} against {draw.law()}")
         others = of_number.loc[of_number["centred"] == 1, number.quantity].to_numpy(dtype=float)
-        if len(others) > 1 and of_run(label, number, others, logs=True).component.p_against >= LEVEL:
+        if len(others) > 1 and judge_run(label, number, others, logs=True).component.p_against >= LEVEL:
             centred.append(what)
     if not components:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
@@ -420,14 +420,14 @@ def claim10(results: Results) -> Finding:
     rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates(REPETITION)
     F = rows["objective"].to_numpy(dtype=float)
     label = f"F at t = {number.r:.0f}, reported − ours, inside the 95 % prediction interval of one run"
-    draw = of_run(label, number, F)
-    (told,) = numbers("lf20_fig2", quantity="accuracy")
+    draw = judge_run(label, number, F)
+    (reported_P,) = numbers("lf20_fig2", quantity="accuracy")
     return Finding(
         [draw.component],
         f"Over {len(F)} runs F at t = {number.r:.0f} is {F.mean():.4f}, from {F.min():.4f} to {F.max():.4f}, and one "
         f"more is predicted within [{draw.low:.4f}, {draw.high:.4f}], against {number.value:.4f}; P is "
         f"{rows['accuracy'].mean():.3f}, from {rows['accuracy'].min():.3f} to {rows['accuracy'].max():.3f}, against "
-        f"{told.value:.4f}.",
+        f"{reported_P.value:.4f}.",
     )
 
 
@@ -494,21 +494,21 @@ def claim12(results: Results) -> Finding:
     components = [
         above(f"share of k-means in the time, {KNOWN[name].label}, above {MAIN:g}", means, MAIN, "share of time")
         for name in MATRICES
-        if name in share_of_total and (means := over_r(share_of_total)[name].dropna()).size
+        if name in share_of_total and (means := mean_over_r(share_of_total)[name].dropna()).size
     ]
     if not components:
         raise NotRunError(f"{ORL_64} has no times taken alone")
-    told = ", ".join(f"{component.label.split(', ')[1]} {estimate(component, '.1%')}" for component in components)
-    sentence = f"Averaged over t, k-means takes this share of the time: {told}"
+    shares = ", ".join(f"{component.label.split(', ')[1]} {estimate(component, '.1%')}" for component in components)
+    sentence = f"Averaged over t, k-means takes this share of the time: {shares}"
     try:
-        other = over_r(
+        other = mean_over_r(
             results.wide(OTHER_CODE, "cluster_seconds", reducers=["gaussian"])
             / results.wide(OTHER_CODE, "total_seconds", reducers=["gaussian"])
         )["gaussian"]
         sentence += f"; with scikit-learn's k-means and normal numbers by BLAS, on ORL 112×92: {other.mean():.1%}"
     except NotRunError:
         pass  # the claim is decided without it
-    return Finding(of_time(components), f"{sentence}.")
+    return Finding(as_time(components), f"{sentence}.")
 
 
 # -- open points

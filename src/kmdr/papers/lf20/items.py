@@ -47,32 +47,32 @@ _PARTS: tuple[tuple[LineStyle, str], ...] = (("-", "total"), ("--", "preprocessi
 _ONE_RUN = "The report does not say how many runs a point stands for; ours are means."
 
 
-def _one_panel(results: Results, id_: str, quantity: str) -> Drawing:
+def _draw_panel(results: Results, id_: str, quantity: str) -> Drawing:
     """Draw one quantity of random signs on ORL against t, with the value that the text reports."""
     rows = results.rows(ORL, datasets=["orl"], reducers=["random_sign"])
     with print_style():
         fig, (ax,) = canvas(1)
         drawn = plot_panel(ax, rows, quantity)
         ax.set_xlabel("number of dimensions t")
-        told = _draw_reported(ax, id_, drawn)
+        reported = _draw_reported(ax, id_, drawn)
         count = int(drawn["count"].max())
         note = f"Mean of {count} repetitions; band: 95 % Student-t interval of the mean. {_ONE_RUN}"
-        return Drawing(finish(fig, [note], legend_columns=2), [pd.concat([drawn, told])])
+        return Drawing(finish(fig, [note], legend_columns=2), [pd.concat([drawn, reported])])
 
 
 def _draw_reported(ax: Axes, id_: str, drawn: pd.DataFrame) -> pd.DataFrame:
     """Mark the reported numbers of a figure as open grey squares, and return them as `plot_panel` returns ours."""
-    told = [number for number in numbers(id_) if number.quantity == drawn["quantity"].iloc[0]]
-    if told:
-        x, y = [number.r for number in told], [number.value for number in told]
+    reported = [number for number in numbers(id_) if number.quantity == drawn["quantity"].iloc[0]]
+    if reported:
+        x, y = [number.r for number in reported], [number.value for number in reported]
         ax.plot(x, y, "s", color="#777777", markerfacecolor="white", markersize=4, zorder=4, label="reported")
         low, high = ax.get_ylim()
         pad = 0.05 * (high - low)
         ax.set_ylim(min(low, min(y) - pad), max(high, max(y) + pad))
-    return _as_drawn(told)
+    return _as_drawn(reported)
 
 
-def _as_drawn(told: Sequence[Number]) -> pd.DataFrame:
+def _as_drawn(reported: Sequence[Number]) -> pd.DataFrame:
     """Return reported numbers as `plot_panel` returns ours."""
     return pd.DataFrame(
         [
@@ -80,7 +80,7 @@ def _as_drawn(told: Sequence[Number]) -> pd.DataFrame:
                 "quantity": number.quantity, "dataset": number.dataset, "reducer": number.method, "r": int(number.r),
                 "mean": number.value, "label": "reported", "drawn_as": "reported",
             }
-            for number in told
+            for number in reported
         ]
     )  # fmt: skip
 
@@ -88,19 +88,19 @@ def _as_drawn(told: Sequence[Number]) -> pd.DataFrame:
 @figure("lf20_fig1", "Normalised objective of random signs on ORL against t", studies=[ORL])
 def figure1(results: Results) -> Drawing:
     """F against t = 5, 10, …, 300, one panel; the text's F at t = 130 marked."""
-    return _one_panel(results, "lf20_fig1", "objective")
+    return _draw_panel(results, "lf20_fig1", "objective")
 
 
 @figure("lf20_fig2", "Accuracy of random signs on ORL against t", studies=[ORL])
 def figure2(results: Results) -> Drawing:
     """P against t = 5, 10, …, 300 under the best matching, one panel; the text's P at t = 130 marked."""
-    return _one_panel(results, "lf20_fig2", "accuracy")
+    return _draw_panel(results, "lf20_fig2", "accuracy")
 
 
 @figure("lf20_fig3", "Total running time of random signs on ORL against t", studies=[ORL])
 def figure3(results: Results) -> Drawing:
     """Time of reduction and k-means against t = 5, 10, …, 300, one panel."""
-    return _one_panel(results, "lf20_fig3", "total_seconds")
+    return _draw_panel(results, "lf20_fig3", "total_seconds")
 
 
 @figure(
@@ -263,16 +263,16 @@ def figure8(results: Results) -> Drawing:
         panels = []
         for letter, ax, shown, quantity in zip("ab", axes, (rows, timed), ("accuracy", "total_seconds"), strict=True):
             drawn = plot_panel(ax, shown, quantity, name=dataset_label("orl"), letter=letter, styles=styles)
-            told = numbers("lf20_fig8", quantity=quantity)
+            reported = numbers("lf20_fig8", quantity=quantity)
             for name in AS_SCORED:
-                curve = [(number.r, number.value) for number in told if number.method == name]
+                curve = [(number.r, number.value) for number in reported if number.method == name]
                 ax.plot(
                     *zip(*curve, strict=True), linestyle="none", marker=KNOWN[name].marker, markerfacecolor="none",
                     markeredgecolor=KNOWN[name].color, markersize=3, alpha=0.7, label=f"{KNOWN[name].label}, reported",
                 )  # fmt: skip
             ax.autoscale(axis="y")
             ax.set_xlabel("number of dimensions r")
-            panels.append(pd.concat([drawn, _as_drawn(told)]))
+            panels.append(pd.concat([drawn, _as_drawn(reported)]))
         notes = [
             f"Within {NEAR} of the reported curve: {near_in_words(results)}.",
             f"Ours are means of {count_repetitions(rows)} repetitions; bands: 95 % intervals.",

@@ -47,8 +47,8 @@ def near_reported(results: Results) -> dict[tuple[str, str], tuple[int, int]]:
     curve = {(number.method, int(number.r)): number.value for number in numbers("lf20_fig8", quantity="accuracy")}
     counts = {}
     for (reducer, params), rows in with_matching(results).groupby(["reducer", "params"]):
-        told = rows["r"].map({r: value for (name, r), value in curve.items() if name == reducer})
-        gaps = (rows["accuracy"] - told).groupby(rows["r"]).mean().dropna().abs()
+        reported = rows["r"].map({r: value for (name, r), value in curve.items() if name == reducer})
+        gaps = (rows["accuracy"] - reported).groupby(rows["r"]).mean().dropna().abs()
         counts[str(reducer), json.loads(str(params))["matching"]] = int((gaps <= NEAR).sum()), len(gaps)
     return counts
 

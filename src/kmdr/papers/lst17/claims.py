@@ -9,7 +9,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import Component, Margin, above, below, equal, ratio_above, ratio_below, several
 from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
-from kmdr.claims.effects import at_each_r, by_repetition, of_time, outcome, paired
+from kmdr.claims.effects import as_time, by_repetition, outcome, paired, test_at_each_r
 from kmdr.figures.panels import dataset_label
 
 from .protocol import DATASETS, GENERATED, NAMES, REDUCERS, STUDIES, powers_of_r
@@ -74,7 +74,7 @@ def _differs(
     values: pd.DataFrame,
     name: str,
     other: str,
-    told: str,
+    named: str,
     times: float | Margin = 1.0,
 ) -> list[Part]:
     """Return the part that compares two methods at the r that both have; none where there is no such r.
@@ -88,13 +88,13 @@ def _differs(
         return []
     means = by_repetition(gaps)
     by_r = (gaps.groupby("r").mean() - np.log(float(times))) * (1 if test in (above, ratio_above) else -1)
-    label = _label(what, told, test, times if ratio else 0, dataset)
+    label = _label(what, named, test, times if ratio else 0, dataset)
     where = f"at {int((by_r > 0).sum())} of {len(by_r)} r"
     if ratio:
-        (component,) = of_time([test(label, np.exp(means), times)])
-        return [Part(dataset, what, NAMES[told], component, where)]
-    each_r = at_each_r(label, gaps, test)
-    return [Part(dataset, what, NAMES[told], test(label, means, unit="P"), where, each_r)]
+        (component,) = as_time([test(label, np.exp(means), times)])
+        return [Part(dataset, what, NAMES[named], component, where)]
+    each_r = test_at_each_r(label, gaps, test)
+    return [Part(dataset, what, NAMES[named], test(label, means, unit="P"), where, each_r)]
 
 
 def _against_others(dataset: str, what: str, test: Test, values: pd.DataFrame, methods: Sequence[str]) -> list[Part]:
@@ -104,11 +104,11 @@ def _against_others(dataset: str, what: str, test: Test, values: pd.DataFrame, m
         for name in methods
         for other in REDUCERS
         if other not in methods
-        for part in _differs(dataset, what.format(NAMES[name]), test, values, name, other, told=other)
+        for part in _differs(dataset, what.format(NAMES[name]), test, values, name, other, named=other)
     ]
 
 
-def _told(part: Part) -> str:
+def _describe(part: Part) -> str:
     """Return effect and, unless the part holds, what the test says."""
     value = part.component.effect
     effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
@@ -122,7 +122,7 @@ def _holding(parts: Sequence[Part]) -> int:
     return sum(part.outcome == "reproduced" for part in parts)
 
 
-def _on(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
+def _parts_by_dataset(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
     """Return the parts of a claim on each dataset that has rows for any."""
     by_dataset = {}
     for dataset in datasets:
@@ -161,20 +161,20 @@ def _finding(
     NotRunError
         When no dataset of the paper has what the claim needs.
     """
-    own = _on(results, list(datasets), parts)
-    generated = _on(results, [name for dataset in datasets for name in DATASETS[dataset]], parts)
-    if not own:
+    paper_parts = _parts_by_dataset(results, list(datasets), parts)
+    generated = _parts_by_dataset(results, [name for dataset in datasets for name in DATASETS[dataset]], parts)
+    if not paper_parts:
         raise NotRunError("no dataset of the paper was run with the methods that the claim compares")
-    every = [part for of_dataset in own.values() for part in of_dataset]
+    every = [part for of_dataset in paper_parts.values() for part in of_dataset]
     texts: list[str] = []
-    for dataset, of_dataset in own.items():
+    for dataset, of_dataset in paper_parts.items():
         for what in dict.fromkeys(part.what for part in of_dataset):
-            told = ", ".join(_told(part) for part in of_dataset if part.what == what)
-            texts.append(f"on {dataset_label(dataset)} the {what} {told}")
+            described = ", ".join(_describe(part) for part in of_dataset if part.what == what)
+            texts.append(f"on {dataset_label(dataset)} the {what} {described}")
         texts += [text] if (text := more(results, dataset)) else []
     for dataset, of_dataset in generated.items():
         undecided = sum(part.outcome == "inconclusive" for part in of_dataset)
-        failing = [f"{part.what} {_told(part)}" for part in of_dataset if part.outcome == "not reproduced"]
+        failing = [f"{part.what} {_describe(part)}" for part in of_dataset if part.outcome == "not reproduced"]
         texts.append(
             f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) "
             f"{_holding(of_dataset)} of {len(of_dataset)} hold"
@@ -194,7 +194,7 @@ def _finding(
         about = f"{part.what} most others, {dataset_label(part.dataset)}"
         groups.setdefault(about, {})[part.name] = [part.component]
     together = [several(about, of_about, len(of_about) // 2 + 1) for about, of_about in groups.items()]
-    behind_all = [several(about.replace("most", "all"), of, len(of)) for about, of in groups.items()]
+    behind_all = [several(about.replace("most", "all"), of_one, len(of_one)) for about, of_one in groups.items()]
     aside["another reading"] += behind_all
     return Finding(together, f"More than half are to hold of each: {sentence}", {"one of several": single, **aside})
 
@@ -325,7 +325,7 @@ def claim5(results: Results) -> Finding:
             for name in REDUCERS
             if name != "sparse_embedding"
             for part in _differs(
-                dataset, "reduction time of SE over that of", ratio_below, seconds, "sparse_embedding", name, told=name
+                dataset, "reduction time of SE over that of", ratio_below, seconds, "sparse_embedding", name, named=name
             )
         ]
 
@@ -353,7 +353,13 @@ def claim6(results: Results) -> Finding:
             part
             for name in REDUCERS
             for part in _differs(
-                dataset, "clustering time, over that on all features, of", ratio_below, seconds, name, "none", told=name
+                dataset,
+                "clustering time, over that on all features, of",
+                ratio_below,
+                seconds,
+                name,
+                "none",
+                named=name,
             )
         ]
 
@@ -398,22 +404,22 @@ def claim7(results: Results) -> Finding:
             if name != "sparse_embedding"
             for part in _differs(
                 dataset, "reduction time, over that of SE, of", ratio_above, seconds, name, "sparse_embedding",
-                told=name, times=SEVERAL_HUNDRED,
+                named=name, times=SEVERAL_HUNDRED,
             )
         ]  # fmt: skip
 
-    return _finding(results, parts, _at_the_greatest_r)
+    return _finding(results, parts, _ratios_at_greatest_r)
 
 
-def _at_the_greatest_r(results: Results, dataset: str) -> str:
+def _ratios_at_greatest_r(results: Results, dataset: str) -> str:
     """Give the ratios of reduction times to that of SE at the greatest r."""
     logs = _table(results, "reduction_seconds", dataset).apply(np.log)
     ratios = logs.sub(logs["sparse_embedding"], axis=0).groupby("r").mean().dropna(how="all").apply(np.exp)
     if ratios.empty:
         return ""
     last = ratios.iloc[-1].drop(["none", "sparse_embedding"]).dropna()
-    told = ", ".join(f"{NAMES[str(name)]} {ratio:.3g}" for name, ratio in last.items())
-    return f"at r = {ratios.index[-1]} there it is {told}" if told else ""
+    listed = ", ".join(f"{NAMES[str(name)]} {ratio:.3g}" for name, ratio in last.items())
+    return f"at r = {ratios.index[-1]} there it is {listed}" if listed else ""
 
 
 def _repetitions(results: Results) -> str:
