@@ -390,7 +390,8 @@ def test_marks_are_means_of_five_and_lines_and_bands_of_all():
     expected = numbers[(numbers["panel"] == "d") & (numbers["reducer"] == "random_sign")]
     np.testing.assert_array_equal(line.get_ydata(), expected["mean"])
     assert to_hex(line.get_color()).upper() == KNOWN["random_sign"].color
-    assert "marks: mean of the first 5, as many as the paper made" in drawing.figure.get_supxlabel().replace("\n", " ")
+    note = drawing.figure.get_supxlabel().replace("\n", " ")
+    assert "markers: mean of the first 5, the number of repetitions in the paper" in note
 
 
 def test_a_missing_dataset_leaves_a_panel_that_says_why():

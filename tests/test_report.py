@@ -456,7 +456,7 @@ def test_stand_in_and_timing_are_in_the_title():
 
 def test_panels_without_data_say_why():
     empty = pd.DataFrame([row()]).iloc[:0]
-    assert words(panel(empty, name="ORL 64×64")[0]) == ("ORL 64×64: no rows; the data could not be had or was not run")
+    assert words(panel(empty, name="ORL 64×64")[0]) == ("ORL 64×64: no rows; the data is not available or was not run")
     assert words(panel(empty, name="PIE", reason="licence")[0]) == "PIE: no rows; licence"
     assert words(panel([failed(), failed(r=10)])[0]) == "USPS: no results; all 2 trials failed"
     assert words(panel(dataset_rows(accuracy=np.nan), "accuracy")[0]) == "USPS: no accuracy; the data has no labels"
@@ -488,14 +488,14 @@ def test_grid_is_laid_out_as_the_paper():
     assert fig.axes[-1].get_xlabel() == "number of dimensions r"
     assert fig.get_figwidth() == TEXT_WIDTH
     assert "Means of 3 repetitions" in footnote(fig)
-    assert "drawn across: SVD, ApprSVD" in footnote(fig)
+    assert "drawn as a horizontal line: SVD, ApprSVD" in footnote(fig)
 
 
 def test_failed_missing_and_users_reducer():
     rows = dataset_rows("usps") + [row(reducer="mine", r=r, repeat=i) for r in GRID for i in range(3)]
     rows += [failed(reducer="svd", r=10, repeat=i) for i in (3, 4, 5)] + [failed(reducer="lle", r=5)]
     alone = paper_grid(pd.DataFrame(rows), ["usps"]).figure
-    assert "4 failed trials left out: lle ×1, svd ×3." in footnote(alone)
+    assert "4 failed trials omitted: lle ×1, svd ×3." in footnote(alone)
     both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"}).figure
     assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
     assert "ORL small: no rows" in words(both.axes[1])
@@ -521,7 +521,7 @@ def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_ban
     assert set(curve["count"]) == {8}
     note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)
     assert (
-        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; marks: mean of the first 5"
+        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; markers: mean of the first 5"
         in note
     )
     some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
@@ -570,7 +570,7 @@ def test_colours_are_equal_across_figures():
 
 def test_method_without_a_serial_time_is_named():
     rows = [row(r=r) for r in GRID] + [row(reducer="lle", r=r, concurrency=2) for r in GRID]
-    assert "Never timed alone, so without a running time: LLE." in footnote(
+    assert "Not timed serially, so without a running time: LLE." in footnote(
         paper_grid(pd.DataFrame(rows), ["usps"]).figure
     )
 
