@@ -19,7 +19,7 @@ from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, sum
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter, save
-from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
+from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
 from kmdr.results.reader import rows_of
@@ -637,7 +637,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
 def test_folder(tmp_path):
     rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_for_folder(tmp_path, datasets={"bzmd15": ["pie", "synth"]})
+    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["pie", "synth"], "lf/20": ()})
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
         f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
     ]
@@ -649,7 +649,7 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
     rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_for_folder(tmp_path, quantities=["objective"], datasets={"bzmd15": ["data4"]})
+    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["data4"]})
     assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
     assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 
@@ -659,7 +659,7 @@ def test_what_a_killed_writer_of_figures_left_is_removed(tmp_path):
     left = tmp_path / "figures" / f".bzmd15.csv.{'0' * 32}.tmp"
     left.parent.mkdir()
     left.write_bytes(b"half")
-    figures_for_folder(tmp_path, quantities=["objective"])
+    figures_for_folder(tmp_path)
     assert {path.name for path in left.parent.iterdir()} == {f"bzmd15.{kind}" for kind in ("pdf", "png", "csv")}
 
 
@@ -782,9 +782,7 @@ def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path, folders, 
         settings = ("dataset.k=3", "reducer=random_sign", "r_grid=[2]", "repeats=2", "runner=sequential")
         path = f"dataset.path={folder}/own.npy"
         assert run_jobs([compose("dataset=file", path, *settings, f"out={tmp_path}/out")]) == 0
-    numbers = pd.read_csv(
-        next(p for p in figures_for_folder(tmp_path / "out", quantities=["objective"]) if p.suffix == ".csv")
-    )
+    numbers = pd.read_csv(next(p for p in figures_for_folder(tmp_path / "out") if p.suffix == ".csv"))
     shown = {name: set(of_name["count"]) for name, of_name in numbers.groupby("dataset")}
     assert len(shown) == 2
     assert all(name.startswith(told) and counts == {2} for name, counts in shown.items())

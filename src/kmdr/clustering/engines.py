@@ -196,7 +196,6 @@ def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol
 
     Parameters
     ----------
-    C : (n, r) array or CSR
     starts : (n_init, k) int array
         Rows of C at which the centres of each start lie.
     rng : numpy.random.Generator

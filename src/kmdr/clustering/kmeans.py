@@ -182,7 +182,6 @@ def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
 
     Parameters
     ----------
-    C : (n, r) array or CSR
     seeds : (n_init,) int array
         One per start, below 2³².
 

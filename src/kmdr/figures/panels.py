@@ -53,6 +53,7 @@ QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
     "n_iter": ("Lloyd iterations", "iterations"),
 }
 NO_DATA = "the data is not available or was not run"
+PER_FIGURE = 4  # datasets per figure of a folder
 
 _CHAR = 0.053  # inches: average width of a character at 7.5 pt
 
@@ -239,79 +240,48 @@ def paper_grid(
     return drawing
 
 
-def figures_for_folder(
-    folder: Path,
-    *,
-    datasets: Mapping[str, Sequence[str]] | None = None,
-    quantities: Sequence[str] = USUAL_QUANTITIES,
-    labels: Mapping[str, str] | None = None,
-    reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
-) -> list[Path]:
-    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``.
-
-    Parameters
-    ----------
-    folder : Path
-        Holds ``rows.csv`` or ``rows.csv.xz``.
-    datasets : mapping of study to sequence of str, optional
-        The datasets of each study, in order; panels of datasets without rows say so. By default the datasets in the
-        rows, which are always included.
-    quantities : sequence of str
-        The rows of panels.
-    labels, reasons : mapping, optional
-        See `paper_grid`.
-    per_figure : int
-        Datasets per figure; a study with more is split into ``<study>_1``, ``<study>_2``, ….
-
-    Returns
-    -------
-    list of Path
-        The files written.
+def figures_for_folder(folder: Path) -> list[Path]:
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``; return the files.
 
     Raises
     ------
     UserError
-        If there are no rows.
+        If the folder has no rows.
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
-    asked = {str(study): (datasets or {}).get(str(study), ()) for study in sorted(rows["study"].unique())}
-    return figures_of_studies(rows, folder, asked, labels, quantities, reasons, per_figure)
+    return figures_of_studies(rows, folder, {str(study): () for study in sorted(rows["study"].unique())})
 
 
 def figures_of_studies(
     rows: pd.DataFrame,
     folder: Path,
     asked: Mapping[str, Sequence[str]],
-    labels: Mapping[str, str] | None = None,
-    quantities: Sequence[str] = USUAL_QUANTITIES,
     reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
     notes: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Draw some studies, each with or without rows; see `figures_for_folder`.
+    """Draw some studies, each with or without rows, as `figures_for_folder` does.
 
     Parameters
     ----------
     rows : DataFrame
         Of these studies and possibly others.
     asked : mapping of study to sequence of str
-        The studies, and the datasets of each.
-    labels, quantities, reasons, per_figure
-        As for `figures_for_folder`.
+        The studies, and the datasets of each, in order; datasets in the rows are always included.
+    reasons : mapping, optional
+        See `paper_grid`.
     notes : mapping of study to str, optional
         The first sentence below its figures.
     """
-    rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))], labels)
-    names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
+    rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
+    names = {name: label for name, (_, label) in by_setting.items()}
     written: list[Path] = []
     for study, columns in asked.items():
         of_study = rows[rows["study"] == study]
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         whole = [name for name in columns if name not in split]
         stem, note = folder / "figures" / re.sub(r"[^\w.+-]", "_", study), (notes or {}).get(study, "")
-        written += figures_of(of_study, stem, names, whole, quantities, reasons, per_figure, note)
+        written += figures_of(of_study, stem, names, whole, reasons, note)
     return written
 
 
@@ -320,29 +290,25 @@ def figures_of(
     stem: Path,
     labels: Mapping[str, str] | None = None,
     asked: Sequence[str] = (),
-    quantities: Sequence[str] = USUAL_QUANTITIES,
     reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
     note: str = "",
 ) -> list[Path]:
-    """Draw one study into ``<stem>.{pdf,png,csv}``, or ``<stem>_1`` and so on; see `figures_for_folder`.
+    """Draw one study into ``<stem>.{pdf,png,csv}``; with many datasets into ``<stem>_1`` and so on.
 
     Parameters
     ----------
     rows : DataFrame
         One setting per dataset name, as from `named_by_setting`.
-    labels, quantities, reasons, per_figure
-        As for `figures_for_folder`.
+    labels, reasons, note
+        See `paper_grid`.
     asked : sequence of str
         Datasets that come first, with or without rows.
-    note : str
-        The first sentence below each figure.
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
-    pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
+    pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     written: list[Path] = []
     for number, page in enumerate(pages, 1):
-        drawing = paper_grid(rows, page, quantities, labels, reasons, note)
+        drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
         add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
         written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
     return written
@@ -353,17 +319,10 @@ def _dataset_order(name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known)), name
 
 
-def named_by_setting(
-    rows: pd.DataFrame, labels: Mapping[str, str] | None = None
-) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
+def named_by_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
     """Rename datasets that a study ran under several settings, so that each gets its own panels.
 
     Settings are k, the k-means protocol, the matching, the dataset's options and, if these are equal, the data itself.
-
-    Parameters
-    ----------
-    labels : mapping, optional
-        Display names of datasets that differ from the usual ones.
 
     Returns
     -------
@@ -382,7 +341,7 @@ def named_by_setting(
             # Leading zeros, so that names sort by their numbers.
             ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
             name = f"{dataset} ({ordered})"
-            names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {in_words(settings)}"
+            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {in_words(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})

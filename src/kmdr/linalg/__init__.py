@@ -1,4 +1,8 @@
-"""Numerical kernels that reducers use, one per module; ``tests/oracles.py`` has plain numpy versions."""
+"""Numerical kernels that reducers use, one per module; ``tests/oracles.py`` has plain numpy versions.
+
+Unless a docstring says otherwise, A is an n×d array or CSR array, d' is d rounded up to a power of two, V has one
+vector per column, and C is the n×r result.
+"""
 
 from kmdr.base.paths import place_library_caches
 

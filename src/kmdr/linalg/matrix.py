@@ -150,7 +150,6 @@ def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, M
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     entries : int, optional
         Entries per block; by default `BLOCK`, which a product needs.
     """
@@ -245,10 +244,6 @@ def normalised(A: Matrix) -> tuple[Matrix, int, float]:
     underflow; a result of degree g is scaled back by 2^(ge). If ‖A‖ is between 2⁻⁶⁴ and 2⁶⁴, e = 0 and A itself is
     returned after one read; otherwise it is copied.
 
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-
     Returns
     -------
     A : (n, d) array or CSR
@@ -337,7 +332,6 @@ def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     columns : (r,) int array
         Repetitions allowed.
     scale : (r,) array, optional

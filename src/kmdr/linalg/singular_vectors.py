@@ -397,7 +397,6 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     k : int
         1 ≤ k ≤ min(n, d).
     eps : float

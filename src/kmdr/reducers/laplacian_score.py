@@ -34,7 +34,6 @@ def heat_kernel_graph(
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     rng : numpy.random.Generator
         Draws the sample; unused if that is all points.
     width_sample : int, optional
@@ -68,7 +67,6 @@ def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> s
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     metric : {"euclidean", "cosine"}
         How nearness is measured.
     weights : {"kernel", "binary"}
@@ -172,7 +170,6 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     W : (n, n) csr_array
         Symmetric weights.
 

@@ -256,10 +256,6 @@ def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
 
     They sum to at most 2k (Cohen, Musco, Musco 2017, Definition 1).
 
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-
     Returns
     -------
     (d,) ndarray of float64

@@ -27,7 +27,6 @@ def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     k : int
     solver : {"kmdr", "lapack"}
     name : str
