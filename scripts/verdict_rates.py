@@ -30,7 +30,7 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.base.seeding import generator
-from kmdr.claims.draws import jointly, of_best, of_count, of_run
+from kmdr.claims.draws import judge_best, judge_run, judge_share, judge_together
 from kmdr.claims.effects import decided
 from kmdr.claims.reported import Number
 from kmdr.linalg import Dense
@@ -104,7 +104,7 @@ def judge_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
     """Judge 30 successes of 100 by 1000 trials of ours, or as many as there are of 100 of our law."""
     ours = 0.3 if np.isnan(rate) else rate
     theirs = rng.binomial(100, ours) / 100 if np.isnan(rate) else 0.3
-    return p(of_count("", reported(theirs), 100, int(rng.binomial(1000, ours)), 1000).component)
+    return p(judge_share("", reported(theirs), 100, int(rng.binomial(1000, ours)), 1000).component)
 
 
 def three_of_five(rng: np.random.Generator, mean: float) -> tuple[float, float]:
@@ -123,7 +123,7 @@ def eight(rng: np.random.Generator, mean: float) -> tuple[float, float]:
 def judge_one_run(rng: np.random.Generator, value: float) -> tuple[float, float]:
     """Judge a number of one run by thirty of ours."""
     x = normal(rng, 0.0)
-    return p(of_run("", reported(float(rng.normal()) if np.isnan(value) else value), x).component)
+    return p(judge_run("", reported(float(rng.normal()) if np.isnan(value) else value), x).component)
 
 
 def judge_best_run(m: int, N: int, cells: int = 1) -> Simulated:
@@ -138,8 +138,8 @@ def judge_best_run(m: int, N: int, cells: int = 1) -> Simulated:
                 theirs += quantile
             elif cell == 0 and not np.isnan(quantile):
                 theirs = float(stats.norm.ppf(-np.expm1(np.log1p(-quantile) / m)))
-            draws.append(of_best("", reported(theirs), F, F, m))
-        return p(jointly("", draws)) if cells > 1 else p(draws[0].component)
+            draws.append(judge_best("", reported(theirs), F, F, m))
+        return p(judge_together("", draws)) if cells > 1 else p(draws[0].component)
 
     return simulated
 

@@ -262,8 +262,8 @@ def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
         ("paper.toml", "title = 'A'", "lacks authors, venue, year; add it"),
         ("paper.toml", TOML.replace("tables", "table"), "did you mean 'tables'"),
         ("paper.toml", TOML.replace("other =", "others ="), "has id, question, chosen, others"),
-        ("paper.toml", TOML.replace("tables = [1]", "tables = [1, 2]"), "do not agree on own25_table2"),
-        ("claims.py", "CLAIMS = ()", "do not agree on own25-1"),
+        ("paper.toml", TOML.replace("tables = [1]", "tables = [1, 2]"), "differ in own25_table2"),
+        ("claims.py", "CLAIMS = ()", "differ in own25-1"),
     ],
 )
 def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, message):

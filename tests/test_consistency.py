@@ -21,6 +21,7 @@ from kmdr.claims.catalogue import claims, items
 from kmdr.claims.effects import by_repetition, paired
 from kmdr.claims.verdicts import verdict_on
 from kmdr.cli import screen
+from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
 from kmdr.reporting.build import _reproduce, _unread
@@ -248,12 +249,13 @@ def test_claims_read_one_value_per_trial_or_refuse(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3, 6])
-def test_figures_and_own_runs_draw_the_same_means(tmp_path, seed):
+def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
     table = make_folder(tmp_path, seed)
     rows = rows_of(tmp_path)
     _, names = named_by_setting(rows)
     drawn = {}
-    for path in figures_for_folder(tmp_path, per_figure=20):
+    monkeypatch.setattr(panels, "PER_FIGURE", 20)
+    for path in figures_for_folder(tmp_path):
         if path.suffix == ".csv":
             drawn[path.stem] = pd.read_csv(path)
     assert set(drawn) == {"custom", "other"}

@@ -150,7 +150,9 @@ def test_a_claim_of_a_changed_protocol_has_no_verdict_and_says_so_first(reports)
     assert usual.keys() == changed.keys()
     for name, verdict in changed.items():
         assert verdict.outcome == "changed" != usual[name].outcome
-        assert verdict.sentence.startswith(f"Changed protocol, which says nothing of the paper: {STUDY}: n_init = 1")
+        assert verdict.sentence.startswith(
+            f"The protocol was changed, so no conclusion about the paper is possible: {STUDY}: n_init = 1"
+        )
         assert not verdict.kinds  # so that it takes no part in the correction of the others
         assert "kmeans.n_init=1" in verdict.command
         assert judge([verdict], {})[0] == verdict

@@ -128,7 +128,7 @@ def test_mini_batches_take_sparse_data(rng):
         ("kmdrr", "{}", "did you mean 'kmdr'"),
         ("sklearn.cluster.KMean", "{}", "did you mean 'KMeans'"),
         ("no.such.Class", "{}", "cannot be imported"),
-        ("sklearn.cluster.DBSCAN", "{}", "takes no n_clusters"),
+        ("sklearn.cluster.DBSCAN", "{}", "has no argument n_clusters"),
         ("sklearn.decomposition.PCA", "{}", "no fit_predict"),
         ("sklearn.cluster.BisectingKMeans", '{"bisecting":1}', "bisecting_strategy"),
         ("kmdr", '{"tol":1}', "import path"),

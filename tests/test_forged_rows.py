@@ -318,7 +318,7 @@ def test_no_json_ends_a_command_otherwise_than_in_a_sentence(copy, alone, tmp_pa
 def test_figures_are_drawn_of_the_rows_that_have_the_shape_of_their_columns(copy, column, capsys):
     values = [(column, text) for text in (*NO_OBJECTS, *OBJECTS)]
     hostile(copy, values)
-    assert panels.figures_for_folder(copy, quantities=["objective"])
+    assert panels.figures_for_folder(copy)
     refused = sum(not has_shape(*value) for value in values)
     assert f"{refused} of {8 + len(values)} rows of " in capsys.readouterr().err
 

@@ -131,8 +131,8 @@ def test_shares_of_a_paper(paper, monkeypatch):
     ("values", "said"),
     [
         ((0.2725, 0.48, 0.765), "each is the P of one partition of 400 points"),
-        ((0.2725, 0.6255), "0.6255: of no single partition of 400 points, however printed; a misprint"),
-        ((0.6255, 0.2725, 0.5003), "0.6255 and 0.5003: of no single partition"),
+        ((0.2725, 0.6255), "0.6255: impossible for a single partition of 400 points; a misprint"),
+        ((0.6255, 0.2725, 0.5003), "0.6255 and 0.5003: impossible for a single partition"),
     ],
 )
 def test_what_the_numbers_imply(values, said, paper, monkeypatch):

@@ -487,7 +487,7 @@ def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
 
 def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
     folder = write_rows(tmp_path, *(make_rows("../s", name, name, (5, 10), 2) for name in NAMES if "$" in name))
-    written = figures_for_folder(folder, quantities=["objective"])
+    written = figures_for_folder(folder)
     assert len(written) == 3
     assert {path.parent for path in written} == {folder / "figures"}
     fig = panels.paper_grid(untrusted.rows_of(folder), ["$x^2$"]).figure

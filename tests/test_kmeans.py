@@ -413,7 +413,7 @@ def test_starts_are_independent_of_each_other(rng, assert_frequencies):
 
 
 def test_more_clusters_than_points_are_refused(rng):
-    with pytest.raises(UserError, match=r"k = 4 .* n = 3"):
+    with pytest.raises(UserError, match=r"k = 4 .*points \(3\)"):
         starting_rows(Protocol(1, 1), 3, 4, None, rng)
 
 
@@ -495,7 +495,7 @@ def test_starts_that_need_no_data_are_those_of_starting_rows(rng):
 
 @pytest.mark.parametrize("start", ["sample", "plus"])
 def test_no_start_can_make_more_clusters_than_points(start, rng):
-    with pytest.raises(UserError, match=r"k = 4 .* n = 3"):
+    with pytest.raises(UserError, match=r"k = 4 .*points \(3\)"):
         starter(Protocol(1, 1, start), 3, 4, None, rng)
 
 

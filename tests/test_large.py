@@ -28,7 +28,7 @@ from kmdr.linalg import (
     top_right_singular_vectors,
 )
 from kmdr.metrics import objective, residual, residuals
-from kmdr.reducers.laplacian_score import LaplacianScore, lengths_of, neighbour_graph
+from kmdr.reducers.laplacian_score import LaplacianScore, neighbour_graph, row_lengths
 from kmdr.reducers.leverage import ridge_leverage_scores
 from kmdr.reducers.selection import variances
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD
@@ -187,7 +187,7 @@ def test_neighbours_by_cosine_from_blocks_are_those_of_rows_made_unit(dtype, sma
     A[0] = 0
     expected, lengths = nearest_neighbours_reference(normalize(A), 4)
     W = neighbour_graph(A, 4, "cosine", "kernel")
-    indices, _ = nearest_neighbours(A, 4, lengths_of(A))
+    indices, _ = nearest_neighbours(A, 4, row_lengths(A))
     np.testing.assert_array_equal(indices[1:], expected[1:])  # all others are as far from 0
     cosines = [W[[i], neighbours] for i, neighbours in enumerate(expected)][1:]
     np.testing.assert_allclose(cosines, 1 - lengths[1:] ** 2 / 2, atol=1e-12)

@@ -100,7 +100,7 @@ def test_without_a_ridge_the_weights_are_those_of_exact_least_squares(rng):
         np.testing.assert_allclose(weights, np.linalg.solve(system, np.r_[np.zeros(5), 1])[:5], rtol=1e-8)
     line = np.arange(20.0)[:, None] @ np.ones((1, 8))
     neighbours, _ = nearest_neighbours(line, 5)
-    with pytest.raises(UserError, match=r"the 5 neighbours of a point lie in fewer dimensions.*use ridge = 0\.001"):
+    with pytest.raises(UserError, match=r"the 5 neighbours of a point are linearly dependent.*use ridge = 0\.001"):
         reconstruction_weights(line, line, neighbours, 0.0)
     with pytest.raises(UserError, match=r"n_neighbors = 5 is more than the 4 features.*use ridge = 0\.001"):
         reducers.make("lle", {"n_neighbors": 5, "ridge": 0}).check(30, 4, 2, 3)

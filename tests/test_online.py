@@ -244,10 +244,10 @@ def test_configurations_of_committed_rows_are_told_as_they_were():
 @pytest.mark.parametrize("setting", [{"online": True}, {"empty_action": "drop"}, {"empty_action": "error"}])
 def test_settings_that_an_engine_or_a_reducer_cannot_follow_are_refused(setting):
     for engine in ("sklearn", "sklearn_elkan", "sklearn.cluster.KMeans"):
-        with pytest.raises(UserError, match=rf"are of kmdr's own Lloyd, not of engine '{engine}'"):
+        with pytest.raises(UserError, match=rf"work with kmeans.engine=kmdr only, not with '{engine}'"):
             engines.check(Protocol(1, 9, engine=engine, **setting))
     engines.check(Protocol(1, 9, **setting))
-    with pytest.raises(UserError, match=r"online and kmeans.empty_action cannot be had with reducer sparsified"):
+    with pytest.raises(UserError, match=r"online and kmeans.empty_action do not work with reducer sparsified"):
         reducers.make("sparsified").check_protocol(Protocol(1, 9, **setting))
     reducers.make("leverage").check_protocol(Protocol(1, 9, **setting))
 

@@ -67,7 +67,7 @@ def test_as_a_transformer_fit_draws_and_transform_applies(rng):
         ("sklearn.decomposition.NMFF", {}, "did you mean 'NMF'"),
         ("sklearn.decompositions.NMF", {}, "cannot be imported"),
         ("sklearn.cluster.DBSCAN", {}, "neither fit_transform nor transform"),
-        ("sklearn.preprocessing.StandardScaler", {}, "takes no n_components"),
+        ("sklearn.preprocessing.StandardScaler", {}, "has no argument n_components"),
         ("sklearn.decomposition.NMF", {"maxiter": 3}, "did you mean 'max_iter'"),
         ("sklearn.decomposition.NMF", {"n_components": 3}, "r_grid"),
         ("sklearn.decomposition.NMF", {"random_state": 3}, "seed"),

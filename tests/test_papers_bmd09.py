@@ -261,7 +261,7 @@ def test_claim_6(tmp_path: Path, high: float, expected: str) -> None:
         make_results([trials(2).all_rows], tmp_path, {"bmd09_scores": scored(high), "bmd09_partitions": kept})
     )
     assert decided(finding) == expected
-    assert "our 2 kept sets (best of 30) hold 5 to 9 of them, 7.0 on average" in finding.sentence
+    assert "our 2 kept sets (best of 30) contain 5 to 9 of them, 7.0 on average" in finding.sentence
 
 
 @pytest.mark.parametrize(

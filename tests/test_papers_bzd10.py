@@ -183,7 +183,7 @@ def test_the_three_ways_give_the_same_product(rng):
     A, bits = rng.standard_normal((7, 130)), draw_signs(130, 9, rng)
     expected = A @ sign_matrix_reference(bits, 130)
     C = np.empty((7, 9))
-    facts._by_columns(A, bits, C)
+    facts._multiply_columns(A, bits, C)
     np.testing.assert_allclose(C, expected, atol=1e-12)
     ways = facts._ways(A, bits)
     for name in ("MM1", "mailman"):

@@ -260,7 +260,7 @@ def test_stand_ins_are_marked_and_decide_nothing(test):
 
     assert [c for c in of_stand_in.components if "LIGHT" not in c.label] == list(of_stand_in.components)
     if test is claims.ratios_hold:
-        assert "LIGHT (stand-in) set aside" in of_stand_in.sentence
+        assert "LIGHT (stand-in) excluded" in of_stand_in.sentence
         assert len(own.components) == 2 * len(of_stand_in.components)
         return
     assert told(of_stand_in.components) == told(without.components)
@@ -327,7 +327,7 @@ def test_datasets_on_which_lloyd_fails_by_itself_are_set_aside():
         return (1e-6 if t % 3 else 0.02) if dataset == "synth" else 0.2
 
     finding = claims.ratios_hold(results(("synth", "usps"), none={"objective": coin}, random_sign={"objective": coin}))
-    assert "Synth set aside" in finding.sentence
+    assert "Synth excluded" in finding.sentence
     assert {component.n for component in finding.components} == {REPEATS}
 
 
@@ -335,7 +335,7 @@ def test_without_kmeans_on_all_features_the_theorems_cannot_be_tested():
     rows = results(("usps", "coil20")).all_rows
     rows = rows[(rows["reducer"] != "none") | (rows["dataset"] == "coil20")]
     finding = claims.ratios_hold(make_results([rows]))
-    assert "USPS set aside" in finding.sentence
+    assert "USPS excluded" in finding.sentence
     with pytest.raises(NotRunError):
         claims.ratios_hold(make_results([rows[rows["dataset"] == "usps"]]))
 
@@ -390,7 +390,8 @@ def test_marks_are_means_of_five_and_lines_and_bands_of_all():
     expected = numbers[(numbers["panel"] == "d") & (numbers["reducer"] == "random_sign")]
     np.testing.assert_array_equal(line.get_ydata(), expected["mean"])
     assert to_hex(line.get_color()).upper() == KNOWN["random_sign"].color
-    assert "marks: mean of the first 5, as many as the paper made" in drawing.figure.get_supxlabel().replace("\n", " ")
+    note = drawing.figure.get_supxlabel().replace("\n", " ")
+    assert "markers: mean of the first 5, the number of repetitions in the paper" in note
 
 
 def test_a_missing_dataset_leaves_a_panel_that_says_why():

@@ -148,7 +148,7 @@ def test_points_near_the_reported_curves() -> None:
     near = protocol.near_reported(reported_curve(0.03))
     assert near["leverage", "report's"] == (60, 60)
     assert near["leverage", "best"] == (0, 60)
-    assert "random signs at 0 of 60 r under the right matching" in claims.claim4(reported_curve(0.03)).sentence
+    assert "random signs at 0 of 60 r under the best matching" in claims.claim4(reported_curve(0.03)).sentence
 
 
 def good_runs(squared: float, unsquared: float, n: int) -> Results:

@@ -111,7 +111,7 @@ CONTRADICTIONS = [
 def test_a_claim_fails_in_a_world_that_contradicts_it(id_, changes):
     results = make_results(world(**changes))
     assert outcome(id_, results) == "not reproduced"
-    assert "not so" in CLAIMS[id_].test(results).sentence
+    assert "(fails" in CLAIMS[id_].test(results).sentence
 
 
 # By claim, a law that is the same on both sides of what is claimed.
@@ -266,9 +266,9 @@ def test_generated_features_are_shown_in_place_of_what_could_not_be_had(results,
     notes, before_notes = (
         each.figure.get_supxlabel().replace("-\n", "-").replace("\n", " ") for each in (drawing, before)
     )
-    assert "SECTOR-like: generated text of the shape of what could not be had." in before_notes
-    assert "SECTOR-like: generated text of the shape of what could not be had." in notes
-    assert "ILSVRC-like: generated features of the shape of what could not be had." in notes
+    assert "SECTOR-like: synthetic text with the dimensions of the unavailable dataset." in before_notes
+    assert "SECTOR-like: synthetic text with the dimensions of the unavailable dataset." in notes
+    assert "ILSVRC-like: synthetic features with the dimensions of the unavailable dataset." in notes
     assert "features" not in before_notes
     sentence = CLAIMS["lst17-2"].test(more).sentence
     assert "on generated ILSVRC-like features (not counted)" in sentence
@@ -292,7 +292,7 @@ def test_the_exponents_of_the_times_are_those_they_were_made_with():
     np.testing.assert_allclose(frame["exponent of r"], [r for _, r in powers.values()], atol=1e-9)
     assert frame["exponent of r, reported"].tolist() == [1, 0, 0]
     assert frame.loc["This paper", "seconds"] == pytest.approx(0.3 * 8000**0.75 * 2)  # reduction is .3 of all
-    assert "n from 2000 to 8000, 65 entries a point" in made.note
+    assert "n from 2000 to 8000, 65 entries per point" in made.note
 
 
 def test_the_column_at_its_size_is_run_and_shown_on_request_alone(results):

@@ -565,7 +565,7 @@ def test_merged_columns_that_cannot_come_up_are_refused(monkeypatch, rng):
     with pytest.raises(UserError, match=r"r = 3 distinct .* only 2 have a positive"):
         leverage.sample_distinct_columns(np.array([0.5, 0, 0.5]), 3, rng)
     monkeypatch.setattr(leverage, "_MOST_DRAWS", 1000)
-    with pytest.raises(UserError, match=r"r = 3 distinct columns .* draws brought up only 2"):
+    with pytest.raises(UserError, match=r"r = 3 distinct columns .* draws gave only 2"):
         leverage.sample_distinct_columns(np.array([0.5, 1e-30, 0.5]), 3, rng)
 
 

@@ -19,8 +19,8 @@ from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, sum
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter, save
-from kmdr.figures.panels import figures_for_folder, paper_grid, plot_panel
-from kmdr.figures.style import KNOWN, TEXT_WIDTH, in_legend_order, method_styles, print_style, reducer_styles
+from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
+from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
 from kmdr.results.reader import rows_of
 from kmdr.results.schema import COLUMNS
@@ -350,7 +350,7 @@ def test_unknown_look_does_not_depend_on_the_process():
 
 
 def test_legend_order_is_the_papers():
-    assert [name for name, _ in in_legend_order([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
+    assert [name for name, _ in sort_for_legend([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
         *("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score"),
         *("alpha", "zeta", "none"),
     ]
@@ -456,7 +456,7 @@ def test_stand_in_and_timing_are_in_the_title():
 
 def test_panels_without_data_say_why():
     empty = pd.DataFrame([row()]).iloc[:0]
-    assert words(panel(empty, name="ORL 64×64")[0]) == ("ORL 64×64: no rows; the data could not be had or was not run")
+    assert words(panel(empty, name="ORL 64×64")[0]) == ("ORL 64×64: no rows; the data is not available or was not run")
     assert words(panel(empty, name="PIE", reason="licence")[0]) == "PIE: no rows; licence"
     assert words(panel([failed(), failed(r=10)])[0]) == "USPS: no results; all 2 trials failed"
     assert words(panel(dataset_rows(accuracy=np.nan), "accuracy")[0]) == "USPS: no accuracy; the data has no labels"
@@ -488,14 +488,14 @@ def test_grid_is_laid_out_as_the_paper():
     assert fig.axes[-1].get_xlabel() == "number of dimensions r"
     assert fig.get_figwidth() == TEXT_WIDTH
     assert "Means of 3 repetitions" in footnote(fig)
-    assert "drawn across: SVD, ApprSVD" in footnote(fig)
+    assert "drawn as a horizontal line: SVD, ApprSVD" in footnote(fig)
 
 
 def test_failed_missing_and_users_reducer():
     rows = dataset_rows("usps") + [row(reducer="mine", r=r, repeat=i) for r in GRID for i in range(3)]
     rows += [failed(reducer="svd", r=10, repeat=i) for i in (3, 4, 5)] + [failed(reducer="lle", r=5)]
     alone = paper_grid(pd.DataFrame(rows), ["usps"]).figure
-    assert "4 failed trials left out: lle ×1, svd ×3." in footnote(alone)
+    assert "4 failed trials omitted: lle ×1, svd ×3." in footnote(alone)
     both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"}).figure
     assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
     assert "ORL small: no rows" in words(both.axes[1])
@@ -521,7 +521,7 @@ def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_ban
     assert set(curve["count"]) == {8}
     note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)
     assert (
-        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; marks: mean of the first 5"
+        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; markers: mean of the first 5"
         in note
     )
     some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
@@ -570,7 +570,7 @@ def test_colours_are_equal_across_figures():
 
 def test_method_without_a_serial_time_is_named():
     rows = [row(r=r) for r in GRID] + [row(reducer="lle", r=r, concurrency=2) for r in GRID]
-    assert "Never timed alone, so without a running time: LLE." in footnote(
+    assert "Not timed serially, so without a running time: LLE." in footnote(
         paper_grid(pd.DataFrame(rows), ["usps"]).figure
     )
 
@@ -637,7 +637,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
 def test_folder(tmp_path):
     rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_for_folder(tmp_path, datasets={"bzmd15": ["pie", "synth"]})
+    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["pie", "synth"], "lf/20": ()})
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
         f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
     ]
@@ -649,7 +649,7 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
     rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_for_folder(tmp_path, quantities=["objective"], datasets={"bzmd15": ["data4"]})
+    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["data4"]})
     assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
     assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 
@@ -659,7 +659,7 @@ def test_what_a_killed_writer_of_figures_left_is_removed(tmp_path):
     left = tmp_path / "figures" / f".bzmd15.csv.{'0' * 32}.tmp"
     left.parent.mkdir()
     left.write_bytes(b"half")
-    figures_for_folder(tmp_path, quantities=["objective"])
+    figures_for_folder(tmp_path)
     assert {path.name for path in left.parent.iterdir()} == {f"bzmd15.{kind}" for kind in ("pdf", "png", "csv")}
 
 
@@ -782,9 +782,7 @@ def test_other_data_of_the_same_name_get_panels_of_their_own(tmp_path, folders, 
         settings = ("dataset.k=3", "reducer=random_sign", "r_grid=[2]", "repeats=2", "runner=sequential")
         path = f"dataset.path={folder}/own.npy"
         assert run_jobs([compose("dataset=file", path, *settings, f"out={tmp_path}/out")]) == 0
-    numbers = pd.read_csv(
-        next(p for p in figures_for_folder(tmp_path / "out", quantities=["objective"]) if p.suffix == ".csv")
-    )
+    numbers = pd.read_csv(next(p for p in figures_for_folder(tmp_path / "out") if p.suffix == ".csv"))
     shown = {name: set(of_name["count"]) for name, of_name in numbers.groupby("dataset")}
     assert len(shown) == 2
     assert all(name.startswith(told) and counts == {2} for name, counts in shown.items())

@@ -61,7 +61,7 @@ def test_what_is_not_finite_fails_with_a_sentence(layout, value):
     A[3, 4] = value
     trial = row(layout(A), "none")
     assert trial["status"] == "failed"
-    assert "among its entries; replace or remove" in trial["error"]
+    assert "; replace or remove entries that are not finite" in trial["error"]
     assert "objective" not in trial
 
 

@@ -141,10 +141,10 @@ def test_an_error_names_the_argument_at_fault():
     """The papers' k is ``n_clusters`` and their r ``n_components``; the one that was too large is blamed."""
     A = np.random.default_rng(0).random((150, 4))
     with pytest.raises(
-        ValueError, match=r"^n_clusters = 8 is more than the 4 .* ask for n_clusters ≤ 4 \(n_samples=150"
+        ValueError, match=r"^n_clusters = 8 is more than the 4 .* choose n_clusters ≤ 4 \(n_samples=150"
     ):
         kmdr.reducers.LeverageScores(3).fit(A)
-    with pytest.raises(ValueError, match=r"^n_components = 9 is more than the 4 .* ask for n_components ≤ 4"):
+    with pytest.raises(ValueError, match=r"^n_components = 9 is more than the 4 .* choose n_components ≤ 4"):
         kmdr.reducers.SVD(9).fit(A)
     with pytest.raises(ValueError, match=r"^n_components = 9 is more than the 4"):
         kmdr.reducers.Variance(9).fit(A)
@@ -213,7 +213,7 @@ def test_r_of_the_theorem(name, k, eps, rng):
         assert model.fit_transform(points(rng, 500, d, 5)).shape == (500, r)
         assert model.n_components_ == r
     else:
-        with pytest.raises(ValueError, match=rf"asks for {r} dimensions.*no more than {d}; set n_components"):
+        with pytest.raises(ValueError, match=rf"asks for {r} dimensions.*has only {d}; set n_components"):
             model.fit(points(rng, 500, d, 5))
 
 

@@ -68,7 +68,9 @@ def test_kinds_share_the_level_of_their_paper():
     assert second.p_against == 0
     (more, *_) = judge([*alone, verdict(part, id_="bmd09-3")], {})
     assert more.outcome == "inconclusive"
-    assert more.sentence.endswith("By itself it would be reproduced (p = 0.02); 4 tests of the paper share the level.")
+    assert more.sentence.endswith(
+        "Uncorrected it would be reproduced (p = 0.02); the correction is for the 4 tests of the paper."
+    )
 
 
 def test_where_a_margin_turns_the_verdict_is_where_its_test_reaches_the_level(rng):
@@ -86,7 +88,8 @@ def test_where_a_margin_turns_the_verdict_is_where_its_test_reaches_the_level(rn
     assert swing.outcomes[-1] == "reproduced"
     assert (swing.values[0], swing.values[-1]) == pytest.approx((0.005, 0.5))
     assert judged.sentence.startswith(
-        f"This rests on a margin of ours: excess that is none (0.05; at {swing.below:.2g} it would be inconclusive). It"
+        "The verdict depends on our margin: "
+        f"excess that is none (0.05; at {swing.below:.2g} it would be inconclusive). It"
     )
 
 

@@ -1,1 +1,1 @@
-"""Papers, their tables, figures and claims, and the verdicts on them."""
+"""Papers, their tables, figures and claims, and the verdicts on the claims."""

@@ -1,4 +1,4 @@
-"""The best of m runs by F, which some papers report: its law, and tables of it beside the reported numbers."""
+"""The best of m runs by F, which some papers report: its distribution, and tables with the reported numbers."""
 
 import json
 from collections.abc import Mapping
@@ -26,14 +26,8 @@ def runs(results: Results, study: str, dataset: str, method: str, r: float = np.
 
     Parameters
     ----------
-    results : Results
-    study, dataset, method : str
     r : float
-        NaN for a method that has one width whatever r.
-
-    Raises
-    ------
-    NotRunError
+        NaN for a method whose C does not depend on r.
     """
     rows = results.rows(study, datasets=[dataset], reducers=[method])
     if not np.isnan(r):
@@ -44,24 +38,17 @@ def runs(results: Results, study: str, dataset: str, method: str, r: float = np.
 
 
 def law(rows: pd.DataFrame, m: int) -> BestOf:
-    """Return the law of the best of m of some runs by F; of all of them where they are fewer than m."""
+    """Return the distribution of the best of m runs by F; of all runs if there are fewer than m."""
     return best_of(rows["objective"], min(m, len(rows)))
 
 
 def kept_run(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Return the run of smallest F, the first of them where there are several."""
+    """Return the run of smallest F, the first one if there are several."""
     return rows.sort_values(["objective", *REPETITION]).iloc[0]
 
 
 def drawn_again(data: Dataset, run: "pd.Series[Any]") -> tuple[Dense, Matrix]:
-    """Return the columns that a run of leverage sampling drew, and its C, drawn again from the run's address.
-
-    Parameters
-    ----------
-    data : Dataset
-    run : Series
-        A row.
-    """
+    """Return the columns that a run of leverage sampling drew, and its C, regenerated from the run's seeds."""
     reducer = reducers.make_allowed(str(run["reducer"]), json.loads(str(run["params"])))
     seed, r, repeat = int(run["seed"]), int(run["r"]), int(run["repeat"])
     address = (str(run["dataset"]), str(run["reducer"]))
@@ -73,23 +60,21 @@ def drawn_again(data: Dataset, run: "pd.Series[Any]") -> tuple[Dense, Matrix]:
 def selection_table(
     results: Results, id_: str, studies: Mapping[str, str], kept: Mapping[str, int], note: str
 ) -> Table:
-    """Return P and F of the best of m runs beside the reported ones, a line a cell of the paper's table.
+    """Return P and F of the best of m runs next to the reported ones, one row per cell of the paper's table.
 
     Parameters
     ----------
-    results : Results
     id_ : str
         Of the table, to find its reported numbers.
     studies : mapping of str to str
-        The study that has the runs of each method.
+        The study with the runs of each method.
     kept : mapping of str to int
         m of each method; 1 for a single run.
-    note : str
 
     Raises
     ------
     NotRunError
-        When there are no runs for any cell.
+        If no cell has runs.
     """
     lines: list[dict[str, object]] = []
     gaps: dict[str, str] = {}

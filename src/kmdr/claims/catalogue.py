@@ -1,10 +1,10 @@
 """The catalogue: every paper with its tables, figures, claims, facts and open points, found by its folder.
 
-A paper is a folder with a ``paper.toml``. Its modules make values with the decorators below and list them: ``items.py``
-has ``ITEMS``, ``claims.py`` has ``CLAIMS`` and, for open points that no study flips, ``ANSWERS``, ``facts.py`` has
-``FACTS``. Items and claims read a folder of results (`Results`) and the reported numbers, never a dataset, so that a
-report can be made again wherever the folder is. What has to be computed from a dataset and is not a trial, such as the
-leverage score of every word, is a fact: a table that the run stores.
+A paper is a folder with a ``paper.toml``. Its modules create values with the decorators below and list them:
+``items.py`` has ``ITEMS``, ``claims.py`` has ``CLAIMS`` and, for open points that no study flips, ``ANSWERS``,
+``facts.py`` has ``FACTS``. Items and claims read a folder of results (`Results`) and the reported numbers, never a
+dataset, so that a report needs only the folder. Anything else that is computed from a dataset, such as the leverage
+score of every word, is a fact: a table that the run stores.
 """
 
 import shlex
@@ -40,13 +40,13 @@ class Item:
         ``<paper>_fig1`` or ``<paper>_table1``: the stem of its files.
     kind : {"figure", "table"}
     title : str
-        What it shows, in words: the caption's first sentence and the alternative text of the picture.
+        The caption's first sentence and the alternative text of the picture.
     studies, facts : tuple of str
-        What it reads.
+        Its data.
     datasets : tuple of str
-        Of those studies' datasets, the ones that it shows; empty for all.
+        The datasets of those studies that it shows; empty for all.
     make : callable
-        From `Results` to a `Drawing` or a `Table`; its docstring says how the item is laid out and what may differ.
+        From `Results` to a `Drawing` or a `Table`; its docstring describes the layout and possible differences.
     """
 
     id: str
@@ -58,11 +58,11 @@ class Item:
     make: Callable[[Results], Drawing | Table]
 
     def __call__(self, results: Results) -> Drawing | Table:
-        """Make it."""
+        """Create the table or figure."""
         return self.make(results)
 
     def __reduce__(self) -> tuple[Callable[[str], "Item"], tuple[str]]:
-        """Be in another process what it is called there: its function has lost its name to it."""
+        """Pickle by id, because the decorator hides the function that pickle would look up by name."""
         return item, (self.id,)
 
     @property
@@ -72,7 +72,7 @@ class Item:
 
     @property
     def label(self) -> str:
-        """``Figure 1`` or ``Table 1``, as the paper calls it, be it set as the one or the other; ``§5.2`` of words."""
+        """Return the paper's name for it: ``Figure 1`` or ``Table 1``, whatever its kind here, or ``§5.2``."""
         stem = self.id.rpartition("_")[2]
         if stem.startswith("section"):
             return f"§{stem.removeprefix('section').replace('-', '.')}"
@@ -81,40 +81,39 @@ class Item:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim's test found.
+    """The result of a claim's test.
 
     Attributes
     ----------
     components : sequence of Component
-        The claim holds when all of them do.
+        The claim holds if all of them do.
     sentence : str
         One sentence that explains the outcome with its numbers.
-    aside : mapping of str to sequence of Component
-        What is shown and has no weight by itself, by the reason: the same statements on data that stand in for the
-        paper's, in another reading of its words, or one by one where several are to hold.
     """
 
     components: Sequence[Component]
     sentence: str
+    # Components that are shown but do not decide, by the reason: the same statements on stand-in data, in another
+    # reading of the paper's words, or one by one if several must hold.
     aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper that rows can confirm or refute.
+    """A sentence of a paper that rows can support or refute.
 
     Attributes
     ----------
     id : str
         ``<paper>-<number>``.
     sentence : str
-        What the paper says.
+        The paper's statement.
     where : str
         Section, table or figure of the paper.
     studies, facts : tuple of str
-        What its test reads.
+        The data of its test.
     datasets : tuple of str
-        Of those studies' datasets, the ones that it speaks of; empty for all.
+        The datasets of those studies that it is about; empty for all.
     test : callable
         From `Results` to a `Finding`; its docstring states the test, the margins and the unit of repetition.
     """
@@ -128,11 +127,11 @@ class Claim:
     test: Callable[[Results], Finding]
 
     def __call__(self, results: Results) -> Finding:
-        """Test it."""
+        """Test the claim."""
         return self.test(results)
 
     def __reduce__(self) -> tuple[Callable[[str], "Claim"], tuple[str]]:
-        """Be in another process what it is called there."""
+        """Pickle by id."""
         return _claim_of, (self.id,)
 
     @property
@@ -150,13 +149,13 @@ class Fact:
     name : str
         Stem of its file in ``OUT/facts``.
     datasets : tuple of str
-        What it needs; without them it is not made.
+        Required datasets; without them it is not computed.
     studies : tuple of str
-        Studies whose rows it needs (for example the repetition whose draw is to be shown).
+        Studies whose rows it needs (for example the repetition whose draw is shown).
     make : callable
         From the datasets, in order, and `Results` to a DataFrame.
     slow : bool
-        Whether it takes many seconds, which a run on a thinned grid has not.
+        Whether it takes too long for a run on a thinned grid.
     """
 
     name: str
@@ -166,7 +165,7 @@ class Fact:
     slow: bool = False
 
     def __call__(self, datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-        """Compute it."""
+        """Compute the table."""
         return self.make(datasets, results)
 
 
@@ -174,12 +173,12 @@ Answer = Callable[[Results], str]
 
 
 def unmeasured(why: str) -> Answer:
-    """Return the answer to an open point that neither rows nor facts can tell about."""
+    """Return the answer to an open point that neither rows nor facts can address."""
     return lambda _: f"Not measured here: {why}."
 
 
 def within_reduction(study: str, dataset: str) -> Answer:
-    """Return the answer to whether drawing R is counted: the most that it can be, where it was not timed by itself."""
+    """Return the answer to whether drawing R is counted: the share of the whole reduction, an upper limit."""
 
     def answer(results: Results) -> str:
         rows = timed_rows(results.rows(study, datasets=[dataset], reducers=["random_sign"]))
@@ -200,13 +199,12 @@ class OpenPoint:
     ----------
     id : str
         The ``entry`` of the studies that flip it.
-    question : str
     papers : tuple of str
-        Which papers leave it open.
+        The papers that leave it open.
     chosen : str
-        What we chose, and why.
+        Our choice, with the reason.
     other : str
-        What else it could be.
+        The alternatives.
     answers : tuple of callable
         For a point that no study flips: from `Results` to a sentence.
     """
@@ -225,20 +223,17 @@ class Paper:
 
     Attributes
     ----------
-    folder : PaperFolder
-        All there is of it.
-    title, authors, venue, url : str
     year : int
         Papers are shown in the order of their years.
     table_ids, figure_ids, claim_ids : tuple of str
-        What it has, as ``paper.toml`` says by their numbers; its modules are to make exactly these. A section whose
-        words a figure shows counts as a figure.
+        Its items and claims, listed by number in ``paper.toml``; its modules must create exactly these. A section whose
+        text a figure shows counts as a figure.
     diagnoses : tuple of str
-        What its flips serve besides open points, since it is known to be otherwise.
+        Entries of its flips that are known departures rather than open points.
     points : tuple of OpenPoint
-        What it leaves open.
+        The choices that it leaves open.
     quotes : mapping of str to str
-        The paper's own words that a claim is about, by the claim's id, as far as they are given.
+        The paper's own words that a claim is about, by the claim's id, if given.
     """
 
     folder: PaperFolder
@@ -256,7 +251,7 @@ class Paper:
 
     @property
     def name(self) -> str:
-        """Short name, with which the ids of its items and claims begin."""
+        """Return the short name, with which the ids of its items and claims begin."""
         return self.folder.name
 
     def _listed(self, module: str, name: str) -> Any:
@@ -264,38 +259,33 @@ class Paper:
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
-        """Its tables and figures, each by number."""
+        """Return its tables and figures, each by number."""
         made = {item.id: item for item in self._listed("items", "ITEMS")}
-        return tuple(made[id_] for id_ in _in_order(self, made, (*self.table_ids, *self.figure_ids)))
+        return tuple(made[id_] for id_ in _check_ids(self, made, (*self.table_ids, *self.figure_ids)))
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """Its claims, by number."""
+        """Return its claims, by number."""
         made = {claim.id: claim for claim in self._listed("claims", "CLAIMS")}
-        return tuple(made[id_] for id_ in _in_order(self, made, self.claim_ids))
+        return tuple(made[id_] for id_ in _check_ids(self, made, self.claim_ids))
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Its facts."""
+        """Return its facts."""
         return tuple(self._listed("facts", "FACTS"))
 
     @cached_property
     def answers(self) -> Mapping[str, Answer]:
-        """Answers to open points that no study flips, by the point's id."""
+        """Return the answers to open points that no study flips, by the point's id."""
         return dict(self._listed("claims", "ANSWERS"))
 
 
-def _in_order(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -> Sequence[str]:
-    """Return the ids that a paper states, once its modules make them and no other.
-
-    Raises
-    ------
-    UserError
-    """
+def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -> Sequence[str]:
+    """Return the ids that a paper states; raise a UserError unless its modules create exactly these."""
     if differing := set(made) ^ set(stated):
         raise UserError(
-            f"{paper.folder.folder}: paper.toml and the modules do not agree on {', '.join(sorted(differing))}; name "
-            "the same numbers in both"
+            f"{paper.folder.folder}: paper.toml and the modules differ in {', '.join(sorted(differing))}; list the "
+            "same numbers in both"
         )
     return stated
 
@@ -306,18 +296,12 @@ _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
 def _read(folder: PaperFolder) -> Paper:
-    """Read a ``paper.toml``.
-
-    Raises
-    ------
-    UserError
-        When it is malformed.
-    """
+    """Return the paper of a ``paper.toml``; raise a UserError if the file is malformed."""
     file = folder.folder / "paper.toml"
     try:
         table = tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} cannot be read: {error}; write it as the other papers' are") from error
+        raise UserError(f"{file} cannot be read: {error}; follow the other papers' files") from error
     if missing := [key for key in _PAPER_NEEDS if key not in table]:
         raise UserError(f"{file} lacks {', '.join(missing)}; add it")
     for key in table.keys() - {*_PAPER_NEEDS, *_PAPER_MAY}:
@@ -343,13 +327,7 @@ def _read(folder: PaperFolder) -> Paper:
 
 
 def _quotes(file: Path, name: str, table: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the quotes of a ``paper.toml`` by the ids of the claims.
-
-    Raises
-    ------
-    UserError
-        When one is of no claim, or no text.
-    """
+    """Return the quotes of a ``paper.toml`` by claim id; raise a UserError for an unknown claim or a non-text."""
     numbers = [str(number) for number in table.get("claims", ())]
     quotes = table.get("quotes", {})
     for number, text in quotes.items():
@@ -368,7 +346,7 @@ def _papers(folders: tuple[PaperFolder, ...]) -> tuple[Paper, ...]:
 
 
 def papers() -> tuple[Paper, ...]:
-    """Return every paper, built in or a guest's, by year."""
+    """Return every paper, built in or from a plugin, by year."""
     return _papers(paper_folders())
 
 
@@ -387,20 +365,14 @@ def _claim_of(id_: str) -> Claim:
 
 
 def item(id_: str) -> Item:
-    """Return one item.
-
-    Raises
-    ------
-    UserError
-        When there is none of that id.
-    """
+    """Return the table or figure with an id; raise a UserError if it does not exist."""
     by_id = {item.id: item for item in items()}
     if id_ not in by_id:
         raise unknown("table or figure", id_, by_id)
     return by_id[id_]
 
 
-# -- what a paper's modules make their items, claims and facts with --
+# -- decorators with which a paper's modules create items, claims and facts --
 
 
 def _item(
@@ -412,14 +384,14 @@ def _item(
 def figure(
     id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
 ) -> Callable[[Callable[[Results], Drawing]], Item]:
-    """Make an item of the function that draws a figure of a paper."""
+    """Return a decorator that turns the function that draws a figure of a paper into an item."""
     return _item("figure", id_, title, studies, facts, datasets)
 
 
 def table(
     id_: str, title: str, *, studies: Sequence[str] = (), facts: Sequence[str] = (), datasets: Sequence[str] = ()
 ) -> Callable[[Callable[[Results], Table]], Item]:
-    """Make an item of the function that makes a table of a paper."""
+    """Return a decorator that turns the function that makes a table of a paper into an item."""
     return _item("table", id_, title, studies, facts, datasets)
 
 
@@ -432,28 +404,27 @@ def claim(
     facts: Sequence[str] = (),
     datasets: Sequence[str] = (),
 ) -> Callable[[Callable[[Results], Finding]], Claim]:
-    """Make a claim of the function that tests it."""
+    """Return a decorator that turns the function that tests a claim into a claim."""
     return lambda test: Claim(id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test)
 
 
 def fact(
     name: str, datasets: Sequence[str], *, studies: Sequence[str] = (), slow: bool = False
 ) -> Callable[[Callable[[Sequence[Dataset], Results], pd.DataFrame]], Fact]:
-    """Make a fact of the function that computes it."""
+    """Return a decorator that turns the function that computes a fact into a fact."""
     return lambda make: Fact(name, tuple(datasets), tuple(studies), make, slow)
 
 
-# -- what is said of an item or a claim --
+# -- reproducing an item or a claim --
 
 
 def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return what runs the studies of an item or a claim again, but those on request, and makes the report of them.
+    """Return the command that runs the studies of an item or a claim, except those on request, and writes their report.
 
     Parameters
     ----------
-    reader : Item or Claim
     overrides : mapping, optional
-        Settings that the rows of a study have instead of its own.
+        Settings, by study, in which the rows differ from the study.
     """
     later = on_request()
     names = [name for name in reader.studies if name not in later]
@@ -462,12 +433,10 @@ def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] |
 
 
 def gaps(results: Results, reader: Item | Claim, datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return what an item or a claim would read and is not there, with the reason.
+    """Return the datasets and facts that an item or a claim reads and that are missing, with the reasons.
 
     Parameters
     ----------
-    results : Results
-    reader : Item or Claim
     datasets : mapping
         The datasets of each study.
     """

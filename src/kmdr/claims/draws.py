@@ -1,15 +1,15 @@
-"""A reported number as one draw: whether the procedure that a paper describes may well have given it.
+"""A reported number as one draw: tests of whether the described procedure could have given it.
 
-What a paper reports is one run, or the best of m by F, and no mean. Ours is the law of such a draw, known from N runs;
-the number is judged by its place there, its reading error added on the side that favours it:
+A paper usually reports one run, or the best of m runs by F, not a mean. We estimate the distribution of such a draw
+from N runs, and widen the reported number by its reading error, on the side that favours it:
 
-* against it stands how likely a draw like theirs falls as far out beside draws like ours, on either side. It is exact
-  for what N runs tell of the law: if both are draws of one law, it is below any level with no more than that
-  probability, so that N runs never show a tail which they cannot know;
-* for it stands that it lies inside the central 95 % of the law: that the law reaches as far out on either side with a
-  probability of 2.5 % at the least.
+* the p-value against the number is two-sided: how likely another draw from our distribution would be at least as
+  extreme, given that the distribution is known from N runs only. It is exact: if theirs and ours have the same
+  distribution, it falls below any level with at most that probability.
+* the p-value for the number tests that it lies inside the central 95 % of the distribution: that each tail beyond it
+  has a probability of at least 2.5 %.
 
-The interval that is told with it holds the numbers that would not be refuted at 5 %.
+The reported 95 % prediction interval contains the numbers that are not rejected at 5 %.
 """
 
 import math
@@ -28,16 +28,17 @@ from kmdr.claims.reported import Number
 
 
 class Draw(NamedTuple):
-    """What our runs say of a reported number.
+    """Result of comparing a reported number with our runs.
 
     Attributes
     ----------
     component : Component
-        Its effect is the reported number less the mean of our law, its interval that less ``high`` and ``low``.
+        Its effect is the reported number minus the mean of our distribution; its interval is the number minus ``high``
+        and minus ``low``.
     mean : float
-        Of our law.
+        Mean of our distribution.
     low, high : float
-        What lies between is not refuted at 5 %; infinite where so few runs refute nothing on that side.
+        95 % prediction interval; infinite if too few runs can reject anything on that side.
     """
 
     component: Component
@@ -46,7 +47,7 @@ class Draw(NamedTuple):
     high: float
 
     def law(self, form: str = ".3g") -> str:
-        """Return mean and interval, for a sentence."""
+        """Return mean and prediction interval, for a sentence."""
         low = "−∞" if math.isinf(self.low) else format(self.low, form)
         high = "∞" if math.isinf(self.high) else format(self.high, form)
         return f"{self.mean:{form}} [{low}, {high}]"
@@ -61,40 +62,37 @@ def _draw(label: str, number: Number, mean: float, ends: tuple[float, float], n:
 
 
 def _edges(number: Number) -> tuple[float, float]:
-    """Return the ends of what a number may have been before it was rounded, or read off a figure."""
+    """Return the range of a number before it was rounded, or read off a figure."""
     slack = number.reading_error * (1 + 1e-9)
     return number.value - slack, number.value + slack
 
 
-def of_best(label: str, number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Draw:
-    """Judge a number that the best of m runs by F gave; with m = 1, that a run gave.
+def judge_best(label: str, number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Draw:
+    """Compare a number with the best of m runs by F; with m = 1, with single runs.
 
-    Against: were theirs one more of the B = N/m blocks of m runs that ours fall into, it would be as far out as k of
-    them with probability (k + 1)/(B + 1), which is exact; the mean of that over all ways to form blocks is taken. For:
-    exact binomial tests on the runs that are kept of successive blocks.
+    Against: if theirs were one more of the B = N/m blocks of m runs that ours fall into, it would be at least as
+    extreme as k of them with probability (k + 1)/(B + 1), which is exact; the mean over all ways to form blocks is
+    used. For: exact binomial tests on the runs that are kept of successive blocks.
 
     Parameters
     ----------
-    label : str
-    number : Number
     F, values : (N,) array_like
-        Of each run, in the order in which they were made.
+        Of each run, in the order of the repetitions.
     m : int
-        Fewer runs than that say neither.
+        With fewer runs than that, both p-values are 1.
 
-    Notes
-    -----
-    Runs are taken to be independent. As nothing is assumed of their law, the least p-value of N runs is 2m/(N + m).
+    Notes ----- Runs are assumed to be independent; no distribution is assumed. The smallest possible p-value of N runs
+    is 2m/(N + m).
     """
     runs, x = np.asarray(F, dtype=float), np.asarray(values, dtype=float)
     m, too_few = min(m, len(x)), m > len(x)
     law, B = best_of(runs, m), len(x) / m
     low, high = _edges(number)
 
-    def one_sided(probability: Floats | float) -> Floats:
+    def p_value(probability: Floats | float) -> Floats:
         return np.asarray((1 + B * np.asarray(probability)) / (1 + B))
 
-    p_against = min(1.0, 2 * float(one_sided(min(law.place(x, high)[0], law.place(x, low)[1]))))
+    p_against = min(1.0, 2 * float(p_value(min(law.place(x, high)[0], law.place(x, low)[1]))))
     kept = x[best_in_blocks(runs, m)]
     tails = int((kept <= high).sum()), int((kept >= low).sum())
     p_for = max(float(binomtest(k, len(kept), LEVEL / 2, alternative="greater").pvalue) for k in tails)
@@ -102,47 +100,43 @@ def of_best(label: str, number: Number, F: ArrayLike, values: ArrayLike, m: int)
     order = np.argsort(x[law.order], kind="stable")
     ordered, weights = x[law.order][order], law.weights[order]
     below, above = np.cumsum(weights), np.cumsum(weights[::-1])[::-1]
-    certain = too_few or one_sided(0.0) > LEVEL / 2  # nothing is ever refuted
+    certain = too_few or p_value(0.0) > LEVEL / 2  # nothing is ever rejected
     ends = (
-        -math.inf if certain else float(ordered[np.argmax(one_sided(below) > LEVEL / 2)]),
-        math.inf if certain else float(ordered[::-1][np.argmax(one_sided(above[::-1]) > LEVEL / 2)]),
+        -math.inf if certain else float(ordered[np.argmax(p_value(below) > LEVEL / 2)]),
+        math.inf if certain else float(ordered[::-1][np.argmax(p_value(above[::-1]) > LEVEL / 2)]),
     )
     p = (1.0, 1.0) if too_few else (p_for, p_against)
     return _draw(label, number, law.mean(x), ends, len(x), p)
 
 
-def of_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False) -> Draw:
-    """Judge a number that a run gave, where runs are normal: by Student's prediction interval; for: noncentral t.
+def judge_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False) -> Draw:
+    """Compare a number with single runs that are normal: Student's prediction interval; for: noncentral t.
 
     Parameters
     ----------
-    label : str
-    number : Number
     values : (n,) array_like
     logs : bool
-        Whether their logarithms are what is normal.
+        Whether the logarithms of the values are normal.
 
     Raises
     ------
     NotRunError
-        When there are fewer than two.
+        If there are fewer than two values.
 
-    Notes
-    -----
-    With n values of mean x̄ and deviation s, (x − x̄)/(s√(1 + 1/n)) of one more, x, follows Student's law with n − 1
-    degrees of freedom; (x − x̄)√n/s of a fixed x that lies δ deviations from the true mean, the noncentral one, its
-    centre δ√n.
+    Notes ----- With n values of mean x̄ and deviation s, (x − x̄)/(s√(1 + 1/n)) of one more value x follows Student's t
+    distribution with n − 1 degrees of freedom; (x − x̄)√n/s of a fixed x that is δ deviations from the true mean
+    follows the noncentral t distribution with noncentrality δ√n.
     """
     x = np.log(np.asarray(values, dtype=float)) if logs else np.asarray(values, dtype=float)
     n = len(x)
     if n < 2:
-        raise NotRunError("one more run cannot be predicted from a single one")
+        raise NotRunError("a prediction interval needs at least two runs")
     low, high = (math.log(edge) if logs else edge for edge in _edges(number))
     mean, scale = float(x.mean()), float(x.std(ddof=1))
     gap, widened = max(0.0, low - mean, mean - high), scale * math.sqrt(1 + 1 / n)
     if not is_rounding(scale, max(1.0, abs(mean))):
         p_against = 2 * float(student.sf(gap / widened, n - 1))
-        # Of the square of t, noncentral F: scipy's noncentral t fails far out.
+        # The square of t follows noncentral F: scipy's noncentral t fails in the far tails.
         p_for = float(ncf.cdf(n * (gap / scale) ** 2, 1, n - 1, n * norm.isf(LEVEL / 2) ** 2))
     else:
         p_against, p_for = float(gap == 0), float(gap > 0)
@@ -151,21 +145,21 @@ def of_run(label: str, number: Number, values: ArrayLike, *, logs: bool = False)
     return _draw(label, number, centre_, (ends[0], ends[1]), n, (p_for, p_against))
 
 
-def of_computation(label: str, number: Number, value: float) -> Draw:
-    """Judge a number that is computed without a draw: ours is it to its reading error, or is not."""
+def judge_computed(label: str, number: Number, value: float) -> Draw:
+    """Compare a number with a deterministic result: equal within its reading error, or not."""
     low, high = _edges(number)
     same = low <= value <= high
     return _draw(label, number, value, (value, value), 1, (float(not same), float(same)))
 
 
-def jointly(label: str, draws: Sequence[Draw]) -> Component:
-    """Judge numbers that were drawn independently at once: Fisher's combination of their p-values against.
+def judge_together(label: str, draws: Sequence[Draw]) -> Component:
+    """Combine the p-values against numbers that were drawn independently, by Fisher's method.
 
-    Several, each a little too far out, can refute what none does alone. For: the least plausible of them.
+    Several numbers, each slightly too extreme, can be rejected together although none is alone. The p-value for is that
+    of the least plausible number.
 
     Parameters
     ----------
-    label : str
     draws : sequence of Draw
         At least one.
     """
@@ -175,21 +169,19 @@ def jointly(label: str, draws: Sequence[Draw]) -> Component:
     return Component(label, against, math.nan, math.nan, p_for, against, n, "p of all together", "number")
 
 
-def of_count(label: str, number: Number, runs: int, successes: int, n: int) -> Draw:
-    """Judge a share of some runs, each of which succeeded or not.
+def judge_share(label: str, number: Number, runs: int, successes: int, n: int) -> Draw:
+    """Compare a share of runs, each of which succeeded or not.
 
-    Against: were theirs runs of our law, as few or as many of them would succeed among theirs, of all that did, with
-    the hypergeometric probability (Fisher's exact test), the reading error added on the side that favours the number.
-    For: exact binomial tests that the probability of success is such that as few, and as many, are had with a
-    probability of 2.5 % at least.
+    Against: Fisher's exact test (two-sided) of the number of successes among their runs and ours, with the reading
+    error added on the side that favours the number. For: exact binomial tests that, at our probability of success, at
+    most and at least as many successes each have a probability of at least 2.5 %.
 
     Parameters
     ----------
-    label : str
     number : Number
         Its value is a share.
     runs : int
-        Theirs.
+        Number of their runs.
     successes, n : int
         Ours.
     """
@@ -197,11 +189,11 @@ def of_count(label: str, number: Number, runs: int, successes: int, n: int) -> D
     least = max(0, math.ceil(_edges(number)[0] * runs))
 
     k = np.arange(runs + 1)
-    # Of k or fewer, and of k or more, of theirs, given how many of all succeed.
+    # Probabilities of at most k, and of at least k, successes among theirs, given the successes among all runs.
     fewer = hypergeom.cdf(k, n + runs, successes + k, runs)
     more = hypergeom.sf(k - 1, n + runs, successes + k, runs)
     p_against = min(1.0, 2 * min(float(fewer[most]), float(more[least])))
-    # The probabilities of success with which `most` or fewer, and `least` or more, have 2.5 %.
+    # The success probabilities at which at most `most`, and at least `least`, successes have probability 2.5 %.
     high = float(beta.isf(LEVEL / 2, most + 1, runs - most)) if most < runs else 1.0
     low = float(beta.ppf(LEVEL / 2, least, runs - least + 1)) if least > 0 else 0.0
     p_for = max(

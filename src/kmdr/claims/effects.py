@@ -1,15 +1,15 @@
-"""The one vocabulary of effects that claims are made of, and the words in which sentences tell of them.
+"""The effects that claims are made of, and the words in which sentences report them.
 
 A claim is a few statements, each about one of these:
 
-* a **paired difference**: two methods on trials that started alike (`paired`), a value a repetition (`by_repetition`);
-  times are compared by the logarithms of their ratio;
+* a **paired difference**: two methods on trials that started alike (`paired`), one value per repetition
+  (`by_repetition`); times are compared by the logarithms of their ratio;
 * a **slope on r**: of a quantity on log r within each repetition (`slopes_on_log_r`);
 * a **share** of runs: `kmdr.analysis.statistics.share`;
 * **equivalence**: a difference within a margin, `kmdr.analysis.statistics.equal`;
 * a **tally** of many statements, each tested alone (`tally`).
 
-What is independent is the repetition, so each effect is reduced to one value a repetition before it is tested.
+Repetitions are independent, so each effect is reduced to one value per repetition before it is tested.
 """
 
 import math
@@ -31,12 +31,12 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 def outcome(components: Sequence[Component]) -> Outcome:
-    """Return the outcome of statements that are all to hold, uncorrected."""
+    """Return the outcome of statements that must all hold, uncorrected."""
     return decided(*conjunction(components))
 
 
 def decided(p_for: float, p_against: float) -> Outcome:
-    """Return the outcome of two p-values at `LEVEL`."""
+    """Return the outcome of a p-value for and a p-value against at `LEVEL`."""
     if p_for <= LEVEL:
         return "reproduced"
     return "not reproduced" if p_against <= LEVEL else "inconclusive"
@@ -51,74 +51,71 @@ def together(table: pd.DataFrame, *names: str) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        As `kmdr.analysis.results.Results.wide` gives it.
-    *names : str
+        From `kmdr.analysis.results.Results.wide`.
 
     Raises
     ------
     NotRunError
-        When a method or every trial is missing.
+        If a method or every trial is missing.
     """
     absent = [name for name in names if name not in table]
     complete = table[list(names)].dropna() if not absent else table.iloc[:0]
     if complete.empty:
-        raise NotRunError(f"no trials that have {', '.join(absent or names)}")
+        raise NotRunError(f"no trials with {', '.join(absent or names)}")
     return complete
 
 
-def over_r(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over r, a line a repetition."""
+def mean_over_r(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over r, one row per repetition."""
     return table.groupby(_repetition(table.index)).mean()
 
 
 def by_repetition(values: "pd.Series[float]") -> Floats:
-    """Return the mean over r inside each repetition: one value a repetition, which are independent."""
+    """Return the mean over r within each repetition: one value per repetition, which are independent."""
     return np.asarray(values.groupby(_repetition(values.index)).mean(), dtype=np.float64)
 
 
 def _repetition(index: pd.Index) -> list[str]:
-    """Return the levels of an index that tell repetitions apart; a fact may have no seed."""
+    """Return the index levels that distinguish repetitions; a fact may have no seed."""
     return [name for name in REPETITION if name in index.names]
 
 
 def paired(table: pd.DataFrame, method: str, other: str, *, logs: bool = False) -> "pd.Series[float]":
-    """Return the difference of two methods (with ``logs`` of their logarithms) on the trials that both have.
+    """Return the difference of two methods (with ``logs``: of their logarithms) on the trials that both have.
 
     Parameters
     ----------
     table : DataFrame
-        Index (r, seed, repeat), a column a method.
-    method, other : str
-    logs : bool
+        Index (r, seed, repeat), one column per method.
     """
     pair = table[[method, other]].apply(np.log) if logs else table[[method, other]]
     return (pair[method] - pair[other]).dropna()
 
 
 class Pair(NamedTuple):
-    """One method beside another on one dataset: values with index (r, seed, repeat), of trials that both have."""
+    """A method and a reference method on one dataset: values with index (r, seed, repeat) of shared trials."""
 
     dataset: str
     method: str
-    own: "pd.Series[float]"
-    other: "pd.Series[float]"
+    values: "pd.Series[float]"
+    reference: "pd.Series[float]"
 
-    def at(self, few: Sequence[int]) -> "Pair":
+    def select_r(self, sizes: Sequence[int]) -> "Pair":
         """Return the part at some r."""
-        there = self.own.index.get_level_values("r").isin(list(few))
-        return self._replace(own=self.own[there], other=self.other[there])
+        selected = self.values.index.get_level_values("r").isin(list(sizes))
+        return self._replace(values=self.values[selected], reference=self.reference[selected])
 
     @property
     def grid(self) -> list[int]:
-        """The r that both have."""
-        return sorted({int(r) for r in self.own.index.get_level_values("r")})
+        """Return the r that both have."""
+        return sorted({int(r) for r in self.values.index.get_level_values("r")})
 
 
 def pairs(values: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str], other: str) -> Iterator[Pair]:
-    """Go through the methods of some datasets that have trials to compare with those of another method."""
-    there = values.index.unique("dataset")
+    """Yield a `Pair` for each dataset and method that share trials with the reference method."""
+    datasets_run = values.index.unique("dataset")
     for dataset in datasets:
-        of_dataset = values.xs(dataset, level="dataset") if dataset in there else values.iloc[:0]
+        of_dataset = values.xs(dataset, level="dataset") if dataset in datasets_run else values.iloc[:0]
         for method in methods:
             both = of_dataset[[method, other]].dropna() if {method, other} <= set(values.columns) else values.iloc[:0]
             if len(both):
@@ -126,12 +123,12 @@ def pairs(values: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str],
 
 
 def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.log) -> Floats:
-    """Return the least-squares slope on log r of each repetition that has every r; none where r does not vary.
+    """Return the least-squares slope on log r of each repetition that has every r; empty if r does not vary.
 
     Parameters
     ----------
     lines : DataFrame
-        A line a repetition, a column an r (or another size).
+        One row per repetition, one column per r (or another size).
     log : callable
         The logarithm: ``np.log10`` for a change per tenfold r.
     """
@@ -142,7 +139,7 @@ def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.lo
 
 
 def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
-    """Return the slopes of log time on log n, log d and log r, the other two fixed; a value a repetition.
+    """Return the slopes of log time on log n, log d and log r, the other two fixed; one value per repetition.
 
     Parameters
     ----------
@@ -153,7 +150,7 @@ def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
     powers: dict[str, Interval | None] = {}
     for along, fixed in (("n", "d"), ("d", "n"), ("r", None)):
         cross = logs
-        if fixed:  # the sizes come as a cross: all n at one d, all d at one n
+        if fixed:  # the sizes form a cross: all n at one d, all d at one n
             sizes = logs.groupby(fixed)[along].nunique()
             cross = logs[logs[fixed] == sizes.idxmax()] if len(sizes) else logs
         slopes_of = slopes_on_log_r(cross.pivot_table(index=REPETITION, columns=along, values="value"))
@@ -164,15 +161,14 @@ def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
 def ratios_and_times(
     results: Results, rows_of: Callable[[], pd.DataFrame], study: str
 ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    """Return what a table of provable methods is made of; either is None where it was not run.
+    """Return the data of a table of provable methods; either part is None if it was not run.
 
     Parameters
     ----------
-    results : Results
     rows_of : callable
         Returns the rows of the ratios.
     study : str
-        Of the exponents of the time.
+        Study of the exponents of the time.
 
     Returns
     -------
@@ -184,7 +180,7 @@ def ratios_and_times(
     Raises
     ------
     NotRunError
-        When neither was run.
+        If neither was run.
     """
     try:
         times = quantity_rows(timed_rows(results.rows(study, mixed=True)), "reduction_seconds")
@@ -200,7 +196,7 @@ def ratios_and_times(
 
 
 def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
-    """Return the cells that tell of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
+    """Return the table cells of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
     mean = mean_interval(by_repetition(ratios)) if len(ratios) else Interval(*(math.nan,) * 3, 0)
     return {
         "ours": mean.mean, "low": mean.low, "high": mean.high,
@@ -209,14 +205,14 @@ def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
 
 
 def exponent_cells(times: pd.DataFrame | None, letters: Mapping[str, str]) -> dict[str, float]:
-    """Return the cells that tell of `exponents`, each with the half-width of its interval.
+    """Return the table cells of `exponents`, each with the half-width of its interval.
 
     Parameters
     ----------
     times : DataFrame or None
         As for `exponents`.
     letters : mapping of str to str
-        What the paper calls n, d and r.
+        The paper's symbols for n, d and r.
     """
     powers = exponents(times) if times is not None else {}
     cells = {}
@@ -227,33 +223,27 @@ def exponent_cells(times: pd.DataFrame | None, letters: Mapping[str, str]) -> di
     return cells
 
 
-def of_time(components: Sequence[Component]) -> list[Component]:
-    """Return statements as statements about time: of this implementation on the machine that took the times."""
+def as_time(components: Sequence[Component]) -> list[Component]:
+    """Mark statements as being about time: of this implementation on the machine that measured it."""
     return [component._replace(kind="time") for component in components]
 
 
-def at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Floats], Component]) -> Component:
-    """Test at each r by itself, all of which are to hold: the other reading of what holds in the mean over r.
+def test_at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Floats], Component]) -> Component:
+    """Test at each r separately, requiring all to hold: the other reading of a statement about the mean over r.
 
     Parameters
     ----------
-    label : str
     values : Series
         Index with ``r`` and ``repeat``.
     test : callable
-        From a label and a value a repetition.
+        From a label and one value per repetition.
     """
     groups = {f"r = {r}": [test(label, by_repetition(part))] for r, part in values.groupby("r")}
     return several(f"{label}, at each of the {len(groups)} r", groups, len(groups))._replace(unit="r")
 
 
 def need(parts: Sequence[object] | Mapping[str, object], what: str) -> None:
-    """Refuse to judge a claim that has nothing to compare.
-
-    Raises
-    ------
-    NotRunError
-    """
+    """Raise a NotRunError if a claim has nothing to compare."""
     if not parts:
         raise NotRunError(f"no trials of {what} to compare")
 
@@ -262,7 +252,7 @@ def need(parts: Sequence[object] | Mapping[str, object], what: str) -> None:
 
 
 def estimate(component: Component, form: str) -> str:
-    """Return an effect and, where there is one, its interval, for a sentence.
+    """Return an effect and, if there is one, its interval, for a sentence.
 
     Examples
     --------
@@ -279,7 +269,7 @@ def counted(n: int, what: str) -> str:
 
 
 def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
-    """Name the least and the greatest of some values.
+    """Return the least and the greatest of some values with their names.
 
     Examples
     --------
@@ -293,14 +283,14 @@ def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
 
 
 def tally(components: Sequence[Component]) -> str:
-    """Say how many statements hold, fail and stay open, each tested alone at 5 %, and which fail most clearly.
+    """Return how many statements hold, fail and are undecided, each tested alone at 5 %, and the clearest failures.
 
-    Of each dataset (what a label names after "on") the clearest failure is named, of three datasets at most.
+    The clearest failure of each dataset (named in a label after "on") is given, for at most three datasets.
     """
     outcomes = [outcome([component]) for component in components]
-    fail = [c for c, said in zip(components, outcomes, strict=True) if said == "not reproduced"]
+    fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not reproduced"]
     hold, still = outcomes.count("reproduced"), outcomes.count("inconclusive")
-    text = f"of {len(components)} comparisons {hold} hold, {len(fail)} fail and {still} stay open"
+    text = f"of {len(components)} comparisons, {hold} hold, {len(fail)} fail and {still} are undecided"
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
         effect = format_number(component.effect, ".3g" if "ratio" in component.unit else "+.3g")

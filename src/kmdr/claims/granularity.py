@@ -1,10 +1,10 @@
-"""What printed numbers can be: P as a share of n points, and counts that have to agree within a paper.
+"""Arithmetic checks of printed numbers: P as a share of n points, and counts that must agree within a paper.
 
-P of one partition of n points is j/n for a whole j, and the mean of m of them j/(nm); a table prints it rounded, or
-cut, to a few digits. All is computed in fractions, so that a number is possible or not, never nearly.
+P of one partition of n points is j/n for a whole j, and the mean of m of them is j/(nm); a table prints it rounded, or
+truncated, to a few digits. Everything is computed in fractions, so that a number is exactly possible or not.
 
-A paper's ``counts.csv`` has the counts: ``subject``, ``dataset`` (where they are the points of one, else empty),
-``stated``, ``made_of`` (sums and products of other numbers that it should be, else empty), ``where``, and what each
+A paper's ``counts.csv`` has the counts: ``subject``, ``dataset`` (for the number of points of a dataset, else empty),
+``stated``, ``made_of`` (sums and products of other numbers that should give it, else empty), ``where``, and what each
 ``implies``.
 """
 
@@ -25,25 +25,26 @@ from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table
 
 NEAR = 10
-"""So far from the stated number of points others are looked for."""
+"""Largest distance from the stated number of points at which alternatives are tried."""
 NOTE = (
-    "P of one partition of n points is a whole number of n-ths. Shares of them: whether all different numbers are, of "
-    "the points that the paper states, rounded to the digits printed or cut; by chance: the probability that as many "
-    f"random numbers of those digits would all be, rounded; other points: every number of points up to {NEAR} away of "
-    "which all are shares, and how many there would be for random ones; runs averaged: the fewest of which all could "
-    "be means, rounded. Where random numbers would do as well, that they are possible says nothing."
+    "P of one partition of n points is a multiple of 1/n. Shares of them: whether all distinct numbers are such "
+    "multiples for the stated number of points, rounded or truncated to the printed digits. By chance: the probability "
+    "that as many random numbers with these digits would all be such multiples, rounded. Other points: all numbers of "
+    f"points up to {NEAR} away for which all numbers are possible, with the count expected for random numbers. Runs "
+    "averaged: the fewest runs of which all numbers could be means, rounded. If random numbers would pass as well, "
+    "passing has no meaning."
 )
 _COLUMNS = ["subject", "dataset", "stated", "made_of", "where", "implies"]
 
 
 class Printed(NamedTuple):
-    """A number as it is printed, and the unit of its last digit."""
+    """A printed number, and the unit of its last digit."""
 
     value: Fraction
     unit: Fraction
 
     def wholes(self, n: int, *, cut: bool = False) -> range:
-        """Return every j for which j/n is printed so, rounded (a half either way) or with further digits cut off."""
+        """Return every j for which j/n is printed like this, rounded (a half either way) or truncated."""
         if cut:
             first, last = ceil(self.value * n), ceil((self.value + self.unit) * n) - 1
         else:
@@ -52,7 +53,7 @@ class Printed(NamedTuple):
 
 
 def printed(values: Sequence[tuple[float, float]]) -> list[Printed]:
-    """Return the different ones among numbers with their reading errors, of which an exact one has all its digits."""
+    """Return the distinct numbers, each with its unit; a number without reading error has the finest unit of all."""
     finest = min((Decimal(str(value)).as_tuple().exponent for value, _ in values), default=0)
     return [
         Printed(Fraction(str(value)), 2 * Fraction(str(error)) if error else Fraction(10) ** int(finest))
@@ -61,12 +62,12 @@ def printed(values: Sequence[tuple[float, float]]) -> list[Printed]:
 
 
 def possible(numbers: Sequence[Printed], n: int, *, cut: bool = False) -> bool:
-    """Return whether all numbers are shares of n points, printed in one way."""
+    """Return True if all numbers are shares of n points, printed in one way."""
     return all(number.wholes(n, cut=cut) for number in numbers)
 
 
 def chance(numbers: Sequence[Printed], n: int) -> float:
-    """Return the probability that as many random numbers of these digits are all shares of n points, rounded."""
+    """Return the probability that as many random numbers with these digits are all shares of n points, rounded."""
     share = {}
     for unit in {number.unit for number in numbers}:
         steps = [Fraction(j, n) / unit for j in range(n + 1)]
@@ -76,7 +77,7 @@ def chance(numbers: Sequence[Printed], n: int) -> float:
 
 
 def runs_averaged(numbers: Sequence[Printed], n: int) -> int:
-    """Return the least m so that all numbers are means of m shares of n points, rounded."""
+    """Return the least m such that all numbers are means of m shares of n points, rounded."""
     return next(m for m in range(1, n**2 + 2) if possible(numbers, n * m))
 
 
@@ -85,7 +86,7 @@ def _shown(value: Fraction) -> str:
 
 
 def _listed(values: Sequence[int]) -> str:
-    """Return whole numbers in words, those that follow each other as a range."""
+    """Return whole numbers as text, consecutive ones as a range."""
     parts: list[list[int]] = []
     for value in values:
         if parts and parts[-1][-1] == value - 1:
@@ -96,7 +97,7 @@ def _listed(values: Sequence[int]) -> str:
 
 
 def _way(numbers: Sequence[Printed], n: int) -> str:
-    """Say how many numbers are shares of n points, and which are not."""
+    """Return which way of printing makes all numbers shares of n points, or the numbers that are not shares."""
     ways = {"rounded": False, "cut": True}
     if whole := [name for name, cut in ways.items() if possible(numbers, n, cut=cut)]:
         return f"all, {' or '.join(whole)}"
@@ -108,28 +109,28 @@ def _way(numbers: Sequence[Printed], n: int) -> str:
 
 
 def _implied(numbers: Sequence[Printed], n: int) -> str:
-    """Say what follows for the numbers of a table."""
+    """Return the conclusion about the numbers of a table."""
     p = chance(numbers, n)
     if p > LEVEL:
-        return f"nothing: random numbers would be shares as well, with probability {p:.2g}"
+        return f"nothing: random numbers would all be shares with probability {p:.2g}"
     if any(possible(numbers, n, cut=cut) for cut in (False, True)):
         return f"each is the P of one partition of {n} points"
     failing = [_shown(number.value) for number in numbers if not number.wholes(n) and not number.wholes(n, cut=True)]
     if not failing:
-        return f"not all are P of single partitions of {n} points, printed in one way"
+        return f"not all are P of single partitions of {n} points printed in the same way"
     return (
-        f"{' and '.join(failing)}: of no single partition of {n} points, however printed; a misprint, a mean of "
-        "several, or of other points"
+        f"{' and '.join(failing)}: impossible for a single partition of {n} points; a misprint, a mean of several "
+        "runs, or another number of points"
     )
 
 
 def shares(paper: PaperFolder) -> Table | None:
-    """Judge the P that a paper prints, a line a table or figure, dataset and number of points that the paper states.
+    """Check the P that a paper prints, one row per table or figure, dataset and stated number of points.
 
     Returns
     -------
     Table or None
-        None where it prints no P, or of no dataset whose points it counts.
+        None if it prints no P, or of no dataset whose points it counts.
     """
     stated = counts(paper)
     theirs = reported(paper.name)
@@ -171,12 +172,12 @@ def _made(expression: str) -> Fraction:
 
 
 def counts(paper: PaperFolder) -> pd.DataFrame:
-    """Return the counts of a paper's ``counts.csv``, ``stated`` as it is printed; no line where it has none.
+    """Return the counts of a paper's ``counts.csv``, ``stated`` as printed; empty if it has none.
 
     Raises
     ------
     UserError
-        When the file is malformed.
+        If the file is malformed.
     """
     file = paper.folder / "counts.csv"
     if not file.is_file():
@@ -184,7 +185,7 @@ def counts(paper: PaperFolder) -> pd.DataFrame:
     try:
         table: pd.DataFrame = pd.read_csv(file, dtype=str, keep_default_na=False)
     except ValueError as error:
-        raise UserError(f"{file} cannot be read ({error}); write it as the other papers' are") from error
+        raise UserError(f"{file} cannot be read ({error}); follow the other papers' files") from error
     if list(table.columns) != _COLUMNS:
         raise UserError(f"{file} has the columns {', '.join(table.columns)}; it needs {', '.join(_COLUMNS)}")
     number = r"\d+(?:\.\d+)?"
@@ -197,7 +198,7 @@ def counts(paper: PaperFolder) -> pd.DataFrame:
 
 
 def agreement(paper: PaperFolder) -> Table | None:
-    """Set the counts of a paper beside what they should be made of, and what each implies; None where it has none."""
+    """Compare the counts of a paper with the sums that should give them; return None if it has none."""
     table = counts(paper)
     if table.empty:
         return None

@@ -1,9 +1,9 @@
-"""The register of what the papers leave open: what we chose, and what choosing otherwise does to F, P and the verdicts.
+"""The register of choices that the papers leave open: ours, and the effect of alternatives on F, P and the verdicts.
 
 An entry is an `OpenPoint` of a paper. Most are answered by studies that flip the choice; such a study (``study.flip``
 in its YAML) names the entry, the base studies whose trials it repeats under the other choice, and the claims that may
-depend on it. Seeds are addressed by name, so that a flipped trial pairs with the trial of the same dataset, reducer, r
-and repetition. The others are answered by a function of the paper.
+depend on it. Seeds are derived from names, so that a flipped trial pairs with the trial of the same dataset, reducer, r
+and repetition. The other entries are answered by a function of the paper.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from kmdr.analysis.statistics import Component, equal
 from kmdr.claims.catalogue import OpenPoint, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
 
-# Changes up to these count as none, in F relatively and in P absolutely.
+# Smaller changes count as none: relative for F, absolute for P.
 F_MARGIN, P_MARGIN = 0.01, 0.02
 _UNCHANGED = "no trial changed"
 
@@ -30,16 +30,14 @@ class Flip:
 
     Attributes
     ----------
-    study, title : str
-        Its name and what it does, in words.
     entry : str
-        The open point it answers, or the diagnosis it serves.
+        The open point or the diagnosis that it belongs to.
     base : tuple of str
         The studies whose trials it repeats.
     claims : tuple of str
         Ids of the claims that may depend on the choice.
     datasets, reducers : mapping
-        Which dataset or reducer of the base one of another name stands for.
+        The dataset or reducer of the base that one of another name replaces.
     """
 
     study: str
@@ -52,7 +50,7 @@ class Flip:
 
     @classmethod
     def from_study(cls, study: Mapping[str, Any]) -> "Flip | None":
-        """Read the ``study`` tree of a configuration; None for a study that flips nothing."""
+        """Return the flip of a ``study`` tree of a configuration; None if it flips nothing."""
         flip = study.get("flip")
         if not flip:
             return None
@@ -65,16 +63,15 @@ class Flip:
 def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     """Return the trials that base and flip share, under the papers' choice and under the other.
 
-    The first holds the base's rows on the flip's datasets, r and repetitions (a reducer with a single r is kept
-    whatever its r); the second is the same with the rows of the flipped reducers in place of the base's, under the
-    base's names.
+    The first result holds the base's rows on the flip's datasets, r and repetitions (all rows of a reducer with a
+    single r). The second replaces the base's rows of the flipped reducers by the flip's, under the base's names.
 
     Raises
     ------
     NotRunError
-        When either has no rows.
+        If either has no rows.
     """
-    other = results.rows(flip.study, mixed=True)  # a verdict on either side refuses several settings
+    other = results.rows(flip.study, mixed=True)  # verdicts on either side refuse mixed settings
     other = other.assign(
         dataset=other["dataset"].replace(dict(flip.datasets)), reducer=other["reducer"].replace(dict(flip.reducers))
     )
@@ -87,20 +84,19 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     other = other.assign(study=other["dataset"].map(names))
     changed = set(zip(other["dataset"], other["reducer"], strict=True))
     kept = base[where(base, ("dataset", "reducer"), lambda *pair: pair not in changed)]
-    # Rows of studies that the flip does not touch stay for claims that read several.
+    # Keep rows of other studies for claims that read several.
     touched = (*flip.base, flip.study)
     return results.replaced(base, touched), results.replaced(pd.concat([kept, other]), touched)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What flipping one choice does.
+    """The effect of flipping one choice.
 
     Attributes
     ----------
-    flip : Flip
     objective, accuracy : Component or None
-        Mean of F_flipped/F − 1 and of P_flipped − P over the flipped trials, a value a repetition, tested for
+        Mean of F_flipped/F − 1 and of P_flipped − P over the flipped trials, one value per repetition, tested for
         equality with zero; None without rows.
     diagnoses : mapping of str to Diagnosis
         By claim.
@@ -116,10 +112,10 @@ class Change:
 
 
 def _mean_change(before: Results, after: Results, flip: Flip, quantity: str) -> Component | None:
-    """Return the mean change of F (relative) or P over the flipped methods, a value a repetition."""
+    """Return the mean change of F (relative) or P over the flipped methods, one value per repetition."""
     old, new = (side.wide(flip.base, quantity) for side in (before, after))
     methods = [name for name in new.columns if name in old.columns]
-    # A method whose C has one width in the base and several in the flip pairs by the r of the flip.
+    # A method with a single r in the base and several in the flip is paired at the r of the flip.
     old = old[methods]
     if not old.index.equals(new.index):
         old = old.reindex(new.index)
@@ -156,7 +152,7 @@ def _changed(results: Results, flip: Flip) -> Change:
 
 
 def change(results: Results, flip: Flip) -> Change:
-    """Return what flipping one choice does to F, P and the claims that the flip names."""
+    """Return the effect of flipping one choice on F, P and the claims that the flip names."""
     try:
         return attempt(lambda rows: _changed(rows, flip), results)
     except NotRunError as reason:
@@ -164,7 +160,7 @@ def change(results: Results, flip: Flip) -> Change:
 
 
 def open_points() -> list[OpenPoint]:
-    """Return what the papers leave open; a point that several have once, with what each of them has to say."""
+    """Return the choices that the papers leave open, merging points that several papers share."""
     by_id: dict[str, list[OpenPoint]] = {}
     for paper in papers():
         for point in paper.points:
@@ -184,7 +180,7 @@ def open_points() -> list[OpenPoint]:
 
 
 def answered(point: OpenPoint, results: Results) -> str:
-    """Return what the papers' functions find of an open point, and what is missing for it."""
+    """Return the answers of the papers' functions to an open point, and the reasons for missing ones."""
     sentences = []
     for answer in point.answers:
         try:
@@ -195,7 +191,7 @@ def answered(point: OpenPoint, results: Results) -> str:
 
 
 def describe(component: Component | None) -> str:
-    """Return effect and interval in words of one table cell."""
+    """Return effect and interval as the text of a table cell."""
     if component is None:
         return "not run"
     if component.label == _UNCHANGED:

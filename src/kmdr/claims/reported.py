@@ -1,4 +1,4 @@
-"""The numbers that papers report, to stand beside ours."""
+"""The numbers that papers report, for comparison with ours."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ from kmdr.base.plugins import paper_folders
 
 
 def reported(paper: str) -> pd.DataFrame:
-    """Return the numbers that a paper reports, of its ``reported.csv``.
+    """Return the numbers that a paper reports, from its ``reported.csv``.
 
     Returns
     -------
     DataFrame
-        Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``. No
-        line for a paper that reports none.
+        Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``. Empty
+        for a paper that reports none.
     """
     columns = ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
     for folder in paper_folders():
@@ -41,9 +41,8 @@ def numbers(id_: str, **fixed: str) -> list[Number]:
 
     Parameters
     ----------
-    id_ : str
     **fixed : str
-        Only those with these values of other columns, e.g. ``dataset="nips"``.
+        Restricts other columns to these values, e.g. ``dataset="nips"``.
     """
     table = reported(id_.replace("-", "_").partition("_")[0])
     for name, value in {"id": id_, **fixed}.items():

@@ -1,4 +1,4 @@
-"""Verdicts: what the rows say of each claim, corrected for the number of claims of its paper."""
+"""Verdicts: the outcome of each claim's tests, corrected for the number of claims of its paper."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from kmdr.claims.repetitions import NOTHING, Need, needed
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a claim's test finds once one choice is flipped.
+    """The result of a claim's test after one choice is flipped.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Diagnosis:
     change : str
         The choice, in words.
     before, after : str
-        Outcome (uncorrected, on the trials that both have) with the choice as in the papers' protocol, and flipped.
+        Uncorrected outcome, on the shared trials, with the choice of the papers' protocol and with the flipped one.
     sentence : str
         The explanation of the flipped test.
     """
@@ -45,7 +45,7 @@ class Diagnosis:
 
 
 class Judgement(NamedTuple):
-    """What is said of the components of one kind: outcome, and p-values for and against."""
+    """The outcome of the components of one kind, and their p-values for and against."""
 
     outcome: Outcome
     p_for: float
@@ -53,17 +53,16 @@ class Judgement(NamedTuple):
 
 
 class Swing(NamedTuple):
-    """How a verdict hangs on a margin of ours.
+    """How a verdict depends on one of our margins.
 
     Attributes
     ----------
-    margin : Margin
     values : tuple of float
-        Of the margin, ascending.
+        Margins, ascending.
     outcomes : tuple of str
-        The claim's outcome with each.
+        The claim's outcome at each.
     below, above : float
-        The nearest values with another outcome; NaN where there is none on that side.
+        The nearest values with another outcome; NaN if there is none on that side.
     """
 
     margin: Margin
@@ -74,12 +73,12 @@ class Swing(NamedTuple):
 
     @property
     def nearest(self) -> float:
-        """The value with another outcome that is nearest by its ratio to the margin; NaN where there is none."""
-        there = [value for value in (self.below, self.above) if not math.isnan(value)]
-        return min(there, key=lambda value: abs(math.log(value / self.margin.value)), default=math.nan)
+        """Return the value with another outcome that is nearest to the margin by ratio; NaN if there is none."""
+        changes = [value for value in (self.below, self.above) if not math.isnan(value)]
+        return min(changes, key=lambda value: abs(math.log(value / self.margin.value)), default=math.nan)
 
     def otherwise(self, value: float) -> Outcome:
-        """Return the outcome beyond a value of ``below`` or ``above``."""
+        """Return the outcome beyond ``below`` or ``above``."""
         pairs = list(zip(self.values, self.outcomes, strict=True))
         if value > self.margin.value:
             return next(outcome for at_value, outcome in pairs if at_value >= value)
@@ -92,31 +91,27 @@ class Verdict:
 
     Attributes
     ----------
-    claim : Claim
     outcome : {"reproduced", "not reproduced", "inconclusive", "not run", "changed"}
-        Of all its kinds together: reproduced if each is, not reproduced if any is not; changed where rows that it reads
-        are of other settings than the paper's, and nothing is said of the paper.
+        Of all its kinds together: reproduced if each is, not reproduced if any is not; changed if it reads rows of
+        other settings than the paper's, which allow no conclusion about the paper.
     sentence : str
-        The explanation; for "not run" the reason, for "changed" how.
+        The explanation; for "not run" the reason, for "changed" the changes.
     components : tuple of Component
-        What decides.
+        The statements that decide.
     kinds : mapping of str to Judgement
-        What is said of the components of each kind that it has, corrected within the paper by `directional`.
-    aside : mapping of str to sequence of Component
-        What is shown beside it, by the reason why it does not decide.
+        The judgement on the components of each kind, corrected within the paper by `directional`.
     swings : tuple of Swing
-        How the outcome hangs on each margin of ours.
+        How the outcome depends on each of our margins.
     rows : mapping of str to int
-        How many rows of each study were used.
+        Number of rows of each study that were used.
     rows_digest : str
         Hash of the identity and values of those rows.
     command : str
-        What reruns it.
+        The command that runs it again.
     gaps : tuple of str
-        Datasets that the claim speaks of and that could not be had, with the reason.
-    diagnoses : tuple of Diagnosis
+        Unavailable datasets that the claim is about, with the reason.
     needed : Need
-        Repetitions that it takes to decide the claim.
+        Repetitions needed to decide the claim.
     """
 
     claim: Claim
@@ -130,22 +125,22 @@ class Verdict:
     gaps: tuple[str, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
     needed: Need = NOTHING
-    aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)
+    aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)  # shown but not decisive, by the reason
     swings: tuple[Swing, ...] = ()
 
     @property
     def p_for(self) -> float:
-        """The greatest of its kinds', corrected; NaN when not run."""
+        """Return the greatest corrected p-value for, over the kinds; NaN if not run."""
         return max((judged.p_for for judged in self.kinds.values()), default=math.nan)
 
     @property
     def p_against(self) -> float:
-        """The least of its kinds', corrected; NaN when not run."""
+        """Return the least corrected p-value against, over the kinds; NaN if not run."""
         return min((judged.p_against for judged in self.kinds.values()), default=math.nan)
 
     @property
     def weakest(self) -> Component | None:
-        """The component that decides: against the claim where it fails, else the least certain."""
+        """Return the component that decides: the clearest failure of a claim that fails, else the least certain."""
         if not self.components:
             return None
         if self.outcome == "not reproduced":
@@ -153,14 +148,14 @@ class Verdict:
         return max(self.components, key=lambda c: c.p_for)
 
 
-def _by_kind(components: Sequence[Component]) -> dict[Kind, tuple[float, float]]:
+def _p_values_by_kind(components: Sequence[Component]) -> dict[Kind, tuple[float, float]]:
     """Return the p-values for and against of the components of each kind that occurs."""
-    of_kind = {kind: [component for component in components if component.kind == kind] for kind in KINDS}
-    return {kind: conjunction(of) for kind, of in of_kind.items() if of}
+    groups = {kind: [component for component in components if component.kind == kind] for kind in KINDS}
+    return {kind: conjunction(group) for kind, group in groups.items() if group}
 
 
 def _outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a claim from those of its kinds."""
+    """Return the outcome of a claim from the outcomes of its kinds."""
     if "not reproduced" in outcomes:
         return "not reproduced"
     return "reproduced" if all(outcome == "reproduced" for outcome in outcomes) else "inconclusive"
@@ -168,19 +163,19 @@ def _outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Kind, Judgement]]:
     finding = claim.test(results)
-    pairs = _by_kind(finding.components)
+    pairs = _p_values_by_kind(finding.components)
     return finding, {kind: Judgement(decided(*pair), *pair) for kind, pair in pairs.items()}
 
 
 def _texts(column: "pd.Series[Any]") -> list[str]:
-    """Return the canonical JSON of each value as a text, made once of each: many rows have the same."""
+    """Return the canonical JSON of each value; equal values are converted once."""
     codes, values = pd.factorize(column, use_na_sentinel=False)
-    told = json.dumps(pd.Series(values).astype(str).tolist(), separators=("\n", ":"), ensure_ascii=False)
-    return list(np.array(told[1:-1].split("\n"), dtype=object)[codes])
+    texts = json.dumps(pd.Series(values).astype(str).tolist(), separators=("\n", ":"), ensure_ascii=False)
+    return list(np.array(texts[1:-1].split("\n"), dtype=object)[codes])
 
 
 def _digest(rows: pd.DataFrame) -> str:
-    """Return `kmdr.base.text.short_hash` of the lines of a table as lists of texts."""
+    """Return `kmdr.base.text.short_hash` of the rows of a table as lists of texts."""
     lines = zip(*(_texts(rows[name]) for name in rows), strict=True)
     return hashlib.sha256(f"[[{'],['.join(map(','.join, lines))}]]".encode()).hexdigest()[:12]
 
@@ -190,10 +185,8 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
 
     Parameters
     ----------
-    claim : Claim
-    results : Results
     datasets : mapping
-        Those of each study, to tell which of them are missing.
+        The datasets of each study, to report missing ones.
     """
     recorder = Recorder(results)
     missing = gaps(results, claim, datasets)
@@ -218,44 +211,44 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
 
 
 def under_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]) -> Verdict:
-    """Return a verdict as it is, or, where rows of other settings than a study's made it, what it would have been.
+    """Return a verdict unchanged, or, if its rows have other settings than their studies, as one on a changed protocol.
 
     Parameters
     ----------
     verdict : Verdict
-        As `verdict_on` gives it.
+        From `verdict_on`.
     departures : mapping
         Of studies, by name.
     """
     read = {study: departures[study] for study in verdict.rows if study in departures}
     if verdict.outcome == "not run" or not read:
         return verdict
-    told = "; ".join(departure.told(study) for study, departure in read.items())
+    changes = "; ".join(departure.told(study) for study, departure in read.items())
     command = rerun_command(verdict.claim, {study: departure.overrides for study, departure in read.items()})
     if not any(departure.settings for departure in read.values()):
-        return replace(verdict, sentence=f"Of {told}. {verdict.sentence}", command=command)
+        return replace(verdict, sentence=f"Rows: {changes}. {verdict.sentence}", command=command)
     return replace(
         verdict,
         outcome="changed",
-        sentence=f"Changed protocol, which says nothing of the paper: {told}. With these settings, uncorrected, it "
-        f"would be {verdict.outcome}: {verdict.sentence}",
+        sentence=f"The protocol was changed, so no conclusion about the paper is possible: {changes}. With these "
+        f"settings the uncorrected outcome would be {verdict.outcome}: {verdict.sentence}",
         kinds={},
         command=command,
     )
 
 
 def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]) -> list[Verdict]:
-    """Return the verdicts on all claims, each of which was tested.
+    """Return the verdicts on all claims, corrected within each paper.
 
-    The p-values of a paper's claims, of each kind in each claim, are corrected together, by
+    The p-values of a paper's claims, one pair per kind and claim, are corrected together by
     `kmdr.analysis.statistics.directional`.
 
     Parameters
     ----------
     alone : sequence of Verdict
-        As `verdict_on` gives them.
+        From `verdict_on`.
     diagnoses : mapping
-        Those of each claim.
+        Diagnoses of each claim.
     """
     verdicts: list[Verdict] = []
     for paper in dict.fromkeys(verdict.claim.paper for verdict in alone):
@@ -291,18 +284,18 @@ Pairs = Mapping[str, Mapping[Kind, tuple[float, float]]]
 
 
 def _corrected(pairs: Pairs) -> dict[str, dict[Kind, Judgement]]:
-    """Return what is said of each kind in each claim of a paper, corrected together."""
+    """Return the judgement on each kind in each claim of a paper, corrected together."""
     adjusted = iter(directional([pair for of_claim in pairs.values() for pair in of_claim.values()]))
     judged = {id_: {kind: next(adjusted) for kind in of_claim} for id_, of_claim in pairs.items()}
-    return {id_: {kind: Judgement(decided(*p), *p) for kind, p in of.items()} for id_, of in judged.items()}
+    return {id_: {kind: Judgement(decided(*p), *p) for kind, p in kinds.items()} for id_, kinds in judged.items()}
 
 
-# How finely a margin is varied over the range that is drawn, and how often a change is closed in on.
+# Number of margins over the drawn range, and of bisections of a change of outcome.
 _STEPS, _HALVINGS = 40, 10
 
 
 def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
-    """Vary each margin of a claim, all else as it is."""
+    """Yield the dependence of a verdict on each of its margins, everything else fixed."""
     margins = {part.margin.what: part.margin for part in verdict.components if part.margin is not None}
     for margin in margins.values():
 
@@ -310,7 +303,7 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             moved = [
                 at(part, value) if part.margin and part.margin.what == what else part for part in verdict.components
             ]
-            kinds = _corrected({**pairs, verdict.claim.id: _by_kind(moved)})[verdict.claim.id]
+            kinds = _corrected({**pairs, verdict.claim.id: _p_values_by_kind(moved)})[verdict.claim.id]
             return _outcome([judged.outcome for judged in kinds.values()])
 
         least = margin.value / 10 if margin.least is None else margin.least
@@ -331,7 +324,7 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
 
 
 def _edge(same: float, other: float, outcome_at: Callable[[float], Outcome], final: Outcome) -> float:
-    """Close in on where the outcome changes; return the nearest value known to have another."""
+    """Bisect a change of outcome; return the nearest margin known to have another outcome."""
     for _ in range(_HALVINGS):
         middle = (same * other) ** 0.5
         if outcome_at(middle) == final:
@@ -342,31 +335,34 @@ def _edge(same: float, other: float, outcome_at: Callable[[float], Outcome], fin
 
 
 def _last_line(verdict: Verdict, final: Outcome, parts: int) -> str:
-    """Say what times are of, and what the correction has changed."""
-    text = " Times are of this implementation on the machine that took them." if "time" in verdict.kinds else ""
+    """Return the notes on times and on the effect of the correction."""
+    text = " Times are of this implementation on the machine that measured them." if "time" in verdict.kinds else ""
     if final != verdict.outcome:
         p = min(min(judged.p_for, judged.p_against) for judged in verdict.kinds.values() if judged.outcome != final)
-        text += f" By itself it would be {verdict.outcome} (p = {p:.2g}); {parts} tests of the paper share the level."
+        text += (
+            f" Uncorrected it would be {verdict.outcome} (p = {p:.2g}); the correction is for the {parts} tests of the "
+            "paper."
+        )
     return text
 
 
 def _first_line(swings: Sequence[Swing]) -> str:
-    """Say on which margins of ours a verdict hangs, and where it would be another."""
+    """Return the margins that a verdict depends on, with the values at which it would change."""
     texts = [
         f"{swing.margin.what} ({swing.margin:g}; at {swing.nearest:.2g} it would be {swing.otherwise(swing.nearest)})"
         for swing in swings
         if not math.isnan(swing.nearest)
     ]
-    return f"This rests on a margin of ours: {'; '.join(texts)}. " if texts else ""
+    return f"The verdict depends on our margin: {'; '.join(texts)}. " if texts else ""
 
 
 def _minus(text: str) -> str:
-    """Return a text with minus signs before numbers, where formatting has put hyphens."""
+    """Return a text with minus signs in place of hyphens before numbers."""
     return re.sub(r"(?<![\w.−-])-(?=\d)", "−", text)
 
 
 def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
-    """Return outcome, finding and explanation of one claim on some rows, without correction."""
+    """Return the uncorrected outcome, finding and explanation of one claim on some rows."""
     try:
         finding, kinds = attempt(partial(_found, claim), results)
     except NotRunError as reason:

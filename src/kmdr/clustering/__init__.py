@@ -1,1 +1,1 @@
-"""Clustering of what reducers return: Lloyd's k-means with the papers' starts, and other engines."""
+"""Clustering of reduced data: Lloyd's k-means with the papers' initialisations, and other engines."""

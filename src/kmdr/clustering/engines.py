@@ -1,7 +1,7 @@
-"""Engines: what makes k clusters of the reduced data, found by name or by import path.
+"""Clustering engines, found by name or by import path.
 
 An engine is a function of C (n×r, dense or CSR), k, the rows at which the centres of each start lie, a random generator
-and the protocol; it returns a `Clustering`. One that draws starts of its own leaves the rows alone.
+and the protocol; it returns a `Clustering`. An engine with its own initialisation ignores the rows.
 """
 
 import inspect
@@ -26,7 +26,7 @@ _registry: Registry[Engine] = Registry("engines")
 
 
 def engine(name: str) -> Callable[[Engine], Engine]:
-    """Make a function available to configurations as ``kmeans.engine=NAME``."""
+    """Register a function under a name, which configurations select by ``kmeans.engine=NAME``."""
 
     def add(function: Engine) -> Engine:
         _registry.add(name, function.__module__, function)
@@ -46,7 +46,7 @@ def summary(name: str) -> str:
 
 
 def module_of(name: str) -> str:
-    """Return the name of the module that an engine is written in; of an import path, of that which calls it."""
+    """Return the name of the module that defines an engine; for an import path, the module that calls it."""
     return __name__ if "." in name else _registry.known()[name].__module__
 
 
@@ -56,7 +56,7 @@ def entry_point(name: str) -> str:
 
 
 def origin_of_engine(name: str) -> str:
-    """Return name, version and hash of what brings an engine, where it is not kmdr's own."""
+    """Return name, version and hash of the plugin or package that provides an engine; empty for kmdr's own."""
     return origin(name) if "." in name else origin_of(module_of(name))
 
 
@@ -70,8 +70,8 @@ def kmdr_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, proto
 def sklearn_kmeans(C: Matrix, starts: Dense, max_iter: int, algorithm: str = "lloyd") -> Clustering:
     """Fit scikit-learn's ``KMeans(tol=0)`` from each start and keep the partition of smallest inertia.
 
-    As scikit-learn does not tell whether the last iteration it was allowed found anything to change, ``n_init_failed``
-    counts every start that used ``max_iter`` iterations.
+    scikit-learn does not report whether the last allowed iteration changed anything, so ``n_init_failed`` counts every
+    start that used ``max_iter`` iterations.
     """
     starts = checked_starts(starts, C.shape[0], max_iter)
     C, e, _ = normalised(C)
@@ -97,7 +97,7 @@ def sklearn_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, pr
 
 @engine("sklearn_elkan")
 def sklearn_elkan(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-    """scikit-learn's Elkan from the same starts, which leaves out distances that the triangle inequality bounds."""
+    """scikit-learn's Elkan from the same starts; skips distances that the triangle inequality bounds."""
     del k, rng
     return sklearn_kmeans(C, starts, protocol.max_iter, "elkan")
 
@@ -109,7 +109,7 @@ def _centres(C: Matrix, rows: Dense) -> Dense:
 
 # --- any class with fit_predict
 
-# How classes name k: scikit-learn's clusterers, and its mixtures.
+# Names of the argument k: in scikit-learn's clusterers, and in its mixtures.
 _K = ("n_clusters", "n_components")
 
 
@@ -118,7 +118,7 @@ def _size_argument(cls: type) -> str | None:
 
 
 def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-    """Fit a class of another package; from the protocol's starts where it is a k-means that takes centres."""
+    """Fit a class of another package, from the protocol's starts if it is a k-means that accepts initial centres."""
     cls = find_class(protocol.engine, "engine")
     valid = arguments(cls)
     settings: dict[str, Any] = {str(_size_argument(cls)): k, "max_iter": protocol.max_iter, "n_init": protocol.n_init}
@@ -139,46 +139,42 @@ def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoco
     clusters, numbered = np.unique(labels, return_inverse=True)
     if numbered.shape != (C.shape[0],) or len(clusters) > k:
         raise UserError(
-            f"engine {protocol.engine!r} gave {len(clusters)} clusters of an array of shape {labels.shape}, not at "
-            f"most {k} of {C.shape[0]} points"
+            f"engine {protocol.engine!r} returned {len(clusters)} clusters in labels of shape {labels.shape}; expected "
+            f"at most {k} clusters of {C.shape[0]} points"
         )
     return Clustering(numbered.astype(np.int64), inertia, n_iter, 0)
 
 
 def check(protocol: Protocol) -> None:
-    """Refuse an engine that does not exist or that cannot be asked for k clusters, before any work is done.
+    """Refuse an engine that does not exist or does not accept k, before any work is done.
 
-    For code whose author or user chose the engine, which is imported if it is a path. A protocol that was read from a
-    folder of results must not be given here but to `check_allowed`.
-
-    Raises
-    ------
-    UserError
+    This imports an engine given by its path, so call it only where the author or the user chose the engine. Use
+    `check_allowed` for a protocol that was read from a results folder.
     """
     allow(protocol.engine)
     check_allowed(protocol)
 
 
 def check_allowed(protocol: Protocol) -> None:
-    """Check a protocol as `check` does, wherever it comes from.
+    """Check a protocol from any source as `check` does.
 
     Raises
     ------
     UserError
-        Also where the engine is an import path that the user of this process did not name.
+        Also if the engine is an import path that the user of this process did not name.
     """
     if protocol.engine != "kmdr" and not protocol.plain:
         raise UserError(
-            f"kmeans.online and kmeans.empty_action are of kmdr's own Lloyd, not of engine {protocol.engine!r}; leave "
-            "them out, or use kmeans.engine=kmdr"
+            f"kmeans.online and kmeans.empty_action work with kmeans.engine=kmdr only, not with {protocol.engine!r}; "
+            "remove them, or use kmeans.engine=kmdr"
         )
     if not isinstance(protocol.engine, str) or "." not in protocol.engine:
         if protocol.engine not in names():
             raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
         if protocol.arguments:
             raise UserError(
-                f"kmeans.args = {protocol.args} cannot be given to engine {protocol.engine!r}; they belong to "
-                "an engine named by its import path"
+                f"kmeans.args = {protocol.args} are not accepted by engine {protocol.engine!r}; only engines named by "
+                "their import path take arguments"
             )
         return
     cls = find_class(protocol.engine, "engine")
@@ -186,41 +182,35 @@ def check_allowed(protocol: Protocol) -> None:
         raise UserError(f"engine {protocol.engine!r} has no fit_predict; name a clusterer")
     if _size_argument(cls) is None:
         raise UserError(
-            f"engine {protocol.engine!r} takes no {' or '.join(_K)}, so it cannot be asked for k clusters; name a "
-            "clusterer that does, or a class of your own around it"
+            f"engine {protocol.engine!r} has no argument {' or '.join(_K)}, so the number of clusters cannot be set; "
+            "name a clusterer that has one, or write a wrapper class"
         )
     check_arguments(cls, protocol.arguments, f"engine {protocol.engine}")
 
 
 def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-    """Run the protocol's engine, which is imported if it is a path: for code whose author or user chose the engine.
+    """Run the protocol's engine, importing it if it is a path.
 
-    A protocol that was read from a folder of results must not be given here but to `cluster_allowed`.
+    Call it only where the author or the user chose the engine. Use `cluster_allowed` for a protocol that was read from
+    a results folder.
 
     Parameters
     ----------
-    C : (n, r) array or CSR
-    k : int
     starts : (n_init, k) int array
         Rows of C at which the centres of each start lie.
     rng : numpy.random.Generator
-        For engines that draw.
-    protocol : Protocol
-
-    Returns
-    -------
-    Clustering
+        For engines that draw random numbers.
     """
     allow(protocol.engine)
     return cluster_allowed(C, k, starts, rng, protocol)
 
 
 def cluster_allowed(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-    """Run the protocol's engine as `cluster` does, wherever the protocol comes from.
+    """Run the engine of a protocol from any source as `cluster` does.
 
     Raises
     ------
     UserError
-        Where the engine is an import path that the user of this process did not name.
+        If the engine is an import path that the user of this process did not name.
     """
     return _registry.known().get(protocol.engine, _outside)(C, k, starts, rng, protocol)

@@ -1,21 +1,23 @@
-"""Lloyd's k-means with the starts of the papers.
+"""Lloyd's k-means with the papers' initialisations.
 
 Every start begins at given rows of the data. An iteration assigns each point to its nearest centre (ties to the lowest
-index), then moves each centre to the mean of its points; it ends when no assignment changes (strict convergence) or
-after ``max_iter`` iterations.
+index), then moves each centre to the mean of its points. A start ends when no assignment changes (strict convergence)
+or after ``max_iter`` iterations.
 
-What becomes of a cluster that loses all its points is MATLAB's ``EmptyAction``. ``singleton``, the default: the point
-farthest from its own, just updated, centre becomes the new centre and leaves its cluster, whose mean is recomputed; a
-point that is alone in its cluster is not taken. Where refilling no longer lowers the sum of squares, as with fewer
-distinct points than clusters, the run has converged too (MATLAB's test for a cycle). ``drop``: it stays without points,
-and the partition has fewer than k clusters. ``error``: the start is given up.
+``empty_action`` is MATLAB's ``EmptyAction``: the treatment of a cluster that loses all its points.
 
-With ``online`` a start that has converged goes on with MATLAB's online phase: the points are gone through in order,
-again and again, and each is moved to the cluster where that lowers the sum of squares most, what the move does to both
-means counted (Hartigan, Wong 1979), until every point has been looked at since the last move. The partition is then a
-local optimum under moves of single points, and so under Lloyd's iteration. A point alone in its cluster stays. As in
-MATLAB ``max_iter`` limits both phases together: a pass over the points is an iteration, Lloyd's last, which found
-nothing to change, does not, and a start that the limit cut off has no online phase.
+* ``singleton`` (default): the point farthest from its own, just updated, centre becomes the new centre and leaves its
+  cluster, whose mean is recomputed; a point that is alone in its cluster is not taken. If refilling no longer lowers
+  the sum of squares, as with fewer distinct points than clusters, the run has also converged (MATLAB's cycle test).
+* ``drop``: the cluster stays empty, and the partition has fewer than k clusters.
+* ``error``: the start is abandoned.
+
+With ``online``, a converged start continues with MATLAB's online phase. It visits the points in order, repeatedly, and
+moves each to the cluster where that lowers the sum of squares most, taking into account the effect of the move on both
+means (Hartigan, Wong 1979), until every point has been checked since the last move. The partition is then a local
+optimum under moves of single points, and so under Lloyd's iteration. A point alone in its cluster stays. As in MATLAB,
+``max_iter`` limits both phases together: a pass over the points counts as an iteration, Lloyd's last iteration, which
+changed nothing, does not, and a start that reached the limit has no online phase.
 """
 
 import json
@@ -36,27 +38,27 @@ from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, pre
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import (
     CACHED,
+    as_float64,
     canonical_csr,
     column_means,
-    in_float64,
     is_large,
     normalised,
     row_blocks,
     scaled_back,
 )
 
-# Entries of CSR data, stored or not, and of their inner products, up to which these may be computed.
+# Inner products of CSR points may be computed if neither n·r nor n² exceeds this.
 _GRAM_ENTRIES = 2**22
-# They must take at most so many multiplications for each of a product of centres and points in every start. On NIPS
-# (184×6314, k = 3) all of k-means took .39 of the time for 30 starts (27 for each), .49 for 10 (80), .57 for 5 (160),
-# and 1.05 for 3 (266).
+# They may cost at most this many times the multiplications of one product of centres and points per start. On NIPS
+# (184×6314, k = 3) all of k-means took .39 of the time for 30 starts (27 times), .49 for 10 (80), .57 for 5 (160), and
+# 1.05 for 3 (266).
 _GRAM_COST = 160
-# Of the multiplications of a product of centres and points, the additions that take their place in every iteration.
+# Most additions per iteration, as a share of the multiplications of the product that they replace.
 _GRAM_SHARE = 0.5
-# Entries of a C, stored or not, up to which its points are kept for the next repetition: they take 50 MB.
+# The points of a C with at most this many entries, stored or not, are kept for the next repetition (50 MB).
 _SHARED_ENTRIES = 2**22
 STARTS = ("sample", "first_of_class", "plus")
-# Settings that came after rows had been written, with the values that those were made with.
+# Settings added after rows had been written, with the values that those rows were made with.
 _LATER: dict[str, Any] = {"args": "{}", "online": False, "empty_action": "singleton"}
 
 
@@ -67,20 +69,20 @@ class Protocol:
     Attributes
     ----------
     n_init : int
-        Starts; the partition of smallest objective on the reduced data is kept.
+        Number of starts; the partition of smallest objective on the reduced data is kept.
     max_iter : int
-        Iterations of Lloyd at the most.
+        Largest number of Lloyd iterations.
     start : {"sample", "first_of_class", "plus"}
         Rows drawn uniformly without replacement; the first row of each class (lf20 on ORL; a single start); or rows
         drawn by k-means++ on the reduced data (the default of later versions of the papers' MATLAB).
     engine : str
         Name of one of `kmdr.clustering.engines`, or the import path of any class with ``fit_predict``.
     args : str
-        Canonical JSON of the arguments of a class that was named by its import path.
+        Arguments of a class that is named by its import path, as canonical JSON.
     online : bool
         Whether single points are moved after Lloyd (MATLAB's online phase).
     empty_action : {"singleton", "drop", "error"}
-        What becomes of a cluster that loses all its points (MATLAB's EmptyAction).
+        Treatment of a cluster that loses all its points (MATLAB's EmptyAction).
     """
 
     n_init: int
@@ -100,22 +102,22 @@ class Protocol:
         yes_or_no("kmeans.online", self.online)
         if self.start == "first_of_class" and self.n_init != 1:
             raise UserError(
-                f"kmeans.start = 'first_of_class' is one start, not kmeans.n_init = {self.n_init}; set it to 1"
+                f"kmeans.start = 'first_of_class' gives a single start, but kmeans.n_init = {self.n_init}; set it to 1"
             )
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What ``args`` says."""
+        """Return the decoded ``args``."""
         return dict(json.loads(self.args))
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it determines a partition, without later settings at the values that earlier rows have."""
+        """Return the settings that determine a partition, without later ones at their earlier values."""
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
 
     @property
     def plain(self) -> bool:
-        """Whether it asks for nothing that only kmdr's own Lloyd does."""
+        """Return True if the protocol needs nothing that only kmdr's own Lloyd offers."""
         return self.identity.keys().isdisjoint(("online", "empty_action"))
 
 
@@ -129,9 +131,9 @@ class Clustering:
     inertia : float
         Sum of squared distances to the centres, on the data that was clustered.
     n_iter : int
-        Iterations of the start that was kept, the one that found nothing to change included.
+        Iterations of the kept start, including the last one, which changed nothing.
     n_init_failed : int
-        Starts that had not converged after ``max_iter`` iterations, or were given up.
+        Number of starts that had not converged after ``max_iter`` iterations, or were abandoned.
     """
 
     labels: Dense
@@ -141,16 +143,14 @@ class Clustering:
 
 
 def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: np.random.Generator) -> Dense:
-    """Return the rows at which the centres of each start lie, where they do not depend on the reduced data.
+    """Return the rows at which the centres of each start lie, if they do not depend on the reduced data.
 
     Parameters
     ----------
     protocol : Protocol
-        Its ``start`` is not "plus".
-    n, k : int
+        With a ``start`` other than "plus".
     truth : (n,) int array, optional
-        Labels, needed by ``first_of_class``.
-    rng : numpy.random.Generator
+        Labels, required by ``first_of_class``.
 
     Returns
     -------
@@ -159,39 +159,37 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     Raises
     ------
     UserError
-        When k > n, or ``first_of_class`` has no labels or not k classes.
+        If k > n, or if ``first_of_class`` has no labels or a number of classes other than k.
     """
     _refuse_more_clusters_than_points(k, n)
     if protocol.start == "sample":
         return np.array([rng.choice(n, size=k, replace=False) for _ in range(protocol.n_init)], dtype=np.int64)
     if truth is None:
-        raise UserError("kmeans.start = 'first_of_class' needs labels, which this data has not; use 'sample'")
+        raise UserError("kmeans.start = 'first_of_class' needs labels, but this dataset has none; use 'sample'")
     classes, first = np.unique(truth, return_index=True)
     if len(classes) != k:
         raise UserError(
-            f"kmeans.start = 'first_of_class' gives {len(classes)} centres, one a class, but k = {k}; use 'sample'"
+            f"kmeans.start = 'first_of_class' gives {len(classes)} centres, one per class, but k = {k}; use 'sample'"
         )
     return np.sort(first)[None, :].astype(np.int64)
 
 
 def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
-    """Return rows drawn by k-means++ with one candidate a centre (Arthur, Vassilvitskii 2007, §2.2).
+    """Return rows drawn by k-means++ with one candidate per centre (Arthur, Vassilvitskii 2007, §2.2).
 
-    The first row is uniform; each next is drawn with probability proportional to the squared distance to the nearest
-    row drawn before.
+    The first row is uniform; each further row is drawn with probability proportional to the squared distance to the
+    nearest row drawn before.
 
     Parameters
     ----------
-    C : (n, r) array or CSR
-    k : int
     seeds : (n_init,) int array
-        One a start, below 2³².
+        One per start, below 2³².
 
     Returns
     -------
     (n_init, k) ndarray of int64
     """
-    C = in_float64(normalised(C)[0])
+    C = as_float64(normalised(C)[0])
     rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
     return np.array(rows, dtype=np.int64)
 
@@ -201,9 +199,9 @@ def starter(
 ) -> Callable[[Matrix], Dense]:
     """Return the function from the reduced data to the (n_init, k) starting rows.
 
-    All that it takes of ``rng`` is drawn here: the same rows, or for "plus" the same seeds, serve every reduced data.
+    All random numbers are drawn here: the same rows, or for "plus" the same seeds, serve every reduced matrix.
 
-    Parameters and errors are those of `starting_rows`, for every ``start``.
+    Parameters and errors are as for `starting_rows`, for every ``start``.
     """
     if protocol.start != "plus":
         rows = starting_rows(protocol, n, k, truth, rng)
@@ -215,36 +213,36 @@ def starter(
 
 def _refuse_more_clusters_than_points(k: int, n: int) -> None:
     if k > n:
-        raise UserError(f"k = {k} clusters cannot be made of n = {n} points; lower k")
+        raise UserError(f"k = {k} is larger than the number of points ({n}); choose k ≤ {n}")
 
 
 def checked_starts(starts: Sequence[Dense] | Dense, n: int, max_iter: int) -> Dense:
-    """Return the starts as one array, when compiled code can begin at them.
+    """Return the starts as one array that compiled code can use.
 
     Raises
     ------
     ArgumentError
-        When they are not k of n rows each, k ≤ n, or ``max_iter`` is below 1.
+        If they are not k row indices each, k > n, or ``max_iter`` is below 1.
     """
     rows = np.asarray(starts)
     if not len(rows):
-        raise ArgumentError("no start was given; give at least one, k rows at which the centres begin")
+        raise ArgumentError("no start was given; give at least one, with k row indices")
     if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
-        raise ArgumentError(f"starts of shape {rows.shape} are not k of the rows 0 to {n - 1} each; give such rows")
+        raise ArgumentError(f"starts of shape {rows.shape} must each hold k row indices from 0 to {n - 1}")
     if rows.shape[1] > n:
-        raise ArgumentError(f"k = {rows.shape[1]} clusters cannot be made of n = {n} points; lower k")
+        raise ArgumentError(f"k = {rows.shape[1]} is larger than the number of points ({n}); choose k ≤ {n}")
     if max_iter < 1:
         raise ArgumentError(f"max_iter = {max_iter} is below 1; allow at least one iteration")
     return np.array(rows, np.int64, order="C")
 
 
 def _scale(largest: float) -> float:
-    """Power of two that brings this magnitude to between ½ and 1, where float32 neither over- nor underflows."""
+    """Return the power of two that scales a magnitude to between ½ and 1, safe from over- and underflow in float32."""
     return 2.0 ** -min(max(int(np.frexp(largest)[1]), -1000), 1000)
 
 
 def _kernel_input_of_large(C: Dense, m: int) -> tuple[Points, float]:
-    """Do the same, for blocks of m points, without a copy: compiled code centres and scales what it reads."""
+    """Return kernel points and scale of an out-of-core C, which compiled code centres and scales as it reads it."""
     n, r = C.shape
     C = np.ascontiguousarray(C).view()
     C.flags.writeable = False  # one type to compile for
@@ -258,7 +256,7 @@ def _kernel_input_of_large(C: Dense, m: int) -> tuple[Points, float]:
 
 
 def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
-    """Return the points as the kernels take them, for so many starts, and by what they were scaled."""
+    """Return the points in the form that kernels take, for ``count`` starts, and the scale applied to them."""
     n, r = C.shape
     m = block_size(n, r)
     norms, none, no_index, gram = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32), np.empty((0, 0))
@@ -289,17 +287,17 @@ def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     ), scale
 
 
-# What names the C that is clustered now, where others like it follow, and the points of the last that was named.
+# The name of the C that is being clustered, if the next repetitions share it, and the points of the last named C.
 _name: ContextVar[Hashable | None] = ContextVar("name", default=None)
 _last: dict[Hashable, tuple[Points, float]] = {}
 
 
 @contextmanager
 def same_points(name: Hashable | None) -> Iterator[None]:
-    """Within the block, take every C of one name, k and number of starts for the same: `lloyd` reads only the first.
+    """Within the block, treat every C of one name, k and number of starts as one matrix: `lloyd` reads the first only.
 
-    Repetitions that share a C differ in their starts, and before a short k-means it takes longer to bring C, or the
-    inner products of its points, into the form that kernels take. None names nothing.
+    Repetitions that share a C differ only in their starts. Before a short k-means, converting C, or the inner products
+    of its points, takes longer than k-means itself. None disables this.
     """
     token = _name.set(name)
     try:
@@ -309,7 +307,7 @@ def same_points(name: Hashable | None) -> Iterator[None]:
 
 
 def _points(C: Matrix, k: int, count: int) -> tuple[Points, float]:
-    """Return `_kernel_input`, or that of the last C where it had the same name."""
+    """Return `_kernel_input`, reused from the last C if it had the same name."""
     name = _name.get()
     if name is None or C.shape[0] * C.shape[1] > _SHARED_ENTRIES:
         return _kernel_input(C, k, count)
@@ -332,11 +330,9 @@ def lloyd(
     Parameters
     ----------
     C : (n, r) array or CSR
-        Clustered in float64 whatever its type: in float32 strict convergence may never come.
+        Clustered in float64 whatever its type: strict convergence may never be reached in float32.
     starts : (n_init, k) int array
         Rows of C at which the centres begin.
-    max_iter : int
-    online : bool
     empty_action : {"singleton", "drop", "error"}
 
     Returns
@@ -347,7 +343,7 @@ def lloyd(
     Raises
     ------
     UserError
-        When every start was given up.
+        If every start was abandoned.
     """
     starts = checked_starts(starts, C.shape[0], max_iter)
     action = EMPTY_ACTIONS.index(empty_action)
@@ -366,7 +362,7 @@ def lloyd(
     best = int(inertia.argmin())
     if np.isinf(inertia[best]):
         raise UserError(
-            f"a cluster lost all its points in each of {count} starts, which kmeans.empty_action = 'error' gives up; "
+            f"a cluster lost all its points in each of {count} starts, which kmeans.empty_action = 'error' abandons; "
             "use 'singleton' or 'drop', or more starts"
         )
     failed = int(np.count_nonzero(~converged))

@@ -2,7 +2,7 @@
 
 Write s(x, c) for the squared distance as float64 computes it, entry by entry for dense data and as ‖x‖² + ‖c‖² − 2c·x
 for CSR. Every point goes to the centre of smallest s, ties to the lowest index, as if all n·k values had been computed.
-In an iteration a point passes at most three stages, and goes to the next only when one cannot tell.
+In an iteration a point passes at most three stages, and goes to the next only when one leaves its cluster undecided.
 
 1. *Bounds.* Each point keeps an upper bound of the distance to its own centre and a lower bound of that to the nearest
    other one (Hamerly 2010), stored together with how far the centres had travelled by then, so that they age without
@@ -41,32 +41,35 @@ F = TypeVar("F")
 
 _U32 = 2.0**-24
 _U64 = 2.0**-53
-# Points transposed together, which is a cache line of float32.
+# Points transposed together: one cache line of float32.
 _LINE = 16
 _WIDE = 64
 EMPTY_ACTIONS = ("singleton", "drop", "error")
-_SINGLETON, _, _ERROR = range(3)  # their places, for compiled code
+_SINGLETON, _, _ERROR = range(3)  # their indices, for compiled code
 
 
-def _inner(*fastmath: str) -> Callable[[F], F]:
-    """Compile what only kernels call: wrappers for Python, which unpack every array, would take 2 of 8 s more."""
+def _kernel(*fastmath: str) -> Callable[[F], F]:
+    """Return a decorator for functions that only kernels call.
+
+    Wrappers for Python, which unpack every array, would add 2 s to the 8 s of compilation.
+    """
     wrappers: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     compiled: Callable[[F], F] = numba.njit(cache=True, nogil=True, fastmath=set(fastmath), **wrappers)
     return compiled
 
 
 class Points(NamedTuple):
-    """Points as the kernels take them, always of these types, so that each kernel is compiled once.
+    """Points in the form that the kernels take, always of these types, so that each kernel is compiled once.
 
-    What belongs to the other kind of matrix is empty. No entry is larger than 1 in magnitude.
+    Fields of the other kind of matrix are empty. No entry is larger than 1 in magnitude.
 
     Attributes
     ----------
     X : (n, r) ndarray of float64, or tuple
-        Dense points; (0, r) for CSR. Of a large matrix, which is not copied: itself, the mean of its rows, (r,), and
-        the scale, so that a point is (row − mean)·scale.
+        Dense points; (0, r) for CSR. An out-of-core matrix is not copied: (matrix, row mean (r,), scale), where a point
+        is (row − mean)·scale.
     panels : (blocks, r, m) ndarray of float32
-        The same, m points a block, the last filled up with zeros; (0, r, m) for CSR and for a large matrix.
+        The same points, m per block, the last block padded with zeros; (0, r, m) for CSR and for out-of-core matrices.
     data, indices, indptr : ndarray of float64, int32, int64
         CSR points.
     squares : (n,) ndarray of float64
@@ -76,7 +79,7 @@ class Points(NamedTuple):
     gram : (n, n) ndarray of float64
         Inner products of CSR points; (0, 0) where they were not computed.
     terms : int
-        Stored entries of a row at the most.
+        Largest number of stored entries in a row.
     """
 
     X: Dense | tuple[Dense, Dense, float]
@@ -91,7 +94,7 @@ class Points(NamedTuple):
 
 
 def block_size(n: int, r: int) -> int:
-    """Return the number of points of a block, a multiple of 16: so many that few remain over in the last.
+    """Return the number of points per block: a multiple of 16 that leaves few over in the last block.
 
     Few coordinates of 512 points, or many of 256, stay in a second-level cache; half as many took 1.0–1.6 times as long
     and 512 of 100 or 300 coordinates 1.2 times.
@@ -101,7 +104,7 @@ def block_size(n: int, r: int) -> int:
 
 
 def _entry(X: Any, i: Any, j: Any) -> Any:
-    """Return a coordinate of a dense point: as it is stored, in compiled code that of a large matrix too."""
+    """Return one coordinate of a dense point. The overload below also serves out-of-core matrices in compiled code."""
     return X[i, j]
 
 
@@ -114,7 +117,7 @@ def _typed_entry(X: Any, i: Any, j: Any) -> Callable[[Any, Any, Any], Any]:
     return _entry if isinstance(X, types.Array) else centred
 
 
-@_inner("contract", "reassoc")
+@_kernel("contract", "reassoc")
 def _dense_distance(X: Any, i: int, centres: Dense, c: int) -> float:
     s = 0.0
     for j in range(centres.shape[1]):
@@ -123,32 +126,32 @@ def _dense_distance(X: Any, i: int, centres: Dense, c: int) -> float:
     return s
 
 
-@_inner("contract", "reassoc")
+@_kernel("contract", "reassoc")
 def _csr_distance(
-    data: Dense, indices: Dense, indptr: Dense, square: float, i: int, centres: Dense, c: int, other_square: float
+    data: Dense, indices: Dense, indptr: Dense, square: float, i: int, centres: Dense, c: int, centre_square: float
 ) -> float:
     product = 0.0
     for p in range(indptr[i], indptr[i + 1]):
         product += data[p] * centres[c, indices[p]]
-    return max(square + (other_square - 2 * product), 0.0)
+    return max(square + (centre_square - 2 * product), 0.0)
 
 
-@_inner()
-def _gather(X: Any, index: Dense, part: Dense, out: Dense) -> None:
-    """Transpose some rows into out, in float32; part (16, r) is room for a few of them in a row, read as they lie."""
+@_kernel()
+def _gather(X: Any, index: Dense, buffer: Dense, out: Dense) -> None:
+    """Transpose the chosen rows into ``out`` in float32, through a (16, r) buffer that is filled row by row."""
     for lo in range(0, len(index), _LINE):
         for t in range(min(_LINE, len(index) - lo)):
             i = index[lo + t]
-            for j in range(part.shape[1]):
-                part[t, j] = _entry(X, i, j)
-        for j in range(part.shape[1]):
+            for j in range(buffer.shape[1]):
+                buffer[t, j] = _entry(X, i, j)
+        for j in range(buffer.shape[1]):
             for t in range(_LINE):
-                out[j, lo + t] = part[t, j]
+                out[j, lo + t] = buffer[t, j]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def centre(C: Dense) -> tuple[Dense, float]:
-    """Return the mean of the rows, and the largest magnitude of an entry of their differences from it."""
+    """Return the mean of the rows, and the largest magnitude among the entries of the centred rows."""
     n, r = C.shape
     mean, low, high = np.zeros(r), C[0].copy(), C[0].copy()
     for i in range(n):
@@ -163,10 +166,10 @@ def centre(C: Dense) -> tuple[Dense, float]:
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def prepare(C: Dense, mean: Dense, scale: float, X: Dense, panels: Dense, norms: Dense) -> None:
-    """Fill in X, the rows of C less their mean, scaled, and its norms and transposed blocks."""
+    """Write the centred and scaled rows of C to ``X``, their norms, and their transposed blocks."""
     n, r = C.shape
     m = panels.shape[2]
-    index, part = np.empty(m, np.uint64), np.zeros((_LINE, r), np.float32)
+    index, buffer = np.empty(m, np.uint64), np.zeros((_LINE, r), np.float32)
     for lo in range(0, n, m):
         count = min(m, n - lo)
         for q in range(count):
@@ -178,10 +181,10 @@ def prepare(C: Dense, mean: Dense, scale: float, X: Dense, panels: Dense, norms:
                 X[i, j] = value
                 square += value * value
             norms[i] = math.sqrt(square)
-        _gather(X, index[:count], part, panels[lo // m])
+        _gather(X, index[:count], buffer, panels[lo // m])
 
 
-@_inner("contract", "reassoc")
+@_kernel("contract", "reassoc")
 def _csr_products(
     data: Dense, indices: Dense, indptr: Dense, index: Dense, m: int, single: Dense, values: Dense
 ) -> None:
@@ -199,53 +202,58 @@ def _csr_products(
             values[c, q] = sums[c]
 
 
-@_inner("contract")
-def _two_smallest(values: Dense, squares: Dense, best: Dense, second: Dense, near: Dense) -> None:
-    """Add squares[c] to row c, and find the two smallest of each column; points run in the inner loop."""
+@_kernel("contract")
+def _find_two_smallest(values: Dense, squares: Dense, smallest: Dense, second: Dense, nearest: Dense) -> None:
+    """Add ``squares[c]`` to row c and find the two smallest values of each column; points run in the inner loop."""
     k, m = values.shape
     for q in range(m):
         values[0, q] += squares[0]
-        best[q], second[q], near[q] = values[0, q], np.float32(np.inf), np.int32(0)
+        smallest[q], second[q], nearest[q] = values[0, q], np.float32(np.inf), np.int32(0)
     for c in range(1, k):
         for q in range(m):
             value = values[c, q] + squares[c]
             values[c, q] = value
-            closer = value < best[q]
-            other = best[q] if closer else value
-            second[q] = other if other < second[q] else second[q]
-            best[q] = value if closer else best[q]
-            near[q] = np.int32(c) if closer else near[q]
+            closer = value < smallest[q]
+            larger = smallest[q] if closer else value
+            second[q] = larger if larger < second[q] else second[q]
+            smallest[q] = value if closer else smallest[q]
+            nearest[q] = np.int32(c) if closer else nearest[q]
 
 
-@_inner("contract")
-def _roots(m: int, best: Dense, second: Dense, sizes: Dense, radius: float, gamma: float, error: float) -> int:
-    """Turn the two smallest values into bounds; count those too close to tell, and make their second bound −1."""
-    zero, floor = np.float32(0), np.float32(error)
-    widest, rate = np.float32(radius), np.float32(gamma)
-    close = 0
+@_kernel("contract")
+def _set_bounds(
+    m: int, upper_bounds: Dense, lower_bounds: Dense, norms: Dense, centre_radius: float, gamma: float, floor: float
+) -> int:
+    """Turn the two smallest values into bounds of distances, and return how many points stay unsettled.
+
+    The lower bound of an unsettled point, whose two values are too close to decide, becomes −1.
+    """
+    zero, error_floor = np.float32(0), np.float32(floor)
+    largest_centre_norm, rate = np.float32(centre_radius), np.float32(gamma)
+    unsettled = 0
     for q in range(m):
-        size = sizes[q] + widest
-        doubt = rate * size * size + floor
-        square = sizes[q] * sizes[q]
-        sure = second[q] - best[q] > doubt + doubt
-        close += not sure
-        best[q] = np.sqrt(max(square + best[q], zero) + doubt)
-        second[q] = np.sqrt(max(square + second[q] - doubt, zero)) if sure else np.float32(-1)
-    return close
+        norm_sum = norms[q] + largest_centre_norm
+        error_bound = rate * norm_sum * norm_sum + error_floor
+        square = norms[q] * norms[q]
+        settled = lower_bounds[q] - upper_bounds[q] > error_bound + error_bound
+        unsettled += not settled
+        upper_bounds[q] = np.sqrt(max(square + upper_bounds[q], zero) + error_bound)
+        lower_bounds[q] = np.sqrt(max(square + lower_bounds[q] - error_bound, zero)) if settled else np.float32(-1)
+    return unsettled
 
 
-@_inner()
+@_kernel()
 def _gamma(terms: int, unit: float) -> float:
     mu = (terms + 16) * unit
     return mu / (1 - mu) if mu < 0.5 else np.inf
 
 
 class Run(NamedTuple):
-    """What the starts use one after the other, of which nothing need be kept between them.
+    """Buffers that the starts use one after the other; none of their content is kept between starts.
 
-    Of the arrays the first nine are the centres of an iteration, two are the bounds of the points, and the rest is room
-    that no call finds as another left it. They are allocated once for all starts, because the kernel would hand out
-    zeroed pages anew for each, and lie flat in one tuple, because that is what compiled code takes at no cost.
+    The first nine hold the centres of an iteration, two the bounds of the points, and the rest are scratch space. They
+    are allocated once for all starts, because the kernel would hand out zeroed pages anew for each, and lie flat in one
+    tuple, because compiled code takes that at no cost. Field names are part of the code identity of committed rows.
 
     Attributes
     ----------
@@ -253,23 +261,24 @@ class Run(NamedTuple):
     squares : (k,) ndarray of float64
         ‖c‖².
     sizes : (k,) ndarray of int64
-        Points of each cluster.
+        Number of points in each cluster.
     changed : (k,) ndarray of bool
         Clusters whose sums changed in this iteration.
     travelled : (k,) ndarray of float64
-        How far each centre has gone since the beginning.
+        Drift: the distance that each centre has moved since the start.
     single : (groups, r, width) ndarray of float32
-        −2 × centres, transposed, ``width`` of them a group.
+        −2 × centres, transposed, ``width`` of them per group.
     inner : (k, n) ndarray of float64
-        −2c·x, from the inner products of the points; (k, 0) without these.
+        −2c·x from the inner products of the points; (k, 0) without these.
     single_squares, path : (k,), (k + 1,) ndarray of float32
-        The squares, and how far each centre had gone, at the beginning of this iteration.
+        ``squares`` and the drift of each centre at the beginning of this iteration.
     own, other : (n,) ndarray of float32
-        Bounds: upper − what the own centre had travelled; lower + what the centres that moved most had.
+        Upper bound of the distance to the point's own centre, less that centre's drift; lower bound of the distance to
+        any other centre, plus the largest drift.
     listed : (2m + 1,) ndarray of uint64
-        Points that wait.
+        Queue of unsettled points.
     part, rows, tile, values : ndarray of float32
-        Room for a few points (16, r), for r×m gathered points and for k×m products.
+        Buffers for (16, r) points, r×m gathered points, `panel_tile` vectors, and k×m products.
     best, second, point_norms : (m,) ndarray of float32
     near : (m,) ndarray of int32
     moved, block : (m + 1,) ndarray of int64, (m,) ndarray of uint64
@@ -303,7 +312,7 @@ class Run(NamedTuple):
 
 
 def workspace(points: Points, k: int) -> Run:
-    """Return room for one start after the other, so that its pages are touched for the first time but once."""
+    """Return buffers that serve every start, so that their pages are touched for the first time only once."""
     n, (_, r, m) = len(points.norms), points.panels.shape
     f = np.float32
     groups, width = (-(-k // COLUMNS), COLUMNS) if len(points.X) else (1, k)
@@ -318,28 +327,30 @@ def workspace(points: Points, k: int) -> Run:
     )
 
 
-@_inner()
-def _count_unsettled(own: Dense, other: Dense, path: Dense, labels: Dense, gone: float) -> int:
-    """Count the points whose bounds do not settle where they belong."""
-    far, count = np.float32(gone), 0
-    for i in range(len(own)):
-        count += own[i] + path[np.uint32(labels[i])] >= other[i] - far
+@_kernel()
+def _count_unsettled(upper_bounds: Dense, lower_bounds: Dense, drifts: Dense, labels: Dense, max_drift: float) -> int:
+    """Count the points whose bounds leave their cluster undecided."""
+    single_max_drift, count = np.float32(max_drift), 0
+    for i in range(len(upper_bounds)):
+        count += upper_bounds[i] + drifts[np.uint32(labels[i])] >= lower_bounds[i] - single_max_drift
     return count
 
 
-@_inner()
-def _list_unsettled(own: Dense, other: Dense, path: Dense, labels: Dense, gone: float, first: int, index: Dense) -> int:
-    """Write those points, counted from the first, into an index, which has room for one more; return how many."""
-    far, count = np.float32(gone), 0
-    for i in range(len(own)):
+@_kernel()
+def _list_unsettled(
+    upper_bounds: Dense, lower_bounds: Dense, drifts: Dense, labels: Dense, max_drift: float, first: int, index: Dense
+) -> int:
+    """Write the unsettled points, numbered from ``first``, to ``index``, with room for one more; return the count."""
+    single_max_drift, count = np.float32(max_drift), 0
+    for i in range(len(upper_bounds)):
         index[count] = first + i  # without a branch: at any share of unsettled points
-        count += own[i] + path[np.uint32(labels[i])] >= other[i] - far
+        count += upper_bounds[i] + drifts[np.uint32(labels[i])] >= lower_bounds[i] - single_max_drift
     return count
 
 
-@_inner("contract")
+@_kernel("contract")
 def _multiply_by_gram(gram: Dense, sizes: Dense, rows: Dense, labels: Dense, inner: Dense) -> None:
-    """Write −2c·x for every centre and point; a centre without points is still the row where it began."""
+    """Write −2c·x for every centre and point; an empty cluster's centre is still the row where it began."""
     k, n = inner.shape
     for c in range(k):
         for j in range(n):
@@ -355,9 +366,9 @@ def _multiply_by_gram(gram: Dense, sizes: Dense, rows: Dense, labels: Dense, inn
             inner[c, j] *= scale
 
 
-@_inner()
+@_kernel()
 def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
-    """Return −2c·x in float32 for the points of an index, which may be a whole block, and a few more."""
+    """Return −2c·x in float32 for the points of ``index`` (a whole block if ``block`` ≥ 0); padded to whole vectors."""
     k, r = run.centres.shape
     m = len(index)
     width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
@@ -378,94 +389,98 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     return values
 
 
-@_inner()
-def _decide(points: Points, run: Run, i: int, q: int, values: Dense, doubt: float) -> tuple[int, float]:
-    """Return the centre of smallest s and that value, among those of column q that may be it."""
+@_kernel()
+def _nearest_exactly(points: Points, run: Run, i: int, q: int, values: Dense, error_bound: float) -> tuple[int, float]:
+    """Return the centre of smallest s, and that s, among the centres of column q near the smallest."""
     k = len(run.squares)
-    limit, near, least = np.inf, 0, np.inf
+    smallest, nearest, smallest_distance = np.inf, 0, np.inf
     for c in range(k):
-        limit = min(limit, values[c, q])
+        smallest = min(smallest, values[c, q])
     for c in range(k):
-        if values[c, q] <= limit + doubt:
+        if values[c, q] <= smallest + error_bound:
             if len(points.X):
                 s = _dense_distance(points.X, i, run.centres, c)
             else:
                 data, indices, indptr, square = points.data, points.indices, points.indptr, points.squares[i]
                 s = _csr_distance(data, indices, indptr, square, i, run.centres, c, run.squares[c])
-            if s < least:
-                near, least = c, s
-    return near, least
+            if s < smallest_distance:
+                nearest, smallest_distance = c, s
+    return nearest, smallest_distance
 
 
-@_inner()
-def _store(
+@_kernel()
+def _store_bounds(
     index: Dense,
-    best: Dense,
-    second: Dense,
-    near: Dense,
-    own: Dense,
-    other: Dense,
+    new_upper: Dense,
+    new_lower: Dense,
+    nearest: Dense,
+    upper_bounds: Dense,
+    lower_bounds: Dense,
     labels: Dense,
-    path: Dense,
-    far: float,
+    drifts: Dense,
+    max_drift: float,
     moved: Dense,
 ) -> int:
-    """Store the bounds of some points, and list those that change their cluster."""
-    way, moves = np.float32(far), 0
+    """Store the bounds of some points, list those that change their cluster, and return their number."""
+    single_max_drift, count = np.float32(max_drift), 0
     for q in range(len(index)):
-        i, a = index[q], near[q]
-        own[i] = best[q] - path[a]
-        other[i] = second[q] + way
-        moved[moves] = q
-        moves += a != labels[i]
-    return moves
+        i, cluster = index[q], nearest[q]
+        upper_bounds[i] = new_upper[q] - drifts[cluster]
+        lower_bounds[i] = new_lower[q] + single_max_drift
+        moved[count] = q
+        count += cluster != labels[i]
+    return count
 
 
-@_inner()
-def _assign(points: Points, run: Run, labels: Dense, index: Dense, block: int, far: float, error: float) -> int:
-    """Assign the points of an index, move them from sum to sum, and return how many were moved."""
+@_kernel()
+def _assign(
+    points: Points, run: Run, labels: Dense, index: Dense, block: int, max_drift: float, rounding_error: float
+) -> int:
+    """Assign the points of ``index``, update the sums of their clusters, and return how many points changed cluster."""
     m = len(index)
     values = _products(points, run, index, block)
-    _two_smallest(values, run.single_squares, run.best, run.second, run.near)
-    norms, sizes = points.norms, run.point_norms
+    _find_two_smallest(values, run.single_squares, run.best, run.second, run.near)
+    norms, point_norms = points.norms, run.point_norms
     for q in range(m):
-        sizes[q] = norms[index[q]]
+        point_norms[q] = norms[index[q]]
     radius = 0.0
     for square in run.squares:
         radius = max(radius, square)
     radius = math.sqrt(radius)
-    gamma, floor = _gamma(points.terms, _U32), 4 * error + 2.0**-120 * points.terms
-    if _roots(m, run.best, run.second, sizes, radius, gamma, floor):
+    gamma, error_floor = _gamma(points.terms, _U32), 4 * rounding_error + 2.0**-120 * points.terms
+    if _set_bounds(m, run.best, run.second, point_norms, radius, gamma, error_floor):
         for q in range(m):
             if run.second[q] < 0:
-                doubt = 2.01 * (gamma * (sizes[q] + radius) ** 2 + floor)
-                run.near[q], least = _decide(points, run, index[q], q, values, doubt)
-                run.best[q], run.second[q] = math.sqrt(least + 4 * error), 0
-    moves = _store(index, run.best, run.second, run.near, run.own, run.other, labels, run.path, far, run.moved)
+                error_bound = 2.01 * (gamma * (point_norms[q] + radius) ** 2 + error_floor)
+                run.near[q], distance = _nearest_exactly(points, run, index[q], q, values, error_bound)
+                run.best[q], run.second[q] = math.sqrt(distance + 4 * rounding_error), 0
+    moves = _store_bounds(
+        index, run.best, run.second, run.near, run.own, run.other, labels, run.path, max_drift, run.moved
+    )
     _move(points, run, labels, index, run.moved[:moves])
     return moves
 
 
-@_inner("contract")
+@_kernel("contract")
 def _add_dense(X: Any, i: int, sign: float, sums: Dense, c: int) -> None:
     for j in range(sums.shape[1]):
         sums[c, j] += sign * _entry(X, i, j)
 
 
-@_inner("contract")
+@_kernel("contract")
 def _add_csr(data: Dense, indices: Dense, indptr: Dense, i: int, sign: float, sums: Dense, c: int) -> None:
     for p in range(indptr[i], indptr[i + 1]):
         sums[c, indices[p]] += sign * data[p]
 
 
-@_inner()
+@_kernel()
 def _move(points: Points, run: Run, labels: Dense, index: Dense, moved: Dense) -> None:
-    """Move points index[moved] from the sums of their clusters, if they had one, to those of near[moved]."""
+    """Move points ``index[moved]`` from the sums of their clusters, if they had one, to the sums of ``near[moved]``."""
     X, data, indices, indptr = points.X, points.data, points.indices, points.indptr
-    sums, counts, changed, near = run.sums, run.sizes, run.changed, run.near
+    sums, counts, changed, nearest = run.sums, run.sizes, run.changed, run.near
     dense = len(X) > 0
     for q in moved:
-        i, goal = index[q], near[q]
+        i, target = index[q], nearest[q]
         source = labels[i]
         if source < len(counts):
             if dense:
@@ -475,17 +490,17 @@ def _move(points: Points, run: Run, labels: Dense, index: Dense, moved: Dense) -
             counts[source] -= 1
             changed[source] = True
         if dense:
-            _add_dense(X, i, 1.0, sums, goal)
+            _add_dense(X, i, 1.0, sums, target)
         else:
-            _add_csr(data, indices, indptr, i, 1.0, sums, goal)
-        counts[goal] += 1
-        changed[goal] = True
-        labels[i] = goal
+            _add_csr(data, indices, indptr, i, 1.0, sums, target)
+        counts[target] += 1
+        changed[target] = True
+        labels[i] = target
 
 
-@_inner()
+@_kernel()
 def _recentre(run: Run, c: int) -> float:
-    """Move centre c to the mean of its points, if it has any, and return how far."""
+    """Move centre c to the mean of its points, if it has any, and return the distance moved."""
     count, centres, sums = run.sizes[c], run.centres, run.sums
     r = centres.shape[1]
     if count == 0:
@@ -493,8 +508,8 @@ def _recentre(run: Run, c: int) -> float:
     distance, square = 0.0, 0.0
     for j in range(r):
         value = sums[c, j] / count
-        e = value - centres[c, j]
-        distance += e * e
+        step = value - centres[c, j]
+        distance += step * step
         square += value * value
         centres[c, j] = value
     run.squares[c] = square
@@ -503,32 +518,32 @@ def _recentre(run: Run, c: int) -> float:
     return distance
 
 
-@_inner()
+@_kernel()
 def _inertia(points: Points, run: Run, labels: Dense) -> float:
-    """Write the squared distances of the points to their centres into run.distances, and return the sum."""
+    """Write the squared distances of the points to their centres to ``run.distances``, and return the sum."""
     X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
     centres, distances, centre_squares = run.centres, run.distances, run.squares
     total, dense = 0.0, len(X) > 0
     for i in range(len(labels)):
-        a = labels[i]
+        cluster = labels[i]
         if dense:
-            s = _dense_distance(X, i, centres, a)
+            s = _dense_distance(X, i, centres, cluster)
         else:
-            s = _csr_distance(data, indices, indptr, squares[i], i, centres, a, centre_squares[a])
+            s = _csr_distance(data, indices, indptr, squares[i], i, centres, cluster, centre_squares[cluster])
         distances[i] = s
         total += s
     return total
 
 
-@_inner()
-def _begin(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
-    """Set everything as it is before the first iteration, and return the largest norm."""
-    centres, sums, counts, own, other, norms = run.centres, run.sums, run.sizes, run.own, run.other, points.norms
+@_kernel()
+def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
+    """Set centres, sums and bounds to their state before the first iteration, and return the largest norm."""
+    centres, sums, counts, upper, lower, norms = run.centres, run.sums, run.sizes, run.own, run.other, points.norms
     k, r = centres.shape
-    largest = np.float32(0)
+    largest_norm = np.float32(0)
     for i in range(len(labels)):
-        labels[i], own[i], other[i] = k, np.inf, -np.inf
-        largest = max(largest, norms[i])
+        labels[i], upper[i], lower[i] = k, np.inf, -np.inf
+        largest_norm = max(largest_norm, norms[i])
     for c in range(k):
         counts[c], run.travelled[c] = 0, 0.0
         for j in range(r):
@@ -542,49 +557,49 @@ def _begin(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
         for j in range(r):
             square += centres[c, j] * centres[c, j]
         run.squares[c] = square
-    return float(largest) * (1 + 2 * _U32)
+    return float(largest_norm) * (1 + 2 * _U32)
 
 
-@_inner()
+@_kernel()
 def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
-    """Give each empty cluster a point of its own, as MATLAB's EmptyAction 'singleton'; return how far centres moved."""
-    step = 0.0
+    """Refill each empty cluster as MATLAB's EmptyAction 'singleton' does; return how far centres moved."""
+    drift = 0.0
     for empty in range(len(run.sizes)):
         if run.sizes[empty] > 0:
             continue
         _inertia(points, run, labels)
-        farthest, most = 0, -1.0
+        farthest, largest_distance = 0, -1.0
         for i in range(len(labels)):
-            if run.distances[i] > most and run.sizes[labels[i]] > 1:
-                farthest, most = i, run.distances[i]
+            if run.distances[i] > largest_distance and run.sizes[labels[i]] > 1:
+                farthest, largest_distance = i, run.distances[i]
         source = 0 + labels[farthest]  # int64, as in the other call
         run.listed[0], run.near[0], run.moved[0] = farthest, empty, 0
         _move(points, run, labels, run.listed, run.moved[:1])
-        run.own[farthest] = np.inf  # its bounds were those of another cluster
-        step += _recentre(run, empty) + _recentre(run, source)
-    return step
+        run.own[farthest] = np.inf  # its bounds belong to the cluster that it left
+        drift += _recentre(run, empty) + _recentre(run, source)
+    return drift
 
 
-@_inner()
-def _start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration of a small fit costs microseconds
+@_kernel()
+def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration of a small fit costs microseconds
     points: Points, run: Run, rows: Dense, max_iter: int, empty_action: int, labels: Dense
 ) -> tuple[float, int, bool]:
     """Run Lloyd from given rows, write the labels, and return inertia, iterations and whether it converged.
 
-    The inertia of a start that was given up is infinite.
+    With the empty action "error", a start that loses a cluster ends with infinite inertia.
     """
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
     width = run.single.shape[2]
-    largest = _begin(points, run, rows, labels)
-    # No computed s is further than ``error`` from the truth, and no distance larger than ``reach``.
-    error, reach = _gamma(r + points.terms, _U64) * 4 * largest * largest, 2.01 * largest
+    largest_norm = _reset(points, run, rows, labels)
+    # Rounding changes s by at most ``rounding_error``, and no distance is larger than ``max_distance``.
+    rounding_error, max_distance = _gamma(r + points.terms, _U64) * 4 * largest_norm * largest_norm, 2.01 * largest_norm
     by_gram = len(points.gram) > 0
     additions = 0
-    # A block is multiplied as it lies where more than a third of its points wait, as gathering costs as much again.
+    # A block is multiplied whole when more than a third of its points are unsettled: gathering costs as much again.
     # A half or a quarter made 0-5 % of difference (n = 500,000; r, k = 5, 5 and 20, 20; n = 50,000; 100, 68).
-    enough = m // 3 if len(points.panels) else m
-    longest = 0.0  # way of the centre that moved most in each iteration
-    refilled = np.inf
+    gather_limit = m // 3 if len(points.panels) else m
+    max_drift = 0.0  # sum over the iterations of the largest distance that a centre moved
+    refilled_inertia = np.inf
     no_block = min(n, 0) - 1  # a literal −1 would have the kernels compiled twice
     converged = False
     iteration = 0
@@ -597,68 +612,72 @@ def _start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration o
             for j in range(0 if by_gram else r):
                 run.single[c // width, j, c % width] = -2 * run.centres[c, j]
         if by_gram:
-            # A product errs by γ‖x‖‖y‖, their mean as much again. A centre is a sum that each of the additions so far
-            # may have left wrong by u of its length, which is n‖x‖ at the most.
+            # A product has an error of γ‖x‖‖y‖, their mean as much again. Each addition so far may have changed the
+            # centre's sum by u of its length, which is n‖x‖ at most.
             _multiply_by_gram(points.gram, run.sizes, rows, labels, run.inner)
-            doubt = error + 2 * (_gamma(r + n, _U64) + 2 * _U64 * n * additions) * largest * largest
+            error_bound = (
+                rounding_error + 2 * (_gamma(r + n, _U64) + 2 * _U64 * n * additions) * largest_norm * largest_norm
+            )
         else:
-            doubt = error
-        # The last term is what float32 may have done to bounds that were stored and aged.
-        gone = longest + 2.0**-20 * (longest + reach)
-        moves = waiting = 0
+            error_bound = rounding_error
+        # The last term covers the float32 rounding of bounds that were stored and aged.
+        aged_drift = max_drift + 2.0**-20 * (max_drift + max_distance)
+        moves = queued = 0
         for lo in range(0, n, m):
             hi = min(lo + m, n)
-            own, other, some = run.own[lo:hi], run.other[lo:hi], labels[lo:hi]
-            count = _count_unsettled(own, other, run.path, some, gone)
-            if count > enough:
+            upper_bounds, lower_bounds, block_labels = run.own[lo:hi], run.other[lo:hi], labels[lo:hi]
+            unsettled = _count_unsettled(upper_bounds, lower_bounds, run.path, block_labels, aged_drift)
+            if unsettled > gather_limit:
                 for q in range(hi - lo):
                     run.block[q] = lo + q
-                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, longest, doubt)
-            elif count:
-                waiting += _list_unsettled(own, other, run.path, some, gone, lo, run.listed[waiting:])
-            if waiting >= m:
-                moves += _assign(points, run, labels, run.listed[:m], no_block, longest, doubt)
-                waiting -= m
-                for q in range(waiting):
+                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, max_drift, error_bound)
+            elif unsettled:
+                queued += _list_unsettled(
+                    upper_bounds, lower_bounds, run.path, block_labels, aged_drift, lo, run.listed[queued:]
+                )
+            if queued >= m:
+                moves += _assign(points, run, labels, run.listed[:m], no_block, max_drift, error_bound)
+                queued -= m
+                for q in range(queued):
                     run.listed[q] = run.listed[m + q]
-        if waiting:
-            moves += _assign(points, run, labels, run.listed[:waiting], no_block, longest, doubt)
+        if queued:
+            moves += _assign(points, run, labels, run.listed[:queued], no_block, max_drift, error_bound)
         additions += moves
-        step, least = 0.0, n
+        drift, smallest_size = 0.0, n
         for c in range(k):
-            least = min(least, run.sizes[c])
+            smallest_size = min(smallest_size, run.sizes[c])
             if run.changed[c]:
-                step = max(step, _recentre(run, c))
+                drift = max(drift, _recentre(run, c))
         converged = moves == 0
-        if not converged and least == 0 and empty_action == _ERROR:
+        if not converged and smallest_size == 0 and empty_action == _ERROR:
             return np.inf, iteration, False
-        if not converged and least == 0 and empty_action == _SINGLETON:
-            step += _fill_empty(points, run, labels)
+        if not converged and smallest_size == 0 and empty_action == _SINGLETON:
+            drift += _fill_empty(points, run, labels)
             additions += k
-            before, refilled = refilled, _inertia(points, run, labels)
-            converged = refilled >= before
-        longest += step
+            previous_inertia, refilled_inertia = refilled_inertia, _inertia(points, run, labels)
+            converged = refilled_inertia >= previous_inertia
+        max_drift += drift
     return _inertia(points, run, labels), iteration, converged
 
 
-@_inner()
-def _move_singly(points: Points, run: Run, labels: Dense, most: int) -> tuple[float, int, bool]:
-    """Move single points where that lowers the inertia; return it, the passes that moved some, and whether it is done.
+@_kernel()
+def _move_singly(points: Points, run: Run, labels: Dense, max_passes: int) -> tuple[float, int, bool]:
+    """Move single points where that lowers the inertia; return it, the last pass with a move, and whether it converged.
 
-    Moving x from a cluster of m points and centre a to one of m' and b, and the centres with it, changes the inertia by
-    m'/(m' + 1)·s(x, b) − m/(m − 1)·s(x, a). A point goes where this is least, if it is then below zero by more than
-    rounding can feign; it is done when each point has been looked at since the last move. At least one pass is counted.
+    Moving x from a cluster of m points and centre a to one of m' points and centre b changes the inertia by m'/(m' +
+    1)·s(x, b) − m/(m − 1)·s(x, a). A point moves where this is least, if it is below zero by more than rounding error.
+    The phase has converged when every point has been checked since the last move. At least one pass is counted.
     """
     X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
     n, dense = len(labels), len(X) > 0
-    largest = float(points.norms.max())
-    doubt = 16 * _gamma(run.centres.shape[1] + points.terms, _U64) * largest * largest
-    i = settled = passes = 0
-    moving = 1  # the last pass that moved a point
-    while settled < n:
+    largest_norm = float(points.norms.max())
+    rounding_error = 16 * _gamma(run.centres.shape[1] + points.terms, _U64) * largest_norm * largest_norm
+    i = unmoved = passes = 0
+    last_moving_pass = 1  # the last pass that moved a point
+    while unmoved < n:
         passes += i == 0
         source = 0 + labels[i]  # int64, as in the other calls
-        goal, least, own = source, np.inf, 0.0
+        target, smallest_cost, saving = source, np.inf, 0.0
         for c in range(len(run.sizes)):
             size = run.sizes[c]
             if size == 0:
@@ -668,21 +687,21 @@ def _move_singly(points: Points, run: Run, labels: Dense, most: int) -> tuple[fl
             else:
                 s = _csr_distance(data, indices, indptr, squares[i], i, run.centres, c, run.squares[c])
             if c == source:
-                own = s * size / (size - 1) if size > 1 else 0.0
-            elif s * size / (size + 1) < least:
-                goal, least = c, s * size / (size + 1)
-        if least + doubt < own:
-            if passes > most:
-                return _inertia(points, run, labels), most, False
-            run.listed[0], run.near[0], run.moved[0] = i, goal, 0
+                saving = s * size / (size - 1) if size > 1 else 0.0
+            elif s * size / (size + 1) < smallest_cost:
+                target, smallest_cost = c, s * size / (size + 1)
+        if smallest_cost + rounding_error < saving:
+            if passes > max_passes:
+                return _inertia(points, run, labels), max_passes, False
+            run.listed[0], run.near[0], run.moved[0] = i, target, 0
             _move(points, run, labels, run.listed, run.moved[:1])
             _recentre(run, source)
-            _recentre(run, goal)
-            settled, moving = 0, passes
+            _recentre(run, target)
+            unmoved, last_moving_pass = 0, passes
         else:
-            settled += 1
+            unmoved += 1
         i = (i + 1) % n
-    return _inertia(points, run, labels), moving, True
+    return _inertia(points, run, labels), last_moving_pass, True
 
 
 @numba.njit(cache=True, nogil=True)
@@ -698,9 +717,9 @@ def run_starts(
     iterations: Dense,
     converged: Dense,
 ) -> None:
-    """Run Lloyd from each of several starts; `kmdr.clustering.kmeans` says what that means.
+    """Run Lloyd from each of several starts, as `kmdr.clustering.kmeans` describes it.
 
-    They are run in one call, because a call that unpacks its arrays takes as long as a few iterations of a small fit.
+    One call runs them all, because unpacking its arrays takes as long as a few iterations of a small fit.
 
     Parameters
     ----------
@@ -708,20 +727,20 @@ def run_starts(
     run : Run
         From `workspace`.
     rows : (starts, k) ndarray of int64
-        Where the centres begin.
+        Rows at which the centres begin.
     max_iter : int
     online : bool
         Whether single points are moved after Lloyd.
     empty_action : int
-        Place in `EMPTY_ACTIONS`.
+        Index into `EMPTY_ACTIONS`.
     labels : (starts, n) ndarray of int32
-        Where the partitions go.
+        Output: the partitions.
     inertia, iterations, converged : (starts,) ndarray of float64, int64, bool
-        Where the rest of the result goes.
+        Output: the rest of the result.
     """
     for j in range(len(rows)):
-        inertia[j], iterations[j], converged[j] = _start(points, run, rows[j], max_iter, empty_action, labels[j])
+        inertia[j], iterations[j], converged[j] = _run_start(points, run, rows[j], max_iter, empty_action, labels[j])
         if online and converged[j]:
-            before = iterations[j] - 1  # without the one that found nothing to change
-            inertia[j], passes, converged[j] = _move_singly(points, run, labels[j], max_iter - before)
-            iterations[j] = before + passes
+            lloyd_iterations = iterations[j] - 1  # without the one that found nothing to change
+            inertia[j], passes, converged[j] = _move_singly(points, run, labels[j], max_iter - lloyd_iterations)
+            iterations[j] = lloyd_iterations + passes

@@ -1,13 +1,13 @@
 """K-means on points of which only some coordinates are known (Pourkamali-Anaraki, Becker 2017, Algorithm 2).
 
-It minimises Σ_i Σ_{j known of i} (c_ij − μ_{l(i)j})²: a point goes to the centre nearest on the coordinates that it
-knows, ties to the lowest index; a centre's coordinate is the mean over those of its points that know it. A coordinate
-that none of them knows, and what is unknown of a starting row, is set to the mean of all points that know it. An empty
-cluster takes the point farthest from its own centre. It ends when no assignment changes, or when refilling no longer
-lowers the objective.
+It minimises Σ_i Σ_{j known of i} (c_ij − μ_{l(i)j})². A point goes to the centre nearest on the coordinates that it
+knows, ties to the lowest index. A centre's coordinate is the mean over the points of its cluster that know it. A
+coordinate that no point of the cluster knows, and an unknown coordinate of a starting row, is set to the mean of all
+points that know it. An empty cluster takes the point farthest from its own centre. A start ends when no assignment
+changes, or when refilling no longer lowers the objective.
 
-Distances to all centres are computed in float32, and in float64 where those do not settle which is nearest; of the
-centres only those that gained or lost points are computed anew.
+Distances to all centres are computed in float32, and in float64 where that leaves the nearest undecided. Only centres
+that gained or lost points are recomputed.
 """
 
 import math
@@ -25,17 +25,17 @@ from kmdr.linalg import Dense
 from kmdr.linalg.matrix import BLOCK, check_structure, normalised, room, scaled_back
 from kmdr.linalg.tiles import TILE, add_square, load, multiply_add, store, zeros
 
-# Centres that are looked at together: of 4096 coordinates these are 512 KB of float32, which stay in a second-level
-# cache while the points of a tile, of so many entries, pass by (2¹⁷ entries: 1.15 of the time; 2²⁰: 1.05).
+# Centres compared together: with 4096 coordinates they take 512 KB of float32, which stay in a second-level cache
+# while the points of a tile of _TILE entries pass by (2¹⁷ entries: 1.15 of the time; 2²⁰: 1.05).
 _WIDTH = 2 * TILE
 _TILE = 1 << 18
-_LINE = 8  # float64 of a cache line
+_LINE = 8  # float64 per cache line
 _U32 = 2.0**-24
 
 
 @numba.njit(cache=True, nogil=True)
 def _choose(uniform: Dense, order: Dense, kept: Dense) -> None:
-    """Shuffle the head of ``order`` by each row of uniforms (Fisher, Yates), note it, and put it back."""
+    """Shuffle the head of ``order`` by each row of uniforms (Fisher, Yates), store it, and undo the shuffle."""
     d = len(order)
     n, r = uniform.shape
     swaps = np.empty(r, dtype=np.int64)
@@ -50,18 +50,9 @@ def _choose(uniform: Dense, order: Dense, kept: Dense) -> None:
 
 
 def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
-    """Return n independent uniform subsets of r of d indices, each ascending.
-
-    Returns
-    -------
-    (n, r) ndarray of int32
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Return n independent uniform subsets of r of d indices, each ascending, as an (n, r) ndarray of int32."""
     if not 1 <= r <= d < 2**31:
-        raise ArgumentError(f"r = {r} of d = {d} indices cannot be had; ask for 1 ≤ r ≤ d < 2³¹")
+        raise ArgumentError(f"r = {r} is out of range for d = {d} indices; choose 1 ≤ r ≤ d < 2³¹")
     kept = room((n, r), np.int32)
     order, step = np.arange(d, dtype=np.int32), max(1, BLOCK // r)
     for start in range(0, n, step):
@@ -73,7 +64,7 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
 
 @numba.njit(cache=True, nogil=True)
 def _square_sums(x: Dense, places: Dense, block: Dense, sums: Dense) -> None:
-    """Write Σ_p (x_p − c_p)² for the centres of a block, coordinate j of all of them at block[j·_WIDTH:]."""
+    """Write Σ_p (x_p − c_p)² for the centres of a block; coordinate j of all of them starts at block[j·_WIDTH]."""
     minus = np.full(TILE, np.float32(-1))
     minus_one, low, high = load(minus, 0), zeros(block), zeros(block)
     for p in range(len(x)):
@@ -95,13 +86,13 @@ def _distance(values: Dense, known: Dense, blocks: Dense, i: int, c: int) -> flo
 
 @numba.njit(cache=True, nogil=True)
 def _limit(square: float, rate: float, slack: float) -> float:
-    """Return the most that the float32 sum of a centre no farther than this can be."""
+    """Return the largest float32 sum that a centre at this squared distance or nearer can have."""
     return (max(math.sqrt(square), 2.0**-60) * rate + slack) ** 2 * (1 + 4 * _U32)
 
 
 @numba.njit(cache=True, nogil=True)
 def _write_blocks(centres: Dense, scale: float, blocks: Dense, single: Dense) -> None:
-    """Write the centres to (blocks, d·_WIDTH), and scaled to the same in float32."""
+    """Write the centres to (blocks, d·_WIDTH), and scaled in float32 to the same layout."""
     k, d = centres.shape
     for b in range(len(single)):
         for first in range(0, d, _LINE):
@@ -113,11 +104,11 @@ def _write_blocks(centres: Dense, scale: float, blocks: Dense, single: Dense) ->
 
 @numba.njit(cache=True, nogil=True)
 def _nearest(values: Dense, known: Dense, blocks: Dense, single: Dense, scale: float, labels: Dense) -> None:
-    """Write over each label, −1 or a guess, that of the nearest centre on the known coordinates of its point.
+    """Replace each label, −1 or a guess, by the nearest centre on the known coordinates of its point.
 
-    Distances s are computed in float64, entry after entry, of the centres that sums in float32 do not rule out. Those
-    err in √s by less than γ√s + 8u‖x‖, u = 2⁻²⁴, γ for r terms and a few more (Higham 2002, §3.1): rounding x and c,
-    |c| ≤ |x| + |x − c|, and their difference takes 2u(|x| + |x − c|) of each entry. What may underflow is below 2⁻⁶⁰.
+    Distances s are computed in float64, entry by entry, for the centres that float32 sums do not rule out. The float32
+    error of √s is below γ√s + 8u‖x‖, u = 2⁻²⁴, γ for r terms and a few more (Higham 2002, §3.1): rounding x and c,
+    |c| ≤ |x| + |x − c|, and their difference changes each entry by 2u(|x| + |x − c|). Underflow changes less than 2⁻⁶⁰.
     """
     n, r = values.shape
     tile = max(_TILE // r, 1)
@@ -157,7 +148,7 @@ def _nearest(values: Dense, known: Dense, blocks: Dense, single: Dense, scale: f
 
 @numba.njit(cache=True, nogil=True)
 def _means(values: Dense, known: Dense, members: Dense, ends: Dense, mean: Dense, centres: Dense) -> None:
-    """Write the means of some clusters, of which each has its points up to an end, in the order of the rows."""
+    """Write the means of some clusters; ``ends`` says where the members of each end, in the order of the rows."""
     first = 0
     for c in range(len(ends)):
         sums, counts = np.zeros(len(mean)), np.zeros(len(mean))
@@ -183,7 +174,7 @@ class _Points:
         self.mean = self._means(np.zeros(n, np.int64), np.ones(1, np.bool_))[0]
 
     def _means(self, labels: Dense, asked: Dense) -> Dense:
-        """Return the means of the clusters that are asked for."""
+        """Return the means of the clusters marked in ``asked``."""
         members = np.flatnonzero(asked[labels])
         members = members[np.argsort(labels[members], kind="stable")]
         ends = np.searchsorted(labels[members], np.flatnonzero(asked), side="right")
@@ -204,8 +195,8 @@ class _Points:
         return centres
 
     def move(self, centres: Dense, labels: Dense, before: Dense) -> None:
-        """Move the centres of clusters that gained or lost points since other labels, −1 for none, to their means."""
-        moved, changed = labels != before, np.zeros(len(centres) + 1, np.bool_)  # the last of them is that of −1
+        """Recompute the centres of clusters whose points differ between two labellings (−1: no cluster)."""
+        moved, changed = labels != before, np.zeros(len(centres) + 1, np.bool_)  # the last belongs to −1
         changed[labels[moved]] = changed[before[moved]] = True
         changed[-1] = False
         if changed.any():
@@ -248,7 +239,7 @@ def _fill_empty(points: _Points, labels: Dense, centres: Dense) -> None:
         points.move(centres, labels, before)
 
 
-def _one_start(points: _Points, rows: Dense, max_iter: int) -> tuple[Clustering, bool]:
+def _run_start(points: _Points, rows: Dense, max_iter: int) -> tuple[Clustering, bool]:
     centres = points.rows(rows)
     labels = np.full(len(points.values), -1, dtype=np.int64)
     refilled = np.inf
@@ -271,29 +262,30 @@ def masked_lloyd(C: Any, starts: Sequence[Dense] | Dense, max_iter: int) -> Clus
     Parameters
     ----------
     C : (n, d) csr_array
-        The same number of stored entries in each row; what is not stored is unknown.
+        With the same number of stored entries in each row; entries that are not stored are unknown.
     starts : (n_init, k) int array
         Rows at which the centres begin.
-    max_iter : int
 
     Returns
     -------
     Clustering
-        ``inertia`` counts the known coordinates alone; ties between starts go to the earlier one.
+        ``inertia`` counts only the known coordinates; ties between starts go to the earlier one.
 
     Raises
     ------
     ArgumentError
-        When the rows are not as said, C is not finite, or the starts are not rows of it.
+        If the rows store different numbers of entries, C is not finite, or the starts are not row indices.
     """
     starts = checked_starts(starts, C.shape[0], max_iter)
     check_structure(C)
     stored = np.diff(C.indptr)
     if stored.min() < 1 or stored.min() != stored.max():
-        raise ArgumentError(f"rows of {stored.min()} to {stored.max()} stored entries; store the same number in each")
+        raise ArgumentError(
+            f"rows store {stored.min()} to {stored.max()} entries; each row must store the same number, at least one"
+        )
     C, e, _ = normalised(C)
     points = _Points(C)
-    runs = [_one_start(points, rows, max_iter) for rows in starts]
+    runs = [_run_start(points, rows, max_iter) for rows in starts]
     best = min((clustering for clustering, _ in runs), key=lambda clustering: clustering.inertia)
     failed = sum(not converged for _, converged in runs)
     return replace(best, inertia=scaled_back(best.inertia, 2 * e), n_init_failed=failed)

@@ -1,4 +1,4 @@
-"""Blank figures in the print style, what stands around their panels, and the files that a drawing becomes."""
+"""Blank figures in the print style, their legends and notes, and saving."""
 
 import io
 import math
@@ -24,22 +24,21 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
 from kmdr.results.folder import write_file
 
-_CHARS_PER_INCH = 20  # of the notes, at 7 pt
-_LINE = 0.13  # inches: a line of a note or of the legend
-# What a panel of curves against r shows; one that shows nothing has these columns and no line.
+_CHARS_PER_INCH = 20  # in notes, at 7 pt
+_LINE = 0.13  # inches: height of one line of a note or of the legend
+# The columns of a panel of curves against r; an empty panel has no rows.
 NO_NUMBERS = pd.DataFrame(columns=["quantity", *COLUMNS, "shown", "shown_count", "label", "drawn_as", "timing"])
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with the numbers that it shows, so that the CSV beside it is what was drawn.
+    """A figure with the numbers that it shows, so that its CSV contains exactly these.
 
     Attributes
     ----------
-    figure : Figure
     panels : sequence of DataFrame
-        Of each panel, in the order of ``figure.axes``, exactly the plotted numbers, a line a point or bar; any columns
-        but ``panel``. No line for a panel that shows nothing.
+        For each panel, in the order of ``figure.axes``, the plotted numbers, one row per point or bar; any columns
+        except ``panel``. Empty for an empty panel.
     """
 
     figure: Figure
@@ -47,7 +46,7 @@ class Drawing:
 
     @property
     def numbers(self) -> pd.DataFrame:
-        """The numbers of all panels, with the panel's letter; a column that some panels lack is empty there."""
+        """Return the numbers of all panels, with the panel's letter; a column that a panel lacks is empty there."""
         parts = [part.assign(panel=panel_letter(i)) for i, part in enumerate(self.panels) if len(part)]
         table = pd.concat(parts, ignore_index=True) if parts else NO_NUMBERS.assign(panel=[])
         return table[["panel", *table.columns.drop("panel")]]
@@ -66,7 +65,7 @@ def panel_letter(index: int) -> str:
 
 
 def blank(rows: int, columns: int, width: float, height: float) -> tuple[Figure, NDArray[np.object_]]:
-    """Return a figure in inches with rows × columns panels that make room for their titles, labels and legends."""
+    """Return a figure (size in inches) with rows × columns panels, laid out so that titles, labels and legends fit."""
     fig = Figure(figsize=(width, height))
     fig.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02))
     FigureCanvasAgg(fig)
@@ -74,11 +73,10 @@ def blank(rows: int, columns: int, width: float, height: float) -> tuple[Figure,
 
 
 def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels side by side; to be called, and drawn on, within `kmdr.figures.style.print_style`.
+    """Return a figure with panels side by side; call and draw within `kmdr.figures.style.print_style`.
 
     Parameters
     ----------
-    panels : int
     height : float
         Of the panels, in inches.
     width : float, optional
@@ -89,14 +87,14 @@ def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tupl
 
 
 def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> Figure:
-    """Put one legend above all panels and the notes below them, and make room for both.
+    """Add one legend above all panels and the notes below them, and adjust the height.
 
     Parameters
     ----------
     fig : Figure
         From `canvas`.
     notes : sequence of str
-        A paragraph each; empty ones are left out.
+        One paragraph each; empty ones are skipped.
     legend_columns : int
         0 for no legend. A label that several panels have appears once.
     """
@@ -116,31 +114,29 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
 
 
 def add_notes(fig: Figure, notes: Sequence[str]) -> None:
-    """Put notes below a figure, below those that are there, and make room for them.
+    """Add notes below a figure, after existing ones, and adjust the height.
 
     Parameters
     ----------
-    fig : Figure
     notes : sequence of str
-        A paragraph each; empty ones are left out.
+        One paragraph each; empty ones are skipped.
     """
     width = int(fig.get_figwidth() * _CHARS_PER_INCH)
     paragraphs = [textwrap.fill(note, width) for note in notes if note]
     fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))
-    there = [fig.get_supxlabel()] if fig.get_supxlabel() else []
-    fig.supxlabel("\n".join(there + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
+    existing = [fig.get_supxlabel()] if fig.get_supxlabel() else []
+    fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
 
 
 def save(drawing: Drawing, stem: Path) -> list[Path]:
     """Write a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
 
-    Each file appears complete or not at all, and the same figure gives the same bytes.
+    Each file is written atomically, and the same figure gives the same bytes.
 
     Parameters
     ----------
-    drawing : Drawing
     stem : Path
-        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
+        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are created.
 
     Returns
     -------
@@ -150,9 +146,9 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
     contents: dict[str, bytes] = {}
     fig = drawing.figure
     with print_style():
-        # The panels are laid out once for both formats, and not by `savefig`, which draws all of it twice to do so.
+        # Lay out the panels once for both formats; `savefig` would draw everything twice to do so.
         if engine := fig.get_layout_engine():
-            with suppress(ValueError):  # as `Figure.draw` does
+            with suppress(ValueError):  # as in `Figure.draw`
                 engine.execute(fig)
         fig.set_layout_engine(None)
         for kind in ("pdf", "png"):
@@ -162,14 +158,14 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
     contents["csv"] = spreadsheet_csv(drawing.numbers)
     paths = []
     for kind, content in contents.items():
-        path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may hold a dot
+        path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may contain a dot
         write_file(stem.parent.parent, path, content)
         paths.append(path)
     return paths
 
 
 def _fewer_colours(png: io.BytesIO) -> bytes:
-    """Return a picture with a palette: flat colours and thin lines look the same, and take a third of the bytes."""
+    """Return a picture with a palette: flat colours and thin lines look the same in a third of the bytes."""
     buffer = io.BytesIO()
     with Image.open(png) as image:
         dpi = image.info["dpi"]
@@ -179,7 +175,7 @@ def _fewer_colours(png: io.BytesIO) -> bytes:
 
 
 def power_of_ten(value: float, _: float | None = None) -> str:
-    """Return a power of ten, written without mathematics, which names in figures must not be read as.
+    """Return a power of ten in plain characters, because figures do not parse mathematics.
 
     Examples
     --------

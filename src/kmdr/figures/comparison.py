@@ -1,4 +1,4 @@
-"""The table of a run: means with intervals, the best in bold, a mark where k-means on all features differs."""
+"""The table of a run: means with intervals, the best in bold, and marks for differences from all features."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,40 +11,39 @@ from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
 
-# Lines at the end of a run: what a person takes in at a glance.
+# Number of rows printed at the end of a run.
 MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
-# What marks lines whose rows were computed by several versions of the code.
+# Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
-MIXED = f"{_MARK} rows of several versions of the code: not compared, and not considered for the best."
-# Of an interval as many digits as of its mean, where these are behind the point; else fewer.
+MIXED = f"{_MARK} computed by several versions of the code: not compared, and not considered for the best."
+# An interval has as many digits as its mean if these are decimals; else fewer.
 _HALVES = {".3g": ".2g", ".4g": ".2g"}
 UNTIMED = "–"
-UNTIMED_NOTE = (
-    f"{UNTIMED}: not timed serially; timing_repeats=3 runs 3 repetitions with no other worker, for their seconds."
-)
-_SEVERAL_MACHINES = "Seconds of one dataset come from several machines: there they are not ranked."
+UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
+_SEVERAL_MACHINES = "Seconds of one dataset come from several machines, so they are not ranked there."
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
 
 
 def settings_in(frame: pd.DataFrame) -> list[str]:
-    """Return the names of the columns of settings of a table that `kmdr.analysis.comparison.compared` gives."""
+    """Return the names of the setting columns of a table from `kmdr.analysis.comparison.compared`."""
     names = [str(name) for name in frame.columns]
     return names[len(_IDENTITY) : next(i for i, name in enumerate(names) if name in ("n", "n A"))]
 
 
 def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, str]:
-    """Return as many lines of a table as a person takes in, and what was left out.
+    """Return a readable number of rows of a table, and a text that says how many were dropped.
 
-    Of the r of each method as many are kept, evenly with the first and the last, as fit; then lines from the end go.
+    For each method as many r are kept, evenly spaced with the first and the last, as fit; then rows are dropped from
+    the end.
     """
     if len(frame) <= most:
         return frame, ""
     groups = [g.index for _, g in frame.groupby([*_IDENTITY[:4], *settings_in(frame)], sort=False, dropna=False)]
     kept: list[Any] = []
-    for each in range(max(map(len, groups)), 0, -1):
+    for count in range(max(map(len, groups)), 0, -1):
         kept = [
-            i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(each, len(g))).round().astype(int))]
+            i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(count, len(g))).round().astype(int))]
         ]
         if len(kept) <= most:
             break
@@ -52,12 +51,12 @@ def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, 
 
 
 def table_of(frame: pd.DataFrame) -> Table:
-    """Return the lines of `kmdr.analysis.comparison.compared`, or some of them, as they are shown.
+    """Return rows of `kmdr.analysis.comparison.compared` as text.
 
     Returns
     -------
     Table
-        Of texts, best in bold. ``↑`` and ``↓`` mark what is significantly higher or lower than on all features.
+        Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
     columns = _first_columns(frame)
     columns["n"] = counts_of(frame)
@@ -82,45 +81,42 @@ def table_of(frame: pd.DataFrame) -> Table:
     if tests:
         notes.append(
             "↑ ↓ higher or lower than none, k-means on all features, from the same starts (paired t tests at "
-            f"{LEVEL:.0%}, corrected by Holm over the table)."
+            f"{LEVEL:.0%}, Holm-adjusted over the table)."
         )
     elif (frame["reducer"] != "none").any():
-        notes.append(
-            "Nothing is compared with k-means on all features: that needs reducer=none and at least 2 repetitions."
-        )
+        notes.append("No comparison with k-means on all features: that needs reducer=none and at least 2 repetitions.")
     return _shown(columns, " ".join([*notes, *time_notes(frame)]), bold)
 
 
 def _missing(quantity: Quantity, n: int) -> str:
-    """Return what stands for a missing mean of n repetitions."""
+    """Return the text for a missing mean of n repetitions."""
     return UNTIMED if quantity.time and n else ""
 
 
 def _timings(frame: pd.DataFrame, quantity: Quantity, sides: Sequence[str] = ("",)) -> dict[str, list[str]]:
-    """Return a column with the numbers of timed repetitions, where these are not those of all repetitions."""
+    """Return a column with the number of timed repetitions, if it differs from that of all repetitions."""
     counts = [f"n {quantity.title}{side}" for side in sides]
     if all((frame[name] == frame[f"n{side}"]).all() for name, side in zip(counts, sides, strict=True)):
         return {}
     timed = zip(*(map(str, frame[name]) for name in counts), strict=True)
-    return {f"n {quantity.title}": [own[0] if len(set(own)) == 1 else ", ".join(own) for own in timed]}
+    return {f"n {quantity.title}": [", ".join(dict.fromkeys(pair) if len(set(pair)) == 1 else pair) for pair in timed]}
 
 
 def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
-    """Say, a sentence each, which lines have no timings, and whether these come from several machines."""
+    """Return notes on rows without timings and on timings from several machines."""
     times = [quantity.title for quantity in quantities_in(frame) if quantity.time]
     untimed = any(((frame[f"n{side}"] > 0) & (frame[f"n {name}{side}"] == 0)).any() for name in times for side in sides)
     several = frame.attrs.get("several_machines", False)
     return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
-def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
-    """Return two folders side by side as they are shown: the mean in A and in B, and the change with its interval.
+def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
+    """Return two folders side by side: the means in A and in B, and the change with its interval.
 
     Parameters
     ----------
-    beside : Beside
     frame : DataFrame
-        Its table, or some lines of it.
+        The comparison's table, or some rows of it.
     """
     columns = _first_columns(frame)
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
@@ -140,37 +136,37 @@ def beside_table(beside: Beside, frame: pd.DataFrame) -> Table:
                 changes = frame[[f"{end}{quantity.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
                 texts = [_with_ends(change, low, high, form) for change, low, high in changes]
                 columns[quantity.change] = [f"{m}{x}" for x, m in zip(texts, _marks(frame, quantity), strict=True)]
-    return _shown(columns, " ".join([*_beside_notes(beside), *time_notes(frame, (" A", " B"))]), set())
+    return _shown(columns, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
 
 
-def _beside_notes(beside: Beside) -> list[str]:
-    paired = int(beside.table["paired"].sum()) if len(beside.table) else 0
-    alone = len(beside.table) - paired
-    notes = ["Δ is B − A and × is B : A, with its 95 % interval; ↑ ↓ differ at 5 %, corrected by Holm."]
+def _comparison_notes(comparison: Beside) -> list[str]:
+    paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
+    alone = len(comparison.table) - paired
+    notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]
     if paired:
-        notes.append(f"{_lines(paired)} compared by pairs: same data, same starts.")
+        notes.append(f"{_lines(paired)} paired: same data, same starts.")
     if alone:
         notes.append(
-            f"{_lines(alone)} not paired, for their starts differ (seed, repetitions, start or n_init): Welch's t test."
+            f"{_lines(alone)} not paired because starts differ (seed, repetitions, start or n_init): Welch's t test."
         )
-    if beside.changed:
-        notes.append(f"Settings differ: {'; '.join(beside.changed)}.")
-    if beside.other_data:
-        notes.append(f"Not compared, for the data of that name differ: {', '.join(beside.other_data)}.")
-    if beside.other_machine:
+    if comparison.changed:
+        notes.append(f"Settings differ: {'; '.join(comparison.changed)}.")
+    if comparison.other_data:
+        notes.append(f"Not compared because the data of that name differ: {', '.join(comparison.other_data)}.")
+    if comparison.other_machine:
         notes.append("Seconds measured on different machines are not compared.")
-    if beside.other_code:
-        notes.append(f"A and B were computed by different code for {', '.join(beside.other_code)}.")
-    if len(beside.table) and (beside.table[["versions A", "versions B"]] > 1).any(axis=None):
+    if comparison.other_code:
+        notes.append(f"A and B were computed by different code for {', '.join(comparison.other_code)}.")
+    if len(comparison.table) and (comparison.table[["versions A", "versions B"]] > 1).any(axis=None):
         notes.append(MIXED)
-    notes += [f"{note}." for note in beside.mixed]
-    if any(beside.only):
-        notes.append(f"Only in A: {_lines(beside.only[0])}; only in B: {_lines(beside.only[1])}.")
+    notes += [f"{note}." for note in comparison.mixed]
+    if any(comparison.only):
+        notes.append(f"Only in A: {_lines(comparison.only[0])}; only in B: {_lines(comparison.only[1])}.")
     return notes
 
 
 def counts_of(frame: pd.DataFrame, suffix: str = "") -> list[str]:
-    """Return the repetitions of each line, with a mark where several versions of the code computed them."""
+    """Return the repetitions of each row, marked if several versions of the code computed them."""
     versions = zip(frame[f"n{suffix}"], frame[f"versions{suffix}"], strict=True)
     return [f"{n}{_MARK if version > 1 else ''}" for n, version in versions]
 
@@ -180,7 +176,7 @@ def _lines(n: int) -> str:
 
 
 def with_interval(mean: float, half: float, form: str) -> str:
-    """Return a mean, with half of its interval where there is one; nothing where there is no mean."""
+    """Return a mean, with half of its interval if there is one; empty if there is no mean."""
     if np.isnan(mean):
         return ""
     shown = format_number(mean, form)
@@ -188,13 +184,13 @@ def with_interval(mean: float, half: float, form: str) -> str:
 
 
 def _with_ends(change: float, low: float, high: float, form: str) -> str:
-    """Return a change and its interval; nothing where there is no change."""
+    """Return a change and its interval; empty if there is no change."""
     shown, *ends = (format_number(value, form) for value in (change, low, high))
     return "" if np.isnan(change) else f"{shown} [{ends[0]}, {ends[1]}]"
 
 
 def _marks(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
-    """Return for each line which way it differs significantly."""
+    """Return the direction in which each row differs significantly."""
     name = f"p {quantity.title}"
     if name not in frame:
         return [""] * len(frame)
@@ -206,7 +202,7 @@ def _marks(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
 
 
 def _first_columns(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """Return what says which line is which; studies and datasets where there are several."""
+    """Return the identifying columns; study and dataset only if there are several."""
     columns = {
         name: [str(value) for value in frame[name]] for name in ("study", "dataset") if frame[name].nunique() > 1
     }
@@ -219,12 +215,12 @@ def _first_columns(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _methods(frame: pd.DataFrame) -> list[str]:
-    """Return the reducers, with the parameters in which those of one name differ."""
+    """Return the reducers, with the parameters that distinguish settings of the same reducer."""
     names = {}
     for reducer, group in frame.groupby("reducer"):
         texts = list(dict.fromkeys(group["params"]))
-        for text, told in zip(texts, differences(texts), strict=True):
-            names[reducer, text] = f"{reducer}{told}"
+        for text, suffix in zip(texts, differences(texts), strict=True):
+            names[reducer, text] = f"{reducer}{suffix}"
     return [names[pair] for pair in zip(frame["reducer"], frame["params"], strict=True)]
 
 

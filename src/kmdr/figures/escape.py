@@ -1,4 +1,4 @@
-"""Text of others in Markdown, LaTeX and CSV: shown as it is, never obeyed. HTML is escaped by its templates."""
+"""Escaping of untrusted text for Markdown, LaTeX and CSV, so that it is shown verbatim. Templates escape HTML."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def _macro(letter: str) -> str:
-    """Return what LaTeX calls a Greek letter, which is its name in Unicode but for one."""
+    """Return the LaTeX macro of a Greek letter: its Unicode name, with one exception."""
     name = unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA")
     return f"$\\{name.title() if letter.isupper() else name.lower()}$"
 
@@ -27,7 +27,7 @@ _LATEX = str.maketrans({
 
 
 def markdown_escaped(text: str) -> str:
-    r"""Return text that Markdown shows as it is, on one line, also in a table's cell or where a line begins.
+    r"""Return text that Markdown shows verbatim, on one line, also in a table cell or at the start of a line.
 
     Examples
     --------
@@ -37,13 +37,13 @@ def markdown_escaped(text: str) -> str:
     \# a \- a 1\. a -0.5
     """
     line = " ".join(text.splitlines())
-    line = re.sub(r"([\\*_|<>\[\]`~$]|&(?=#?\w+;))", r"\\\1", line)  # $ is mathematics to some hosts
+    line = re.sub(r"([\\*_|<>\[\]`~$]|&(?=#?\w+;))", r"\\\1", line)  # some hosts read $ as mathematics
     line = re.sub(r"^(\s*)([#=+-])(?=[\s#=+-]|$)", r"\1\\\2", line)
     return re.sub(r"^(\s*\d+)([.)])(?=\s|$)", r"\1\\\2", line)
 
 
 def markdown_code(text: str) -> str:
-    """Return text as a code span of Markdown, within more backticks than it has in a row.
+    """Return text as a Markdown code span, with a fence longer than any run of backticks in it.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def markdown_code(text: str) -> str:
 
 
 def latex_escaped(text: str) -> str:
-    r"""Return text that LaTeX sets as it is, on one line, also where a table's row begins.
+    r"""Return text that LaTeX typesets verbatim, on one line, also at the start of a table row.
 
     Examples
     --------
@@ -64,7 +64,8 @@ def latex_escaped(text: str) -> str:
     \textbackslash{}input\{a\} {[}1cm] a\_b
     """
     escaped = " ".join(text.splitlines()).translate(_LATEX)
-    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped  # would belong to \\ before
+    # At the start of a row, [ and * would be arguments of the preceding \\.
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
 def _inert(value: object) -> object:
@@ -78,10 +79,10 @@ def _inert(value: object) -> object:
 
 
 def spreadsheet_csv(frame: pd.DataFrame) -> bytes:
-    r"""Return a table as CSV that a spreadsheet may open: no text in it, nor a column's name, is taken for a formula.
+    r"""Return a table as CSV in which a spreadsheet takes no text or column name for a formula.
 
-    Text that begins with one of ``= + - @``, also of full width, a tabulator or a line's end gets an apostrophe before
-    it, which spreadsheets take for the mark of a text. Numbers, also those written in text, stay as they are.
+    Text that begins with one of ``= + - @`` (also full-width), a tab or a line end gets an apostrophe in front, which
+    spreadsheets read as a marker of text. Numbers, also in text form, stay as they are.
 
     Examples
     --------

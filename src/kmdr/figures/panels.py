@@ -1,4 +1,4 @@
-"""Panels and grids of panels: measures against the number of dimensions r."""
+"""Panels and grids of panels: quantities against the number of dimensions r."""
 
 import math
 import re
@@ -52,13 +52,14 @@ QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
     "ari": ("Adjusted Rand index", "ARI"),
     "n_iter": ("Lloyd iterations", "iterations"),
 }
-NOT_HAD = "the data could not be had or was not run"
+NO_DATA = "the data is not available or was not run"
+PER_FIGURE = 4  # datasets per figure of a folder
 
-_CHAR = 0.053  # inches: width of an average character at 7.5 pt
+_CHAR = 0.053  # inches: average width of a character at 7.5 pt
 
 
 def quantity_label(quantity: str) -> tuple[str, str]:
-    """Return the title and the y label of a quantity; a guest's metric has its own label for both."""
+    """Return the title and the y label of a quantity; the metric of a plugin has one label for both."""
     if quantity in QUANTITY_LABELS:
         return QUANTITY_LABELS[quantity]
     label = metrics()[quantity].label if quantity in metrics() else quantity
@@ -66,7 +67,7 @@ def quantity_label(quantity: str) -> tuple[str, str]:
 
 
 def dataset_label(name: str, labels: Mapping[str, str] | None = None) -> str:
-    """Return the display name of a dataset: the caller's, else that of the registry, else the name itself."""
+    """Return the display name of a dataset: the caller's, else the registry's, else the name itself."""
     known = registry.entry(name).label if name in registry.names() else ""
     return (labels or {}).get(name) or known or name
 
@@ -85,19 +86,19 @@ def plot_panel(
     name: str | None = None,
     letter: str | None = None,
     styles: Mapping[Method, Style] | None = None,
-    reason: str = NOT_HAD,
+    reason: str = NO_DATA,
     paper_repeats: int | None = None,
 ) -> pd.DataFrame:
     """Draw one quantity of one dataset against r: a mean line with markers and a 95 % band for each method.
 
-    A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line,
-    with a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line.
-    If there is nothing to draw, the panel says why.
+    A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line, with
+    a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. An empty
+    panel says why it is empty.
 
     Parameters
     ----------
     ax : Axes
-        Where to draw; its title, labels, scales and limits are set.
+        Its title, labels, scales and limits are set.
     rows : DataFrame
         All rows of one dataset, failed ones included; may be empty.
     quantity : str
@@ -107,17 +108,17 @@ def plot_panel(
     letter : str, optional
         Put before the title as ``(a)``.
     styles : mapping, optional
-        Look of each (reducer, params); by default `method_styles` of these rows.
+        Appearance of each (reducer, params); by default `method_styles` of these rows.
     reason : str
         Why there are no rows, if there are none.
     paper_repeats : int, optional
-        How often the paper repeated its experiment: marks are then means of the first repetitions, as many as this, as
-        the paper would have seen them; lines and bands stay those of all. By default marks are means of all.
+        How often the paper repeated its experiment: markers then show means of as many first repetitions, as the paper
+        would have seen them, while lines and bands show all. By default markers show means of all.
 
     Returns
     -------
     DataFrame
-        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the mark, a mean of
+        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the marker, a mean of
         `shown_count` repetitions.
     """
     if rows["dataset"].nunique() > 1:
@@ -132,7 +133,7 @@ def plot_panel(
     _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
     numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else NO_NUMBERS
     if numbers.empty:
-        _write(ax, f"{name}: {_why_empty(rows, quantity, reason)}")
+        _write(ax, f"{name}: {_empty_panel_text(rows, quantity, reason)}")
         return NO_NUMBERS
 
     grid, flat = _grid_and_flat(rows)
@@ -154,11 +155,11 @@ def plot_panel(
 
 
 def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
-    """Return the summary of all repetitions, and beside it the mean of those that the marks show."""
+    """Return the summary of all repetitions, joined with the mean of those that the markers show."""
     numbers = summarise(rows, quantity)
     if paper_repeats is None:
         return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
-    counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # the time rule is about all of them
+    counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # selects timed rows among all repetitions
     order = rows[REPETITION].drop_duplicates().sort_values(REPETITION)
     is_first = pd.MultiIndex.from_frame(counted[REPETITION]).isin(pd.MultiIndex.from_frame(order.head(paper_repeats)))
     first = summarise(counted[is_first], quantity)
@@ -190,19 +191,18 @@ def paper_grid(
     labels : mapping, optional
         Display names of datasets that differ from the usual ones.
     reasons : mapping, optional
-        Why a dataset has no rows, in words; by default `NOT_HAD`.
+        Why a dataset has no rows; by default `NO_DATA`.
     note : str
-        A sentence to stand first below the figure.
+        The first sentence below the figure.
     paper_repeats : int, optional
         See `plot_panel`.
     styles : mapping, optional
-        Look of each (reducer, params), in the order of the legend; by default `method_styles` of these rows.
+        Appearance of each (reducer, params), in legend order; by default `method_styles` of these rows.
 
     Returns
     -------
     Drawing
-        At print width (one column for one dataset, the text width for more), with one legend above and
-        the notes a reader needs below.
+        At print width (one column for one dataset, the text width for more), with one legend above and notes below.
     """
     rows = rows[rows["dataset"].isin(datasets)]
     styles = method_styles(methods_of(rows)) if styles is None else styles
@@ -220,7 +220,7 @@ def paper_grid(
                     name=dataset_label(dataset, labels),
                     letter=panel_letter(i * columns + j),
                     styles=styles,
-                    reason=(reasons or {}).get(dataset, NOT_HAD),
+                    reason=(reasons or {}).get(dataset, NO_DATA),
                     paper_repeats=paper_repeats,
                 )
                 panels.append(drawn)
@@ -240,80 +240,48 @@ def paper_grid(
     return drawing
 
 
-def figures_for_folder(
-    folder: Path,
-    *,
-    datasets: Mapping[str, Sequence[str]] | None = None,
-    quantities: Sequence[str] = USUAL_QUANTITIES,
-    labels: Mapping[str, str] | None = None,
-    reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
-) -> list[Path]:
-    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``.
-
-    Parameters
-    ----------
-    folder : Path
-        Holds ``rows.csv`` or ``rows.csv.xz``.
-    datasets : mapping of study to sequence of str, optional
-        The datasets a study asked for, in order; those without rows get panels that say so. By default the
-        datasets in the rows. Datasets in the rows are never left out.
-    quantities : sequence of str
-        The rows of panels.
-    labels, reasons : mapping, optional
-        See `paper_grid`.
-    per_figure : int
-        Datasets a figure; a study with more is split into ``<study>_1``, ``<study>_2``, ….
-
-    Returns
-    -------
-    list of Path
-        The files written.
+def figures_for_folder(folder: Path) -> list[Path]:
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``; return the files.
 
     Raises
     ------
     UserError
-        If there are no rows.
+        If the folder has no rows.
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
-    asked = {str(study): (datasets or {}).get(str(study), ()) for study in sorted(rows["study"].unique())}
-    return figures_of_studies(rows, folder, asked, labels, quantities, reasons, per_figure)
+    return figures_of_studies(rows, folder, {str(study): () for study in sorted(rows["study"].unique())})
 
 
 def figures_of_studies(
     rows: pd.DataFrame,
     folder: Path,
     asked: Mapping[str, Sequence[str]],
-    labels: Mapping[str, str] | None = None,
-    quantities: Sequence[str] = USUAL_QUANTITIES,
     reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
     notes: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Draw some studies, each with or without rows; see `figures_for_folder`.
+    """Draw some studies, each with or without rows, as `figures_for_folder` does.
 
     Parameters
     ----------
     rows : DataFrame
-        Of these studies and of any others.
-    folder : Path
+        Of these studies and possibly others.
     asked : mapping of study to sequence of str
-        The studies, and the datasets that each asked for.
-    labels, quantities, reasons, per_figure
-        As for `figures_for_folder`.
+        The studies, and the datasets of each, in order; datasets in the rows are always included.
+    reasons : mapping, optional
+        See `paper_grid`.
     notes : mapping of study to str, optional
-        A sentence to stand first below its figures.
+        The first sentence below its figures.
     """
-    rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))], labels)
-    names = {**(labels or {}), **{name: label for name, (_, label) in by_setting.items()}}
+    rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
+    names = {name: label for name, (_, label) in by_setting.items()}
     written: list[Path] = []
     for study, columns in asked.items():
         of_study = rows[rows["study"] == study]
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         whole = [name for name in columns if name not in split]
         stem, note = folder / "figures" / re.sub(r"[^\w.+-]", "_", study), (notes or {}).get(study, "")
-        written += figures_of(of_study, stem, names, whole, quantities, reasons, per_figure, note)
+        written += figures_of(of_study, stem, names, whole, reasons, note)
     return written
 
 
@@ -322,30 +290,25 @@ def figures_of(
     stem: Path,
     labels: Mapping[str, str] | None = None,
     asked: Sequence[str] = (),
-    quantities: Sequence[str] = USUAL_QUANTITIES,
     reasons: Mapping[str, str] | None = None,
-    per_figure: int = 4,
     note: str = "",
 ) -> list[Path]:
-    """Draw one study into ``<stem>.{pdf,png,csv}``, or ``<stem>_1`` and so on; see `figures_for_folder`.
+    """Draw one study into ``<stem>.{pdf,png,csv}``; with many datasets into ``<stem>_1`` and so on.
 
     Parameters
     ----------
     rows : DataFrame
-        One setting a name of a dataset, as `named_by_setting` gives them.
-    stem : Path
-    labels, quantities, reasons, per_figure
-        As for `figures_for_folder`.
+        One setting per dataset name, as from `named_by_setting`.
+    labels, reasons, note
+        See `paper_grid`.
     asked : sequence of str
         Datasets that come first, with or without rows.
-    note : str
-        A sentence to stand first below each figure.
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
-    pages = [columns[i : i + per_figure] for i in range(0, len(columns), per_figure)]
+    pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     written: list[Path] = []
     for number, page in enumerate(pages, 1):
-        drawing = paper_grid(rows, page, quantities, labels, reasons, note)
+        drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
         add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
         written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
     return written
@@ -356,19 +319,10 @@ def _dataset_order(name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known)), name
 
 
-def named_by_setting(
-    rows: pd.DataFrame, labels: Mapping[str, str] | None = None
-) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
+def named_by_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
     """Rename datasets that a study ran under several settings, so that each gets its own panels.
 
-    Settings are k, those of k-means, the matching, the options of the dataset and, where these are the same, which data
-    have the name.
-
-    Parameters
-    ----------
-    rows : DataFrame
-    labels : mapping, optional
-        Display names of datasets that differ from the usual ones.
+    Settings are k, the k-means protocol, the matching, the dataset's options and, if these are equal, the data itself.
 
     Returns
     -------
@@ -384,10 +338,10 @@ def named_by_setting(
         for kind, settings in zip(of_dataset.itertuples(index=False), differing_settings(of_dataset), strict=True):
             if not settings:
                 continue
-            # Zeros, so that names sort by their numbers.
+            # Leading zeros, so that names sort by their numbers.
             ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
             name = f"{dataset} ({ordered})"
-            names[name] = str(dataset), f"{dataset_label(str(dataset), labels)}, {in_words(settings)}"
+            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {in_words(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})
@@ -398,7 +352,7 @@ def named_by_setting(
 
 
 def _stand_ins(rows: pd.DataFrame) -> list[str]:
-    """Return what stands in for the dataset, one line each; empty text and NaN mean the real thing."""
+    """Return the stand-ins for the dataset, one text each; empty text and NaN mean the real data."""
     if rows.empty:
         return []
     texts = sorted({str(text) for text in rows["stand_in"].dropna().unique() if str(text)})
@@ -414,7 +368,7 @@ def _chars(ax: Axes) -> int:
 
 
 def _set_title(ax: Axes, letter: str, name: str, title: str, subtitles: Iterable[str]) -> None:
-    """Set the title in as many lines as the panel's width asks for, broken at the dash first."""
+    """Set the title, wrapped to the panel's width, with the first break at the dash."""
     chars = _chars(ax)
     whole = f"{letter}{name} – {title}"
     lines = [whole] if len(whole) <= chars else [f"{letter}{name} –", *textwrap.wrap(title, chars)]
@@ -424,7 +378,7 @@ def _set_title(ax: Axes, letter: str, name: str, title: str, subtitles: Iterable
 
 
 def _write(ax: Axes, message: str) -> None:
-    """Put words where a panel has no data."""
+    """Write text into a panel without data."""
     ax.text(0.5, 0.5, textwrap.fill(message, int(_chars(ax) * 0.85)), ha="center", va="center", transform=ax.transAxes)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -433,8 +387,8 @@ def _write(ax: Axes, message: str) -> None:
         spine.set_color("#cccccc")
 
 
-def _why_empty(rows: pd.DataFrame, quantity: str, reason: str) -> str:
-    """Say why there is nothing to draw."""
+def _empty_panel_text(rows: pd.DataFrame, quantity: str, reason: str) -> str:
+    """Return the reason why a panel is empty."""
     if rows.empty:
         return f"no rows; {reason}"
     if ok_rows(rows).empty:
@@ -447,27 +401,27 @@ def _why_empty(rows: pd.DataFrame, quantity: str, reason: str) -> str:
 def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
     """Return the r of the panel's x axis and the methods that are drawn as horizontal lines.
 
-    Failed trials count here: a method that failed at all r but one still depends on r.
+    Failed trials count: a method that failed at all r but one still depends on r.
     """
     tried = {
         (str(name), str(params)): sorted({int(r) for r in group["r"].dropna()})
         for (name, params), group in rows.groupby(["reducer", "params"])
     }
     several = {method for method, rs in tried.items() if len(rs) > 1 and method[0] != "none"}
-    if not several:  # a single r was asked for: points at their r, and the reference line
+    if not several:  # a single r was run: points at their r, and the reference line
         several = {method for method in tried if method[0] != "none"}
     return sorted({r for method in several for r in tried[method]}), set(tried) - several
 
 
-def _told_apart(numbers: pd.DataFrame) -> bool:
-    """Whether what the paper would have seen is another mean than that of all repetitions."""
+def _marks_differ(numbers: pd.DataFrame) -> bool:
+    """Return True if the paper averaged fewer repetitions than we ran."""
     return bool((numbers["shown_count"] != numbers["count"]).any())
 
 
 def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
     r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
     face = style.color if style.filled else "white"
-    apart = _told_apart(numbers)
+    apart = _marks_differ(numbers)
     ax.plot(
         r,
         mean,
@@ -475,10 +429,10 @@ def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
         marker="" if apart else style.marker,
         linestyle=style.linestyle,
         markerfacecolor=face,
-        markevery=math.ceil(len(r) / 25),  # markers that touch are a thick line
+        markevery=math.ceil(len(r) / 25),  # touching markers would look like a thick line
         label=style.label,
     )
-    if apart:  # beside the line and its band, of the same repetitions
+    if apart:  # markers of fewer repetitions, in addition to the line and its band
         ax.plot(r, numbers["shown"], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none")
     low, high = numbers["low"].to_numpy(), numbers["high"].to_numpy()
     if len(r) == 1 and numbers["count"].iloc[0] > 1:  # a band needs two points
@@ -488,7 +442,7 @@ def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
 
 
 def _band_alpha(numbers: pd.DataFrame) -> float:
-    """Return the opacity of a band: faint where two repetitions make it so wide (t = 12.7) that it hides others."""
+    """Return the opacity of a band: faint if two repetitions make it so wide (t = 12.7) that it hides others."""
     return 0.12 if int(numbers["count"].max()) > 2 else 0.05
 
 
@@ -518,7 +472,7 @@ def _plain_log_axis(ax: Axes, which: str, low: float, high: float) -> None:
 
 
 def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
-    """Show the grid of r; logarithmic if it was laid out so, that is if its median is nearer the geometric mean."""
+    """Show the grid of r, on a log scale if its median is nearer the geometric than the arithmetic mean of its ends."""
     if not grid:  # only horizontal lines
         ax.set_xticks([])
         return
@@ -535,9 +489,9 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
 
 
 def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
-    """Range that shows all lines and means, and bands as far as they do not squeeze them.
+    """Return a range that shows all lines and means, and bands as far as they do not squeeze them.
 
-    With two repetitions t is 12.7 and a band may be ten times as high as everything else.
+    With two repetitions t is 12.7, and a band may be ten times as high as everything else.
     """
     means = numbers[["mean", "shown"]].to_numpy()
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
@@ -548,7 +502,7 @@ def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
 
 
 def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
-    """Set the limits; logarithmic for times whose means span more than a decade."""
+    """Set the limits; on a log scale for times whose means span more than a decade."""
     means = numbers[["mean", "shown"]].to_numpy()
     least, most = float(np.nanmin(means)), float(np.nanmax(means))
     if is_time(quantity) and least > 0 and most > 10 * least:
@@ -563,7 +517,7 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
     if is_time(quantity):
         low = max(low, 0.0)
     if quantity == "objective":
-        low = max(low, -0.03 * high)  # F is never negative, whatever a band says; zero itself stays in sight
+        low = max(low, -0.03 * high)  # F is never negative, even if a band is; zero itself stays visible
     if quantity in ("accuracy", "nmi"):
         low, high = max(low, -0.02), min(high, 1.02)
     ax.set_ylim(low, high)
@@ -571,7 +525,7 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
 
 
 def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style]) -> int:
-    """Put one legend above all panels; return the number of its lines."""
+    """Add one legend above all panels; return the number of its lines."""
     shown = {line.get_label() for ax in axes for line in ax.get_lines()}
     looks = [style for style in styles.values() if style.label in shown]
     if not looks:
@@ -601,13 +555,13 @@ def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style
 
 
 def _span(counts: "pd.Series[int]") -> str:
-    """Return the least and the most of some counts as ``2–5``, or ``5`` where they are the same."""
+    """Return the range of some counts as ``2–5``, or ``5`` if they are equal."""
     least, most = int(counts.min()), int(counts.max())
     return f"{least}–{most}" if least < most else str(most)
 
 
 def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
-    """Say what lines and bands are."""
+    """Return the description of lines and bands."""
     least, most = int(numbers["count"].min()), int(numbers["count"].max())
     several, shown = _span(numbers["count"]), _span(numbers["shown_count"])
     if shown != several:
@@ -616,7 +570,7 @@ def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], ban
             several, of_times = _span(numbers.loc[~times, "count"]), _span(numbers.loc[times, "count"])
             several += f" (times: {of_times})" if of_times != several else ""
         text = f"Lines and bands: mean of all {several} repetitions with its 95 % Student-t interval"
-        text += f"; marks: mean of the first {shown}, as many as the paper made."
+        text += f"; markers: mean of the first {shown}, the number of repetitions in the paper."
     else:
         text = f"Means of {several} repetition{'s' if most > 1 else ''}"
         text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
@@ -627,7 +581,7 @@ def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], ban
     flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])
     if flat:
         names = ", ".join(style.label for style in styles.values() if style.label in flat)
-        text += f" Run at one r only, drawn across: {names}."
+        text += f" Run at one r only, drawn as a horizontal line: {names}."
     return text
 
 
@@ -640,11 +594,11 @@ def _notes(
     *,
     labels: Mapping[str, str] | None,
 ) -> list[str]:
-    """Return the sentences below a figure: what the bands are, and everything that the panels do not show."""
+    """Return the sentences below a figure: the meaning of the bands, and everything that the panels do not show."""
     numbers = drawing.numbers
     notes = [_repetitions_note(numbers, styles, _any_band_cut(drawing))] if len(numbers) else []
 
-    def of(dataset: str) -> str:
+    def dataset_suffix(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
 
     seeds = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["seed"].nunique()
@@ -658,8 +612,8 @@ def _notes(
     failed = failed_counts(rows)
     if failed:
         total = sum(failed.values())
-        listed = ", ".join(f"{name} ×{count}{of(dataset)}" for (dataset, name), count in failed.items())
-        notes.append(f"{total} failed trial{'s' if total > 1 else ''} left out: {listed}.")
+        listed = ", ".join(f"{name} ×{count}{dataset_suffix(dataset)}" for (dataset, name), count in failed.items())
+        notes.append(f"{total} failed trial{'s' if total > 1 else ''} omitted: {listed}.")
     untimed: dict[str, None] = {}
     for quantity in filter(is_time, quantities):
         for dataset in datasets:
@@ -667,9 +621,9 @@ def _notes(
             if len(of_dataset):
                 timed = set(methods_of(quantity_rows(of_dataset, quantity)))
                 absent = [m for m in styles if m in set(methods_of(of_dataset)) - timed]
-                untimed |= dict.fromkeys(f"{styles[method].label}{of(dataset)}" for method in absent)
+                untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
     if untimed:
-        notes.append(f"Never timed alone, so without a running time: {', '.join(untimed)}.")
+        notes.append(f"Not timed serially, so without a running time: {', '.join(untimed)}.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""How each method looks, the same in every figure, in print and to colour-blind readers."""
+"""The appearance of each method, the same in every figure, in print and for colour-blind readers."""
 
 import hashlib
 from collections import Counter
@@ -51,7 +51,7 @@ PRINT: Mapping[str, Any] = {
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
 
-# Metadata that would differ from run to run, or from one matplotlib to the next, is left out.
+# Metadata that would differ between runs or versions of matplotlib is omitted.
 METADATA: Mapping[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
@@ -62,7 +62,7 @@ LineStyle = Literal["-", "--"] | tuple[float, tuple[float, ...]]
 
 
 class Style(NamedTuple):
-    """Look of one method: colour, marker, line style, whether markers are filled, and its name in legends."""
+    """Appearance of one method: colour, marker, line style, whether markers are filled, and its name in legends."""
 
     color: str
     marker: str
@@ -71,7 +71,7 @@ class Style(NamedTuple):
     filled: bool = True
 
 
-# Okabe and Ito's palette without its yellow, which is lost on white paper.
+# Okabe and Ito's palette without its yellow, which is hardly visible on white paper.
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"),
 )
@@ -79,8 +79,8 @@ _DASHDOT = (0.0, (5.0, 1.5, 1.0, 1.5))
 _DENSE = (0.0, (3.0, 1.0))
 _DOTTED = (0.0, (1.0, 1.0))
 
-# In the order of legends: sampling, projections, singular vectors, scores, then the extra ones. There are more
-# methods than safe colours: two that share one differ in marker and line, and no figure of a paper holds both.
+# In the order of legends: sampling, projections, singular vectors, scores, then additional methods. There are more
+# methods than safe colours: two that share one differ in marker and line, and no figure of a paper shows both.
 KNOWN: Mapping[str, Style] = {
     "leverage": Style(_BLUE, "o", "-", "Sampl/SVD"),
     "leverage_approx": Style(_SKY, "s", "-", "Sampl/ApproxSVD"),
@@ -104,7 +104,7 @@ KNOWN: Mapping[str, Style] = {
     "none": Style(_BLACK, "", "--", "kMeans"),
 }
 
-# Users' reducers: Paul Tol's "muted" colours and markers that no known method has, so nobody is mistaken for them.
+# Custom reducers: Paul Tol's "muted" colours and markers that no known method has.
 _USER_MARKS: tuple[tuple[str, LineStyle], ...] = (
     *(("P", "-"), ("*", _DASHDOT), ("X", _DENSE), ("p", "-"), ("8", _DASHDOT), ("h", _DENSE)),
 )
@@ -119,12 +119,12 @@ Method = tuple[str, str]  # (reducer, params)
 
 
 def print_style() -> AbstractContextManager[None]:
-    """Context in which figures are made and saved: matplotlib's defaults, then ``PRINT``; no user's rc file."""
+    """Return the context for making and saving figures: matplotlib's defaults, then ``PRINT``; no user's rc file."""
     return context(["default", dict(PRINT)])
 
 
-def in_legend_order(methods: Iterable[Method]) -> list[Method]:
-    """Sort methods as legends show them: known ones, then the users' by name, k-means on all features last."""
+def sort_for_legend(methods: Iterable[Method]) -> list[Method]:
+    """Return methods in the order of legends: known ones, then custom ones by name, k-means on all features last."""
     names = [name for name in KNOWN if name != "none"]
 
     def position(method: Method) -> tuple[int, str, str]:
@@ -136,20 +136,16 @@ def in_legend_order(methods: Iterable[Method]) -> list[Method]:
 
 
 def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
-    """Return the look of each reducer of one figure.
+    """Return the appearance of each reducer of one figure.
 
-    Known reducers always look the same. An unknown one takes the look that its name hashes to; only when another
-    unknown one of the same figure (earlier in the alphabet) has that look does it move on to the next free one. One
-    that is named by its import path is called by its class, unless another of the figure is called so too.
+    Known reducers always look the same. An unknown one gets the appearance that its name hashes to, or the next free
+    one if another unknown reducer of the figure (earlier in the alphabet) has that. A reducer named by its import path
+    is labelled by its class, unless another of the figure has the same label.
 
     Parameters
     ----------
     names : iterable of str
-        Config names of the reducers in the figure.
-
-    Returns
-    -------
-    dict of str to Style
+        Configuration names of the reducers in the figure.
     """
     wanted = set(names)
     styles = {name: style for name, style in KNOWN.items() if name in wanted}
@@ -157,7 +153,7 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     taken: set[int] = set()
     for name in sorted(wanted - set(KNOWN)):
         if len(taken) == len(_USER_LOOKS):
-            taken.clear()  # more users' methods than looks: nobody can read that figure, but it can be drawn
+            taken.clear()  # more custom methods than styles: the figure is hard to read, but can be drawn
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % len(_USER_LOOKS)
         while slot in taken:
             slot = (slot + 1) % len(_USER_LOOKS)
@@ -174,12 +170,12 @@ def _class_name(name: str) -> str:
 
 
 def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
-    """Return the look of each (reducer, params) of one figure, in legend order.
+    """Return the appearance of each (reducer, params) of one figure, in legend order.
 
-    Settings of one reducer share its colour; the second and later ones get open markers and another line, and all of
-    them name the parameters in which they differ.
+    Settings of one reducer share its colour; all but the first have open markers and another line. Labels name the
+    parameters in which they differ.
     """
-    ordered = in_legend_order(methods)
+    ordered = sort_for_legend(methods)
     base = reducer_styles(name for name, _ in ordered)
     styles: dict[Method, Style] = {}
     for name in dict.fromkeys(name for name, _ in ordered):

@@ -17,20 +17,20 @@ from kmdr.results.folder import write_file
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper with what is reported, ours, its interval and the difference.
+    """A table, usually with reported numbers, ours, their intervals and differences.
 
     Attributes
     ----------
     frame : DataFrame
-        Tidy: a line a cell of the paper's table, or as wide as the paper prints it; numbers unrounded.
+        Tidy: one row per cell of the paper's table, or as wide as the paper prints it; numbers unrounded.
     formats : mapping of str to str
         Format specifications of numeric columns, for Markdown, LaTeX and HTML: ``{"ours": ".3f"}``.
     note : str
-        What a reader needs to know below it.
+        The note below the table.
     bold : collection of (int, str)
-        Cells that stand out, the best of their data: line and column.
+        Highlighted cells, the best of their data: row and column.
     missing : mapping of str to str
-        What stands for a missing number of a column; by default nothing.
+        Text for missing numbers of a column; by default empty.
     """
 
     frame: pd.DataFrame
@@ -41,14 +41,14 @@ class Table:
 
 
 def cell(value: Any, form: str = "", missing: str = "") -> str:
-    """Return a value as a table shows it: numbers by their format, and a text for a missing one."""
+    """Return a value as a table shows it: numbers by their format, and ``missing`` for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing
     return format_number(value, form) if form else printable(str(value))
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the lines of a table, as text."""
+    """Return the headings and the rows of a table, as text."""
     names = [printable(str(name)) for name in table.frame.columns]
     styles = [(table.formats.get(name, ""), table.missing.get(name, "")) for name in names]
     lines = [
@@ -59,14 +59,14 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
 
 
 def footnote(table: Table, mark: str = "Bold") -> str:
-    """Return the note of a table, after what its bold cells are."""
+    """Return the note of a table, preceded by the meaning of its bold cells."""
     return printable(" ".join(filter(None, (f"{mark}: the best of its data." if table.bold else "", table.note))))
 
 
 def _emphasised(
     table: Table, names: list[str], lines: list[list[str]], escaped: Callable[[str], str], bold: str
 ) -> list[list[str]]:
-    """Return the lines of a table escaped for a format, bold cells as the format writes them."""
+    """Return the rows of a table escaped for a format, with bold cells marked."""
     return [
         [bold.format(escaped(text)) if (i, name) in table.bold and text else escaped(text)
          for name, text in zip(names, line, strict=True)]
@@ -75,13 +75,12 @@ def _emphasised(
 
 
 def text(table: Table, *, styled: bool = False) -> str:
-    """Return a table for a terminal; nothing is cut off, however narrow that is.
+    """Return a table for a terminal; nothing is cut off in a narrow one.
 
     Parameters
     ----------
-    table : Table
     styled : bool
-        Whether bold is bold; else its cells have a star, and there is no control character.
+        Whether bold cells are printed bold; otherwise they have a star, and there are no control characters.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -108,7 +107,7 @@ def text(table: Table, *, styled: bool = False) -> str:
 
 
 def markdown(table: Table) -> str:
-    """Return a table in GitHub's Markdown, numbers to the right."""
+    """Return a table in GitHub's Markdown, numbers right-aligned."""
     names, lines = cells(table)
     rule = ["---:" if name in table.formats else "---" for name in names]
     head, body = list(map(markdown_escaped, names)), _emphasised(table, names, lines, markdown_escaped, "**{}**")
@@ -136,9 +135,8 @@ def save_table(table: Table, stem: Path) -> list[Path]:
 
     Parameters
     ----------
-    table : Table
     stem : Path
-        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are made.
+        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are created.
     """
     contents = {
         "csv": spreadsheet_csv(table.frame), "md": markdown(table).encode(), "tex": latex(table).encode(),

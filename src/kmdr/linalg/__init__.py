@@ -1,8 +1,12 @@
-"""The kernels that reducers rest on, one per module; ``tests/oracles.py`` has their plain numpy forms."""
+"""Numerical kernels that reducers use, one per module; ``tests/oracles.py`` has plain numpy versions.
+
+Unless a docstring says otherwise, A is an n×d array or CSR array, d' is d rounded up to a power of two, V has one
+vector per column, and C is the n×r result.
+"""
 
 from kmdr.base.paths import place_library_caches
 
-place_library_caches()  # before numba is imported, which refuses kernels without a folder for them
+place_library_caches()  # before numba is imported, which needs a folder for compiled kernels
 
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product

@@ -1,6 +1,6 @@
 """Count sketch and OSNAP: every feature is added, with signs, to one or a few columns of the result.
 
-The kernels read a table of ``codes``, 2·bucket + (sign < 0), one word a feature, so that an entry costs one look-up.
+The kernels read a table of ``codes``, 2·bucket + (sign < 0), one word per feature, so that an entry costs one look-up.
 Codes are unsigned, and CSR's indices are cast to unsigned, because the compiler otherwise prepares each index for
 Python's counting from the end: CSR with signed indices took 1.4–1.8 times as long.
 """
@@ -12,7 +12,7 @@ from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, load, multiply_add, read_tile, scratch, store, write_tile
 
-# Features of a tile at a time, which stay in L1 (64 and 256: 0.9–1.2 times as long).
+# Features per tile, which stay in L1 (64 and 256: 0.9–1.2 times as long).
 _FEATURES = 128
 # Rows that are scattered together: independent chains of load, add and store hide each other's latency. Eight took
 # 1.0–1.3 times as long, and summing features sorted by bucket in registers 1.1–1.8 times.
@@ -25,7 +25,7 @@ _LENGTH = 4096
 
 @numba.njit(cache=True, nogil=True)
 def _encode(bucket: Dense, sign: Dense, r: int, weight: float, codes: Dense) -> bool:
-    """Write the codes of (d, s) buckets and signs into an (s, d) table; False if any of them is not allowed."""
+    """Write the codes of (d, s) buckets and signs into an (s, d) table; return False if any of them is invalid."""
     valid = True
     for j in range(bucket.shape[0]):
         for t in range(bucket.shape[1]):
@@ -35,7 +35,8 @@ def _encode(bucket: Dense, sign: Dense, r: int, weight: float, codes: Dense) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_tiles(A: Dense, codes: Dense, C: Dense) -> None:
+def _sketch_tiles(A: Dense, codes: Dense, C: Dense) -> None:
+    """Write C from row-major A, a tile of rows at a time."""
     signs = np.array([1, -1]).astype(A.dtype)
     tile, total = scratch(_FEATURES, A), scratch(C.shape[1], A)
     for row in range(0, A.shape[0], TILE):
@@ -53,7 +54,7 @@ def _by_tiles(A: Dense, codes: Dense, C: Dense) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _scatter(A: Dense, codes: Dense, i: int, rows: int, C: Dense) -> None:
-    # A sign looked up and multiplied never branches; a choice between a and −a became a branch, twice as slow for
+    # Multiplying by a sign from a table never branches; a choice between a and −a became a branch, twice as slow for
     # d = 10304, where it is not predicted.
     signs = np.array([1, -1]).astype(A.dtype)
     C[i : i + rows] = 0
@@ -65,8 +66,8 @@ def _scatter(A: Dense, codes: Dense, i: int, rows: int, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_rows(A: Dense, codes: Dense, C: Dense) -> None:
-    """Do the same for one column a feature."""
+def _sketch_rows(A: Dense, codes: Dense, C: Dense) -> None:
+    """Write C for one column per feature, a few rows at a time."""
     n = A.shape[0]
     whole = n - n % _ROWS
     for i in range(0, whole, _ROWS):
@@ -76,8 +77,8 @@ def _by_rows(A: Dense, codes: Dense, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
-    """Do the same for the rows of A from ``first`` on, as many as C has, from A's transpose."""
+def _sketch_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
+    """Write C from the transpose of A, for as many rows of A as C has, from ``first`` on."""
     signs = np.array([1, -1]).astype(AT.dtype)
     n, r = C.shape
     length = min(_LENGTH, max(16, _BLOCK // r), n)
@@ -98,7 +99,8 @@ def _by_columns(AT: Dense, first: int, codes: Dense, C: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_entries(data: Dense, indices: Dense, indptr: Dense, codes: Dense, C: Dense) -> None:
+def _sketch_csr(data: Dense, indices: Dense, indptr: Dense, codes: Dense, C: Dense) -> None:
+    """Write C from CSR rows."""
     for i in range(C.shape[0]):
         c = C[i]
         c[:] = 0
@@ -112,7 +114,7 @@ def _by_entries(data: Dense, indices: Dense, indptr: Dense, codes: Dense, C: Den
 def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
     """Return C = A·S, where row j of S (d×r) holds ``sign[j]`` in the columns ``bucket[j]`` and zeros elsewhere.
 
-    With one column a feature this is the count sketch, C[:, b] = Σ_{j: bucket[j] = b} sign[j] A[:, j] (Clarkson,
+    With one column per feature this is the count sketch, C[:, b] = Σ_{j: bucket[j] = b} sign[j] A[:, j] (Clarkson,
     Woodruff 2013). With s columns and signs ±1/√s it is OSNAP (Nelson, Nguyen 2013), where the columns of a feature lie
     one in each of s blocks or are any s distinct ones. It costs O(s·nnz(A) + n·r), in one pass over A's memory.
 
@@ -120,21 +122,20 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
     ----------
     A : (n, d) array or CSR of float64 or float32
     bucket : (d,) or (d, s) int array
-        Columns of C for each feature, 0 ≤ bucket < r. A column that a feature names twice gets it twice.
+        Columns of C for each feature, 0 ≤ bucket < r. A column that a feature names twice is added twice.
     sign : array of the shape of ``bucket``
         ±w with one weight w for all, such as 1 or 1/√s.
-    r : int
 
     Returns
     -------
     (n, r) ndarray of A's dtype, C-ordered
-        Added up in that precision; independent of the number of threads.
+        Summed in that precision; independent of the number of threads.
 
     Raises
     ------
     ValueError
-        If the shapes do not match, a bucket is not a column of C, the signs differ in magnitude, or A is of no such
-        type.
+        If the shapes do not match, a bucket is not a column of C, the signs differ in magnitude, or A has another
+        dtype.
     """
     check_floating(A)
     n, d = A.shape
@@ -148,19 +149,19 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
     if isinstance(A, np.ndarray) and not A.flags.f_contiguous:
         A = np.ascontiguousarray(A)
     C = room((n, r), A.dtype)
-    # One float64 a feature is added up faster than laid into tiles (0.7–0.9 of the time). Otherwise a tile, whose
-    # entries are looked up once for all its rows, takes 0.2–0.9 of the time.
+    # In float64 with one column per feature, adding directly beats tiles (0.7–0.9 of the time). Otherwise a tile, with
+    # one look-up for all its rows, takes 0.2–0.9 of the time.
     scattered = len(codes) == 1 and A.dtype == np.float64
 
     def work(rows: slice) -> None:
         if not isinstance(A, np.ndarray):
-            _by_entries(A.data, A.indices, A.indptr[rows.start : rows.stop + 1], codes, C[rows])
+            _sketch_csr(A.data, A.indices, A.indptr[rows.start : rows.stop + 1], codes, C[rows])
         elif A.flags.c_contiguous and scattered:
-            _by_rows(A[rows], codes[0], C[rows])
+            _sketch_rows(A[rows], codes[0], C[rows])
         elif A.flags.c_contiguous:
-            _by_tiles(A[rows], codes, C[rows])
+            _sketch_tiles(A[rows], codes, C[rows])
         else:
-            _by_columns(A.T, rows.start, codes, C[rows])
+            _sketch_columns(A.T, rows.start, codes, C[rows])
         if weight != 1:
             C[rows] *= weight
 

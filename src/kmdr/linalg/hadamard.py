@@ -24,29 +24,30 @@ from kmdr.linalg.tiles import (
     zeros,
 )
 
-# The first stages combine neighbours, so they run through this many at a time, which stay in L1.
+# The first stages combine neighbours, so they run over this many at a time, which stay in L1.
 _NEAR = 64
-# Rows of a matrix that is no C-ordered array that are written out as one at a time: the transform fills them anyway.
+# Rows of a matrix in another layout that are converted to a C-ordered array at a time.
 _DENSE_ROWS = 4 * TILE
 
 # Share of non-zeros above which BLAS multiplies by the dense P. At 1/3 the kernel took 0.4–1.2 of the time of BLAS; at
 # 0.68 (d = 256, rotation included) 0.4, 0.8, 1.05, 1.15 at r = 10, 100, 500, 1000.
 _DENSE = 0.75
 
-# Rows of a large matrix that are rotated at a time where P is dense, so that memory does not grow with them.
+# Rows of an out-of-core matrix that are rotated at a time if P is dense, so that memory does not grow with n.
 _ROTATED_ROWS = 1024
-# An entry of HD times a non-zero took .4 ns, a row's rotation 5 to 6 ns for each of its d' columns (15564×47236).
+# Rotating a row costs as much as this many products of an entry of HD with a non-zero per column: 5 to 6 ns against
+# .4 ns (15564×47236).
 _ENTRIES = 8
 
 
 def padded(d: int) -> int:
-    """Return the least power of two from d on."""
+    """Return the least power of two that is at least d."""
     return 1 << (d - 1).bit_length()
 
 
 @numba.njit(cache=True, nogil=True)
 def _stage(tile: Dense, start: int, stop: int, h: int) -> None:
-    """x, y ↦ x + y, x − y for all pairs at distance h."""
+    """Replace x, y by x + y, x − y for all pairs at distance h."""
     s = h * TILE
     for block in range(start, stop, 2 * s):
         for i in range(block, block + s, TILE):
@@ -90,7 +91,7 @@ def _stages(tile: Dense, start: int, stop: int, h: int, last: int) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _rotate_tile(A: Dense, row: int, signs: Dense, tile: Dense) -> None:
-    """Write HD of a tile of A to ``tile``; ``signs`` bring H's 1/√d' with them."""
+    """Write HD of a tile of A to ``tile``; ``signs`` include H's 1/√d'."""
     d = A.shape[1]
     near = min(_NEAR * TILE, len(tile))
     for start in range(0, len(tile), near):
@@ -107,7 +108,7 @@ def _rotate_tile(A: Dense, row: int, signs: Dense, tile: Dense) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _combine(tile: Dense, data: Dense, indices: Dense, indptr: Dense, total: Dense) -> None:
-    """Write P times a tile to ``total``, P in CSR; unsigned positions spare the test for counting from the end."""
+    """Write P times a tile to ``total``, P in CSR; unsigned positions avoid the check for counting from the end."""
     one = np.uint64(1)
     for j in range(len(indptr) - 1):
         p, end = indptr[j], indptr[j + 1]
@@ -141,7 +142,7 @@ def _rotated_product(
 
 
 def _dense_blocks(A: Matrix, rows: slice) -> Iterator[tuple[Dense, int, int, int]]:
-    """Yield C-ordered arrays that together hold those rows of A, with the first, the past-the-last and the offset."""
+    """Yield C-ordered arrays that together hold those rows of A, with first row, end and offset."""
     if isinstance(A, np.ndarray) and A.flags.c_contiguous:
         yield A, rows.start, rows.stop, 0
         return
@@ -151,7 +152,7 @@ def _dense_blocks(A: Matrix, rows: slice) -> Iterator[tuple[Dense, int, int, int
         yield dense, 0, len(dense), start
 
 
-def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int, int], None]) -> Dense:
+def _apply_to_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int, int], None]) -> Dense:
     """Return the C of ``width`` columns whose rows ``kernel(A, C, first, last)`` writes, A dense and C-ordered."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
@@ -166,10 +167,10 @@ def _by_dense_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int,
 
 
 def _check_signs(A: Matrix, signs: Dense) -> Dense:
-    """Return D's entries times H's 1/√d', of A's dtype."""
+    """Return D's entries times H's 1/√d', in A's dtype."""
     check_floating(A)
     if signs.shape != A.shape[1:] or not signs.size:
-        raise ValueError(f"{signs.shape} signs for {A.shape[1]} columns")
+        raise ValueError(f"signs have shape {signs.shape}, but the matrix has {A.shape[1]} columns; give one sign each")
     return np.asarray(signs / np.sqrt(padded(A.shape[1])), dtype=A.dtype)
 
 
@@ -186,23 +187,23 @@ def rotate(A: Matrix, signs: Dense) -> Dense:
     Returns
     -------
     (n, d') ndarray of A's dtype
-        d' = :func:`padded` (d). Norms and inner products of rows are those of A.
+        d' = :func:`padded` (d). Norms and inner products of rows equal those in A.
 
     Raises
     ------
     ValueError
-        When there is not a sign for each column.
+        If the number of signs differs from d.
     """
     scaled = _check_signs(A, signs)
     width = padded(A.shape[1])
-    return _by_dense_blocks(A, width, lambda X, C, first, last: _rotate(X, scaled, C, first, last))
+    return _apply_to_blocks(A, width, lambda X, C, first, last: _rotate(X, scaled, C, first, last))
 
 
 def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
-    """Return A·D·H·Pᵀ for a sparse P, holding few rows of A·D·H at a time unless P is nearly dense.
+    """Return A·D·H·Pᵀ for a sparse P, with few rows of A·D·H in memory at a time unless P is nearly dense.
 
-    On 20000×4096 the rotation itself costs less than to write its result to memory and read it back, so this is the
-    faster way even for many P.
+    On 20000×4096 the rotation itself costs less than writing its result to memory and reading it back, so this is
+    faster even for many P.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
     signs : (d,) array of ±1
         The diagonal of D.
     P : (r, d') CSR
-        Its rows are the columns to be formed.
+        Each row defines one column of the result.
 
     Returns
     -------
@@ -220,12 +221,12 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
     Raises
     ------
     ValueError
-        When there is not a sign for each column, or P has not d' columns.
+        If the number of signs differs from d, or P does not have d' columns.
     """
     scaled = _check_signs(A, signs)
     width = padded(A.shape[1])
     if P.shape[1] != width:
-        raise ValueError(f"P has {P.shape[1]} columns, the rotated matrix {width}")
+        raise ValueError(f"P has {P.shape[1]} columns; the rotated matrix has {width}")
     check_structure(P)
     if P.nnz > _DENSE * P.shape[0] * width:
         C, mixture = room((A.shape[0], P.shape[0]), A.dtype), P.astype(A.dtype).toarray().T
@@ -235,14 +236,14 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
             np.matmul(rotate(A[block], signs), mixture, out=C[block])
         return C
     csr = P.data.astype(A.dtype, copy=False), P.indices, P.indptr.astype(np.uint64)
-    return _by_dense_blocks(
+    return _apply_to_blocks(
         A, P.shape[0], lambda X, C, first, last: _rotated_product(X, scaled, width, *csr, C, first, last)
     )
 
 
 @numba.njit(cache=True, nogil=True)
 def _entries(data: Dense, indices: Dense, indptr: Dense, signs: Dense, kept: Dense, C: Dense) -> None:
-    """Add up kept entries of rows of CSR times DH; H has −1 where a row's and column's number share an odd many 1s."""
+    """Sum the kept entries of CSR rows times DH; H is −1 if row and column number share an odd number of 1 bits."""
     for i in range(len(indptr) - 1):
         row, columns = C[i], kept[i]
         row[:] = 0
@@ -266,7 +267,7 @@ def _rotated_entries(A: Dense, signs: Dense, width: int, kept: Dense, C: Dense, 
 
 
 def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
-    """Return some entries of each row of A·D·H, without the others where A has few that are not zero.
+    """Return some entries of each row of A·D·H; for a sparse A, without computing the others.
 
     Parameters
     ----------
@@ -284,12 +285,12 @@ def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
     Raises
     ------
     ValueError
-        When there is not a sign for each column, or ``kept`` has not a row for each of A or names other columns.
+        If the number of signs differs from d, or ``kept`` does not have one row per row of A or names other columns.
     """
     scaled = _check_signs(A, signs)
     width = padded(A.shape[1])
     if kept.ndim != 2 or len(kept) != A.shape[0] or (kept.size and not 0 <= kept.min() <= kept.max() < width):
-        raise ValueError(f"{kept.shape} columns out of {width} are to be kept of {A.shape[0]} rows")
+        raise ValueError(f"kept has shape {kept.shape}; it needs {A.shape[0]} rows of columns from 0 to {width - 1}")
     C = room(kept.shape, A.dtype)
     if not isinstance(A, np.ndarray) and A.nnz * kept.shape[1] <= _ENTRIES * A.shape[0] * width:
         check_structure(A)

@@ -1,4 +1,8 @@
-"""Matrices, dense or CSR, and the few operations on them that every reducer shares."""
+"""Matrices, dense or CSR, and the few operations on them that every reducer shares.
+
+A dense matrix of more than `WHOLE` entries counts as out-of-core (`is_large`): it may be a mapped file, is read in
+blocks of rows, and is never copied.
+"""
 
 import math
 import os
@@ -20,28 +24,27 @@ Dense: TypeAlias = np.ndarray
 Matrix: TypeAlias = np.ndarray | sp.csr_array
 T = TypeVar("T", bound=Matrix)
 
-# Entries of a dense matrix up to which it may be copied, as float64 if need be (256 MB). A larger one, which may be a
-# mapped file, is passed over in blocks of rows of so many entries (32 MB), whatever memory there is, so that the sums
-# and with them all results are the same on every machine.
+# A dense matrix of up to WHOLE entries may be copied, as float64 if need be (256 MB). A larger one is read in blocks of
+# BLOCK entries (32 MB), however much memory there is, so that sums, and all results, are the same on every machine.
 WHOLE = 1 << 25
 BLOCK = 1 << 22
-# Entries of a large matrix that are taken at a time where each is used but once: their temporary copies stay in a
-# second-level cache, while those of a block are new pages (variances of 20,000×4096 in float32: 0.9 s, and 3.0 s).
+# Entries of an out-of-core matrix that are read at a time if each is used only once: their temporary copies stay in a
+# second-level cache, while a block takes new pages (variances of 20,000×4096 in float32: 0.9 s against 3.0 s).
 CACHED = 1 << 16
-# Bytes of a result that is in memory in any case.
+# A result of at most this many bytes is always in memory.
 _HELD = 8 * WHOLE
-# Rows whose deviations are added to a column's sums while these are in registers (4: 1.1 times as long; 16: the same).
+# Rows that are added to a column's sums while these are in registers (4: 1.1 times as long; 16: the same).
 _TOGETHER = 8
-# What is computed from A is of degree 4 in it at the most, and of degree 1 where it is float32. While ‖A‖² lies between
-# these nothing of it over- or underflows.
+# Everything computed from A has degree at most 4 in A, and degree 1 in float32. While ‖A‖² lies between these bounds,
+# nothing over- or underflows.
 _SAFE = 2.0**-128, 2.0**128
 
 
 def read_only(A: Any) -> Any:
-    """Return a view of an array or sparse matrix that cannot be used to change it; anything else is returned as it is.
+    """Return a read-only view of an array or sparse matrix; anything else is returned as it is.
 
     Many methods of scipy's sparse matrices, such as ``abs`` and ``max``, sort and merge entries in place, and a
-    converted matrix may share the index arrays of the original. Neither can happen to read-only arrays unnoticed.
+    converted matrix may share the index arrays of the original. With read-only arrays neither happens unnoticed.
     """
     if isinstance(A, np.ndarray):
         view = A.view()
@@ -49,7 +52,7 @@ def read_only(A: Any) -> Any:
         return view
     if not sp.issparse(A):
         return A
-    if A.format in ("lil", "dok"):  # they hold Python's lists and numbers; their conversion shares nothing
+    if A.format in ("lil", "dok"):  # they hold Python lists and numbers; the converted matrix shares nothing
         return read_only(A.tocsr())
     B = copy(A)
     for name, part in vars(A).items():
@@ -59,45 +62,36 @@ def read_only(A: Any) -> Any:
 
 
 def held() -> int:
-    """Return the bytes that a result may take in memory: a sixteenth of the machine's."""
+    """Return the number of bytes that a result may take in memory: a sixteenth of the machine's memory."""
     return memory() // 16
 
 
 def room(shape: tuple[int, ...], dtype: Any) -> Dense:
-    """Return an array of any content, for a result such as C that may be too large for memory.
+    """Return an uninitialised array, C-ordered, for a result such as C that may not fit into memory.
 
-    What would take more than `held` is mapped from a file, whose pages the system writes
-    out and takes back as it needs memory. The file has no name and goes with the array, however the process ends. It is
-    in ``TMPDIR`` where that is set, else in the cache; where neither has room for it, the array is in memory after all.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : dtype
-
-    Returns
-    -------
-    ndarray of that shape and dtype, C-ordered
+    An array of more than `held` bytes is mapped from a nameless file, whose pages the system writes out and reads as it
+    needs memory; the file is deleted with the array, however the process ends. It is in ``TMPDIR`` if that is set, else
+    in the cache; if neither has enough space, the array is in memory.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size <= _HELD or size <= held():
         return np.empty(shape, dtype)
     try:
         with TemporaryFile(dir=os.environ.get("TMPDIR") or cache_folder()) as file:
-            os.posix_fallocate(file.fileno(), 0, size)  # or a full disk would end the process in the middle
+            os.posix_fallocate(file.fileno(), 0, size)  # otherwise a full disk would kill the process later
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
-    except (OSError, AttributeError):  # the latter where the system cannot allocate
+    except (OSError, AttributeError):  # AttributeError: the system has no posix_fallocate
         return np.empty(shape, dtype)
 
 
 def _entries(A: Matrix) -> Dense:
-    """Return the stored entries in a row, as they lie in memory."""
+    """Return the stored entries as a flat array, in memory order."""
     return A.ravel(order="K") if isinstance(A, np.ndarray) else A.data
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """A large matrix less a vector that is taken off in float64, from whatever is read of it.
+    """An out-of-core matrix minus a vector, which is subtracted in float64 from every part that is read.
 
     Attributes
     ----------
@@ -110,13 +104,13 @@ class Shifted:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """N and d."""
+        """Return n and d."""
         n, d = self.A.shape
         return n, d
 
     @property
     def T(self) -> "Shifted":  # noqa: N802  as arrays have it
-        """The transpose."""
+        """Return the transpose."""
         return Shifted(self.A.T, self.shift.T)
 
     def __len__(self) -> int:
@@ -126,18 +120,18 @@ class Shifted:
         return np.asarray(self.A[rows] - (self.shift if len(self.shift) == 1 else self.shift[rows]))
 
     def toarray(self) -> Dense:
-        """Return all of it."""
+        """Return the whole matrix."""
         return self[:]
 
 
 def is_large(A: Matrix) -> bool:
-    """Whether a matrix is dense and so large that it is passed over in blocks, and never copied."""
+    """Return True if a matrix is dense and out-of-core: read in blocks, and never copied."""
     return isinstance(A, Shifted) or (isinstance(A, np.ndarray) and A.size > WHOLE)
 
 
 @contextmanager
 def large_beyond(entries: int) -> Iterator[None]:
-    """Take a dense matrix of more entries for large while a block runs."""
+    """Treat dense matrices of more entries as out-of-core within a block."""
     global WHOLE  # noqa: PLW0603
     before, WHOLE = WHOLE, entries
     try:
@@ -146,19 +140,18 @@ def large_beyond(entries: int) -> Iterator[None]:
         WHOLE = before
 
 
-def in_float64(A: Matrix) -> Matrix:
-    """Return A in float64, but a large one as it is: `row_blocks` and `panels` convert what they yield of it."""
+def as_float64(A: Matrix) -> Matrix:
+    """Return A in float64; an out-of-core A is returned as it is, and `row_blocks` and `panels` convert its blocks."""
     return A if is_large(A) else A.astype(np.float64, copy=False)
 
 
 def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, Matrix]]:
-    """Yield a matrix in float64 with the places of its rows: whole, or some rows after the other where it is large.
+    """Yield a matrix in float64 with the slices of its rows: whole, or in blocks of rows if it is out-of-core.
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     entries : int, optional
-        Of some rows; by default `BLOCK`, which a product needs.
+        Entries per block; by default `BLOCK`, which a product needs.
     """
     n, d = A.shape
     if not is_large(A):
@@ -171,13 +164,13 @@ def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, M
 
 
 def panels(S: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """Yield the same by columns."""
+    """Yield a matrix in float64 by blocks of columns."""
     yield from ((columns, rows.T) for columns, rows in row_blocks(S.T))
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: Dense) -> None:
-    """Add the differences of each row from the mean of its cluster to ``shift``, and their squares to ``parts``."""
+    """Add each row's difference from the mean of its cluster to ``shift``, and its squares to ``parts``."""
     for i in range(A.shape[0]):
         c = labels[i]
         for j in range(A.shape[1]):
@@ -188,7 +181,7 @@ def add_deviations(A: Dense, labels: Dense, means: Dense, parts: Dense, shift: D
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_column_deviations(A: Dense, centre: Dense, first: int, rows: int, parts: Dense, shift: Dense) -> None:
-    """Add those of the rows from ``first`` on, one after the other; of each column's they stay in registers."""
+    """Add the deviations of ``rows`` rows from ``first`` on, column by column, so that the sums stay in registers."""
     for j in range(A.shape[1]):
         c, part, total = centre[j], parts[j], shift[j]
         for i in range(first, first + rows):
@@ -215,7 +208,7 @@ def column_deviations(A: Dense, centre: Dense) -> tuple[Dense, Dense]:
     ----------
     A : (n, d) array
     centre : (d,) ndarray of float64
-        One c a column.
+        One c per column.
     """
     parts, shift = np.zeros(A.shape[1]), np.zeros(A.shape[1])
     _column_deviations(A, centre, parts, shift)
@@ -223,13 +216,13 @@ def column_deviations(A: Dense, centre: Dense) -> tuple[Dense, Dense]:
 
 
 def column_means(A: Dense) -> Dense:
-    """Return the mean of each column in float64, from one read; of a constant column exactly."""
+    """Return the mean of each column in float64, from one read; exact for a constant column."""
     first = A[0].astype(np.float64)
     return np.asarray(first + column_deviations(A, first)[1] / len(A))
 
 
 def squares_at_once(A: Matrix) -> int:
-    """Return how many squares `squared_frobenius` adds up at a time."""
+    """Return the number of squares that `squared_frobenius` adds up at a time."""
     return CACHED if is_large(A) else WHOLE
 
 
@@ -247,36 +240,32 @@ def squared_frobenius(A: Matrix) -> float:
 def normalised(A: Matrix) -> tuple[Matrix, int, float]:
     """Return A·2^−e, e and ‖A·2^−e‖²_F, where e brings the largest entry to between ½ and 1.
 
-    Whatever is homogeneous in A, as all reducers, F and Lloyd's iteration are, is computed from A·2^−e without over- or
-    underflow, and a result of degree g is scaled back by 2^(ge). Where ‖A‖ is between 2⁻⁶⁴ and 2⁶⁴ there is no need:
-    e = 0, and A is returned itself, read once. Otherwise it is copied.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
+    Everything homogeneous in A, such as all reducers, F and Lloyd's iteration, is computed from A·2^−e without over- or
+    underflow; a result of degree g is scaled back by 2^(ge). If ‖A‖ is between 2⁻⁶⁴ and 2⁶⁴, e = 0 and A itself is
+    returned after one read; otherwise it is copied.
 
     Returns
     -------
     A : (n, d) array or CSR
-        Exact, but for entries 2¹⁰²² (float32: 2¹²⁶) times smaller than the largest.
+        Exact, except for entries 2¹⁰²² (float32: 2¹²⁶) times smaller than the largest.
     e : int
     total : float
-        Zero only where A is.
+        Zero only if A is zero.
 
     Raises
     ------
     ArgumentError
-        When A has no entries, or some that are not finite.
+        If A has no entries, or some that are not finite.
     """
     if 0 in A.shape:
         raise ArgumentError(f"a matrix of shape {A.shape} has no entries; give at least one row and one column")
     total = squared_frobenius(A)
-    if _SAFE[0] <= total <= _SAFE[1] or isinstance(A, Shifted):  # which is made of what was in the range
+    if _SAFE[0] <= total <= _SAFE[1] or isinstance(A, Shifted):  # Shifted wraps a normalised matrix
         return A, 0, total
     values = _entries(A)
     largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
     if not np.isfinite(largest):
-        raise ArgumentError(f"the matrix has {largest} among its entries; replace or remove what is not finite")
+        raise ArgumentError(f"the matrix contains {largest}; replace or remove entries that are not finite")
     e = int(np.frexp(largest)[1])
     A = times_power(A, -e)
     return A, e, squared_frobenius(A)
@@ -292,19 +281,19 @@ def times_power(A: Matrix, e: int) -> Matrix:
 
 
 def scaled_back(value: float, e: int) -> float:
-    """Return value·2^e; infinite or 0 where that is beyond float64."""
+    """Return value·2^e; infinite or 0 if that is outside the range of float64."""
     with np.errstate(over="ignore", under="ignore"):
         return float(np.ldexp(value, e))
 
 
 def is_finite(A: Matrix) -> bool:
-    """Tell whether all entries are finite, in blocks."""
+    """Return True if all entries are finite, checking them in blocks."""
     values = _entries(A)
     return all(bool(np.isfinite(values[i : i + BLOCK]).all()) for i in range(0, values.size, BLOCK))
 
 
 def canonical_csr(A: T) -> T:
-    """Return A itself, unless it is CSR whose rows have columns out of order or twice: then in order, added up."""
+    """Return A itself, or a copy with sorted columns and summed duplicates if A is CSR that needs it."""
     if isinstance(A, np.ndarray) or A.has_canonical_format:
         return A
     B: sp.csr_array = A.copy()
@@ -313,34 +302,24 @@ def canonical_csr(A: T) -> T:
 
 
 def check_structure(A: Matrix) -> None:
-    """Refuse CSR whose arrays do not fit together: compiled code would read outside of them.
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Refuse CSR arrays that do not fit together, because compiled code would read outside of them."""
     if isinstance(A, np.ndarray):
         return
     try:
         A.check_format(full_check=True)
     except ValueError as error:
-        raise ArgumentError(f"the CSR arrays of this matrix do not fit together ({error}); make it anew") from error
+        raise ArgumentError(f"the CSR arrays of this matrix do not fit together ({error}); build it again") from error
 
 
 def check_floating(A: Matrix) -> None:
-    """Refuse what is neither float64 nor float32, which the results of a compiled product could not hold.
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Refuse dtypes other than float64 and float32, which compiled products return."""
     if A.dtype not in (np.float64, np.float32):
-        raise ArgumentError(f"the matrix is of type {A.dtype}; convert it to float64 or float32")
+        raise ArgumentError(f"the matrix has dtype {A.dtype}; convert it to float64 or float32")
 
 
 @numba.njit(cache=True, nogil=True)
 def _take_csr(data: Dense, indices: Dense, indptr: Dense, first: Dense, places: Dense, scale: Dense, C: Dense) -> None:
-    """Add up each entry of CSR in the columns of C that are copies of its own: places[first[j]], … of column j."""
+    """Add each CSR entry of column j to the columns places[first[j]], … of C, which are copies of column j."""
     for i in range(len(C)):
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
@@ -353,21 +332,16 @@ def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     columns : (r,) int array
         Repetitions allowed.
     scale : (r,) array, optional
-
-    Returns
-    -------
-    (n, r) ndarray
     """
     if not isinstance(A, np.ndarray):
         n, d = A.shape
         times = np.ones(len(columns), A.dtype) if scale is None else scale.astype(A.dtype)
         first = np.append(0, np.cumsum(np.bincount(columns, minlength=d)))
         if len(first) > d + 1:
-            raise IndexError(f"column {columns.max()} was asked of a matrix with {d}")
+            raise IndexError(f"column {columns.max()} is out of range for a matrix with {d} columns")
         C = np.zeros((n, len(columns)), A.dtype)
         _take_csr(A.data, A.indices, A.indptr, first, np.argsort(columns, kind="stable"), times, C)
         return C

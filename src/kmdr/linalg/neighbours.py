@@ -24,23 +24,23 @@ from kmdr.linalg.matrix import (
     row_blocks,
     scaled_back,
 )
-from kmdr.linalg.product import in_groups, write_product
+from kmdr.linalg.product import group_columns, write_product
 
-# Products are screened a tile at a time, small enough to stay in the second-level cache between product and screen.
+# Products are screened one tile at a time, small enough to stay in the second-level cache in between.
 _TILE_DENSE = (512, 512)
 _TILE_CSR = (64, 4096)
-# Candidates kept beyond the neighbours asked for; only rows with more points within rounding of their m-th are redone.
+# Candidates kept beyond the requested neighbours; only rows with more points within rounding of their m-th are redone.
 _SPARE = 8
-# Share of points with more candidates than are kept from which on the products are taken again in float64: they cost
-# about as much as to search for a tenth of the points in full.
+# If more than this share of the points has too many candidates, the products are computed again in float64, which
+# costs about as much as a full search for a tenth of the points.
 _TOO_MANY = 0.1
-# A CSR matrix with a larger share of nonzeros is screened as a dense float32 copy: 0.7 ns for each of the p²d products
-# of nonzeros in a pair against 0.015 ns for each of the d of a float32 GEMM.
+# A CSR matrix with a larger share p of nonzeros is screened as a dense float32 copy: 0.7 ns for each of the p²d
+# products of nonzeros in a pair against 0.015 ns for each of the d products of a float32 GEMM.
 _DENSE_SHARE = 0.15
 # Pairs nearer than this share of ‖x‖² + ‖y‖² lose too many digits in ‖x‖² + ‖y‖² − 2xᵀy and are computed as ‖x − y‖².
 _NEAR = 1e-4
 _CHUNK = 64
-# Rows of tiles of a large matrix that are kept: those of the tile and of the one before, on a few threads.
+# Cached rows of tiles of an out-of-core matrix: for this tile and the previous one, on a few threads.
 _KEPT = 8
 
 
@@ -78,15 +78,15 @@ def _squared_distance_csr(data: Dense, indices: Dense, indptr: Dense, i: int, j:
 @numba.njit(cache=True, nogil=True, fastmath=_SUM)
 def _squared_distance_divided(A: Dense, lengths: Dense, i: int, j: int) -> float:
     total = 0.0
-    own, other = lengths[i], lengths[j]
+    length, other_length = lengths[i], lengths[j]
     for f in range(A.shape[1]):
-        difference = np.float64(A[i, f] / own) - np.float64(A[j, f] / other)
+        difference = np.float64(A[i, f] / length) - np.float64(A[j, f] / other_length)
         total += difference * difference
     return total
 
 
 def _squared_distance(rows: object, i: int, j: int) -> float:
-    """‖x − y‖² in float64, of rows of an array, of one with what each is divided by, or of the three arrays of CSR.
+    """Return ‖x − y‖² in float64 for rows of an array, of (array, divisor per row), or of the three arrays of CSR.
 
     Only kernels can call it.
     """
@@ -94,7 +94,7 @@ def _squared_distance(rows: object, i: int, j: int) -> float:
 
 
 @overload(_squared_distance)
-def _squared_distance_of(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _compile_squared_distance(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: ARG001
     if isinstance(rows, types.BaseTuple) and len(rows) == 2:
         return lambda rows, i, j: _squared_distance_divided(rows[0], rows[1], i, j)
     if isinstance(rows, types.BaseTuple):
@@ -104,7 +104,7 @@ def _squared_distance_of(rows, i, j):  # type: ignore[no-untyped-def]  # noqa: A
 
 @numba.njit(cache=True, nogil=True)
 def _enter(values: Dense, index: Dense, i: int, value: float, j: int) -> int:
-    """Put (value, j) into row i, ascending by value, equal ones by index; return its place."""
+    """Insert (value, j) into row i, ascending by value, ties by index; return its position."""
     p: int = values.shape[1] - 1
     while p > 0 and (values[i, p - 1] > value or (values[i, p - 1] == value and index[i, p - 1] > j)):
         values[i, p] = values[i, p - 1]
@@ -119,7 +119,7 @@ def _enter(values: Dense, index: Dense, i: int, value: float, j: int) -> int:
 def _offer(
     low: Dense, index: Dense, bound: Dense, limit: Dense, width: Dense, m: int, i: int, value: float, j: int
 ) -> None:
-    """Keep j among the candidates of i and lower what a later one has to undercut."""
+    """Keep j among the candidates of i, and lower the limit for later candidates."""
     if _enter(low, index, i, value, j) < m:
         top = low[i, 0]
         for q in range(m):
@@ -139,14 +139,14 @@ def _screen(
         for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
             stop = min(start + _CHUNK, G.shape[1])
             hit = False  # branch-free, so that it is compiled to vector instructions
-            own, own_limit = h[i], limit[i]
+            half_norm, row_limit = h[i], limit[i]
             for b in range(start, stop):
-                hit |= own + h[j0 + b] - row[b] < max(own_limit, limit[j0 + b])
+                hit |= half_norm + h[j0 + b] - row[b] < max(row_limit, limit[j0 + b])
             if not hit:
                 continue
             for b in range(start, stop):
                 j = j0 + b
-                value = own + h[j] - row[b]
+                value = half_norm + h[j] - row[b]
                 if value < limit[i]:
                     _offer(low, index, bound, limit, width, m, i, value, j)
                 if value < limit[j]:
@@ -169,12 +169,12 @@ def _rank(points: object, low: Dense, index: Dense, bound: Dense, i0: int, value
 
 @numba.njit(cache=True, nogil=True)
 def _search(points: object, n: int, rows: Dense, values: Dense, out: Dense) -> None:
-    """Compare the chosen rows with all n, a tile of these at a time; rising j leaves ties to the lowest index."""
+    """Compare the chosen rows with all n points, tile by tile; rising j resolves ties to the lowest index."""
     for start in range(0, n, _CHUNK):
         for i in rows:
             for j in range(start, min(start + _CHUNK, n)):
                 if values[i, -1] == 0:
-                    break  # as many coinciding points as asked for
+                    break  # all requested neighbours coincide with the point
                 if j != i:
                     value = _squared_distance(points, i, j)
                     if value < values[i, -1]:
@@ -193,7 +193,7 @@ def _sparse_products(
     j0: int,
     G: Dense,
 ) -> None:
-    """G = the products of rows i0 … with rows j0 …, by the lists of the rows in which each feature occurs."""
+    """Write the products of rows i0 … with rows j0 …, using the list of rows in which each feature occurs."""
     for a in range(G.shape[0]):
         G[a] = 0
         for p in range(indptr[i0 + a], indptr[i0 + a + 1]):
@@ -213,9 +213,9 @@ _Multiply = Callable[[slice, slice, Dense], None]
 
 
 def _tiles(n: int, shape: tuple[int, int]) -> list[_Tile]:
-    """Tiles that cover the pairs i < j of n points, by rising i and then j."""
-    rows, others = ([slice(i, min(i + step, n)) for i in range(0, n, step)] for step in shape)
-    return [(above, beside) for above, beside in product(rows, others) if above.start < beside.stop - 1]
+    """Return tiles that cover the pairs i < j of n points, by rising i and then j."""
+    rows, columns = ([slice(i, min(i + step, n)) for i in range(0, n, step)] for step in shape)
+    return [(first, second) for first, second in product(rows, columns) if first.start < second.stop - 1]
 
 
 def _size(rows: slice, others: slice) -> int:
@@ -247,7 +247,7 @@ def _products(tiles: list[_Tile], multiply: _Multiply, dtype: type) -> Iterator[
 
 
 def _readable(A: Matrix, lengths: Dense | None = None) -> tuple[Matrix, object]:
-    """Return ``A`` in the order that the kernels read, and what of it they take: read-only, one type to compile for."""
+    """Return ``A`` in the memory order of the kernels, and the read-only arrays that they take."""
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
         return A, read_only(A) if lengths is None else (read_only(A), read_only(lengths))
@@ -255,14 +255,14 @@ def _readable(A: Matrix, lengths: Dense | None = None) -> tuple[Matrix, object]:
     return A, (read_only(A.data), read_only(A.indices), read_only(A.indptr))
 
 
-# Gives some rows of points, by the first and the one past the last.
+# Returns the points from a first row up to an end.
 _Rows = Callable[[int, int], Dense]
 
 
 def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dense]:
     """Return dense points, shifted and scaled by a power of two to be small, and half of their squared norms.
 
-    Those of a large matrix are made anew from it for each tile, but for a few that were asked for last.
+    The rows of an out-of-core matrix are computed again for each tile, except for a few recently used ones.
     """
     n, d = A.shape
     centre: Dense = np.zeros(d)  # rows of unit length need no shift
@@ -292,7 +292,7 @@ def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dens
     return lru_cache(_KEPT)(shifted) if is_large(A) else lambda start, stop: X[start:stop], h
 
 
-# For each thread: for each point, the lower bounds and the indices of its candidates, and what a neighbour is below.
+# For each thread and point: the lower bounds and the indices of its candidates, and an upper bound for neighbours.
 _Candidates = list[tuple[Dense, Dense, Dense]]
 
 
@@ -301,16 +301,16 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     n, d = A.shape
     multiply: _Multiply
     if dense:
-        above, beside = _TILE_DENSE
-        if is_large(A):  # the others are centred anew for each tile, so they had better serve more rows
-            above *= min(max(2 * matrix.BLOCK // (above * d), 1), 4)
-        tiles, terms = _tiles(n, (above, beside)), d
+        height, width_ = _TILE_DENSE
+        if is_large(A):  # columns are centred again for each tile, so each tile should have more rows
+            height *= min(max(2 * matrix.BLOCK // (height * d), 1), 4)
+        tiles, terms = _tiles(n, (height, width_)), d
         X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
             points, columns = X(rows.start, rows.stop), X(others.start, others.stop)
             if dtype is np.float32:
-                write_product(points, in_groups(columns), G, 0, len(points))
+                write_product(points, group_columns(columns), G, 0, len(points))
             else:
                 np.matmul(points, columns.T, out=G)
     else:
@@ -319,7 +319,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     if dtype is np.float64:
         terms *= 2  # the norms are sums in the same precision
     u = (terms + 16) * np.finfo(dtype).eps / 2
-    # The last term is more than underflow may take.
+    # The last term is larger than the effect of underflow.
     error = u / (1 - u) * h + 4 * (terms + 1) * np.finfo(dtype).tiny
     width, h = (2 * error).astype(dtype), (h - error).astype(dtype)
     candidates: _Candidates = []
@@ -337,19 +337,20 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
 
 
 def _overflowed(candidates: _Candidates) -> Dense:
-    """Tell the points with a full list whose last entry is within the bound: it may have had to turn others away."""
+    """Return True for points whose full list may have rejected candidates: its last entry is within the bound."""
     return np.asarray(np.any([(low[:, -1] <= bound) & np.isfinite(bound) for low, _, bound in candidates], axis=0))
 
 
 def nearest_neighbours(A: Matrix, n_neighbors: int, lengths: Dense | None = None) -> tuple[Dense, Dense]:
     """Return the nearest other points of every point by Euclidean distance, exactly.
 
-    Half of all products, in float32 for dense A, leave a few candidates a point: with u the unit roundoff and
-    γ = (d + 16)u/(1 − (d + 16)u), a computed ‖x − y‖²/2 is within γ(‖x‖² + ‖y‖²)/2 of the true one (Higham 2002, §3.1,
-    for any order of summation), so whoever is further beyond the n_neighbors-th than that cannot be among them.
-    The candidates are ordered by ‖x − y‖ computed in float64 from the differences; a row with more points within the
-    bound than candidates are kept is searched in full, after another try in float64 where there are many such, as in
-    tight clusters far apart. Memory beyond A: one copy, of a large A none, or the transpose of CSR; O(n·n_neighbors).
+    Half of all products, in float32 for dense A, leave a few candidates per point. With u the unit roundoff and γ = (d
+    + 16)u/(1 − (d + 16)u), a computed ‖x − y‖²/2 is within γ(‖x‖² + ‖y‖²)/2 of the true one (Higham 2002, §3.1, for any
+    order of summation), so a point further beyond the n_neighbors-th than that cannot be a neighbour. The candidates
+    are ordered by ‖x − y‖ computed in float64 from the differences. A row with more points within the bound than
+    candidates are kept is searched in full, after another attempt in float64 if there are many such rows, as in tight
+    clusters far apart. Memory beyond A: one copy (none for an out-of-core A), or the transpose of CSR;
+    O(n·n_neighbors).
 
     Parameters
     ----------
@@ -358,22 +359,22 @@ def nearest_neighbours(A: Matrix, n_neighbors: int, lengths: Dense | None = None
     n_neighbors : int
         1 ≤ n_neighbors < n.
     lengths : (n,) array, optional
-        Of the type of a dense A: what its rows are divided by as they are read, so that they have length 1 at the most.
+        Of the dtype of a dense A: divisors of its rows, which have length at most 1 after division.
 
     Returns
     -------
     indices : (n, n_neighbors) ndarray of int64
-        By rising distance, equal ones by index; never the point itself, though points that coincide with it.
+        By rising distance, ties by index; never the point itself, but possibly points that coincide with it.
     distances : (n, n_neighbors) ndarray of float64
 
     Raises
     ------
     ValueError
-        When ``n_neighbors`` is outside 1 … n − 1, or A is not finite.
+        If ``n_neighbors`` is outside 1 … n − 1, or A is not finite.
     """
     n, d = A.shape
     if not 1 <= n_neighbors < n:
-        raise ValueError(f"{n_neighbors} neighbours were asked of each of {n} points, which have {n - 1}")
+        raise ValueError(f"n_neighbors = {n_neighbors} is outside 1 … {n - 1} for {n} points")
     A, e, _ = normalised(A)
     A, points = _readable(A, lengths)
     dense = isinstance(A, np.ndarray) or A.nnz > _DENSE_SHARE * n * d
@@ -388,7 +389,7 @@ def nearest_neighbours(A: Matrix, n_neighbors: int, lengths: Dense | None = None
             _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
 
     over_rows(n, rank)
-    # A full search finds that many for certain: of n − 1 other points all distances are finite.
+    # A full search always finds enough neighbours: the distances to all n − 1 other points are finite.
     uncertain = np.flatnonzero(_overflowed(candidates) | np.isinf(squares[:, -1]))
     squares[uncertain] = np.inf
     over_rows(len(uncertain), lambda part: _search(points, n, uncertain[part], squares, indices))
@@ -404,24 +405,24 @@ def _squared_norms(A: Matrix) -> Dense:
 
 @numba.njit(cache=True, nogil=True, fastmath=_SUM)
 def _distances(points: object, G: Dense, i0: int, j0: int, squares: Dense) -> float:
-    """Sum ‖x − y‖ over the pairs i < j of a tile of products."""
+    """Return the sum of ‖x − y‖ over the pairs i < j of a tile of products."""
     total = 0.0
     for a in range(G.shape[0]):
         i = i0 + a
-        own = squares[i]
+        square_i = squares[i]
         for start in range(max(0, i + 1 - j0), G.shape[1], _CHUNK):
             stop = min(start + _CHUNK, G.shape[1])
-            near = 0
+            close = 0
             part = 0.0
             for b in range(start, stop):
-                size = own + squares[j0 + b]
+                size = square_i + squares[j0 + b]
                 square = size - 2 * G[a, b]
-                near += square <= _NEAR * size
+                close += square <= _NEAR * size
                 part += np.sqrt(max(square, 0.0))
-            if near > 0:
+            if close > 0:
                 part = 0.0
                 for b in range(start, stop):
-                    size = own + squares[j0 + b]
+                    size = square_i + squares[j0 + b]
                     square = size - 2 * G[a, b]
                     part += np.sqrt(_squared_distance(points, i, j0 + b) if square <= _NEAR * size else square)
             total += part
@@ -429,22 +430,14 @@ def _distances(points: object, G: Dense, i0: int, j0: int, squares: Dense) -> fl
 
 
 def mean_distance(A: Matrix) -> float:
-    """Return the mean of all n² Euclidean distances between points, the n zero ones of a point to itself included.
+    """Return the mean of all n² Euclidean distances between points, including the n zeros on the diagonal.
 
-    Takes half of the products, in float64; pairs that are close for their size are computed from their differences.
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-
-    Returns
-    -------
-    float
+    It takes half of the products, in float64; pairs that are close relative to their norms use differences.
 
     Raises
     ------
     ArgumentError
-        When A has no entries, or some that are not finite.
+        If A has no entries, or some that are not finite.
     """
     n = A.shape[0]
     A, e, _ = normalised(A)
@@ -465,7 +458,7 @@ def mean_distance(A: Matrix) -> float:
     else:
         squares, multiply, shape = _squared_norms(A), _multiply_csr(A), _TILE_CSR
     tiles = _tiles(n, shape)
-    sums = np.zeros(len(tiles))  # one a tile, so that threads do not change the order of addition
+    sums = np.zeros(len(tiles))  # one per tile, so that threads do not change the order of addition
 
     def work(part: slice) -> None:
         sums[part] = [_distances(points, G, i, j, squares) for G, i, j in _products(tiles[part], multiply, np.float64)]

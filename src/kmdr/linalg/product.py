@@ -1,6 +1,6 @@
-"""Products of a matrix with a dense one; in float32 those of a large array, and of k-means, by a kernel of our own.
+"""Products of a matrix with a dense one, with a float32 kernel for out-of-core arrays and for k-means.
 
-OpenBLAS has for some processors a kernel of half the width of their registers alone: for Zen 5 that of Haswell.
+OpenBLAS uses a kernel of half the register width on some processors: on Zen 5 the one for Haswell.
 """
 
 import numba
@@ -10,19 +10,18 @@ from kmdr.base.threads import over_rows
 from kmdr.linalg.matrix import Dense, Matrix, is_large, room
 from kmdr.linalg.tiles import TILE, add, load, multiply_add, read_tile, scratch, store, write_tile, zeros
 
-# Columns of the product whose sums over so many features of a tile stay in registers, of which there are 16 where a
-# vector is two of them: 160 GFlop/s on a core with AVX-512 (8 columns: 165; 4: 119), 109 with AVX2 (8: 66; 4: 96),
-# where OpenBLAS did 94 on the same.
+# Columns whose sums stay in the 16 registers, two per vector, over _FEATURES features of a tile: 160 GFlop/s on a core
+# with AVX-512 (8 columns: 165; 4: 119), 109 with AVX2 (8: 66; 4: 96), where OpenBLAS did 94 on the same core.
 COLUMNS = 6
 _FEATURES = 128
-# Tiles that share what is fetched of B, which for large r is not in the second-level cache: at r = 1000 one tile of 256
-# features made 109 GFlop/s and these 134, at r = 100 141 and 135 (OpenBLAS 115 and 86 in turn).
+# Tiles that share the fetched part of B, which for large r is not in the second-level cache: at r = 1000 one tile of
+# 256 features made 109 GFlop/s and these 134, at r = 100 141 and 135 (OpenBLAS: 115 at r = 1000 and 86 at r = 100).
 _TILES = 8
 
 
 @numba.njit(cache=True, nogil=True)
 def _add_columns(tile: Dense, begin: int, B: Dense, total: Dense, end: int, step: int) -> None:
-    """Add the products of a tile from ``begin`` on with ``COLUMNS`` columns to those in ``total``, ``step`` apart."""
+    """Add the products of a tile from ``begin`` on with ``COLUMNS`` columns to ``total``, ``step`` entries apart."""
     c0, c1, c2 = zeros(tile), zeros(tile), zeros(tile)
     c3, c4, c5 = zeros(tile), zeros(tile), zeros(tile)
     for j in range(len(B)):
@@ -39,27 +38,27 @@ def _add_columns(tile: Dense, begin: int, B: Dense, total: Dense, end: int, step
 
 @numba.njit(cache=True, nogil=True)
 def write_product(A: Dense, B: Dense, C: Dense, first: int, last: int) -> None:
-    """Write rows of the product of A, C-ordered, with columns `in_groups`, all float32, from first to last."""
+    """Write rows first … last of the product of a C-ordered A with columns from `group_columns`, all float32."""
     d, groups = A.shape[1], B.shape[0]
     tiles, totals = scratch(_TILES * _FEATURES, A), scratch(_TILES * groups * COLUMNS, A)
     long, wide = _FEATURES * TILE, groups * COLUMNS * TILE
     for row in range(first, last, _TILES * TILE):
-        there = min(_TILES, (last - row + TILE - 1) // TILE)
+        count = min(_TILES, (last - row + TILE - 1) // TILE)
         totals[:] = 0
         for start in range(0, d, _FEATURES):
             stop = min(start + _FEATURES, d)
-            for t in range(there):
+            for t in range(count):
                 read_tile(A, row + t * TILE, start, stop, tiles[t * long :])
             for g in range(groups):
-                for t in range(there):
+                for t in range(count):
                     _add_columns(tiles, t * long, B[g, start:stop], totals, t * wide + g * COLUMNS * TILE, TILE)
-        for t in range(there):
+        for t in range(count):
             write_tile(totals[t * wide :], C[:last], row + t * TILE)
 
 
 @numba.njit(cache=True, nogil=True)
 def multiply_panel(panel: Dense, B: Dense, tile: Dense, values: Dense) -> None:
-    """Write the products of columns, of which ``B[g]`` are ``COLUMNS``, with the points of a panel, a column a row.
+    """Write the products of columns, ``COLUMNS`` per group of B, with the points of a panel; one row per column.
 
     For k-means it takes 0.4 to 0.9 of the time of OpenBLAS (r and k from 5 to 1000, on Zen 5).
 
@@ -69,7 +68,7 @@ def multiply_panel(panel: Dense, B: Dense, tile: Dense, values: Dense) -> None:
         m points side by side, m a multiple of ``TILE``.
     B : (groups, r, COLUMNS) ndarray of float32
     tile : ndarray of float32
-        Room for `panel_tile` vectors.
+        Buffer of `panel_tile` vectors.
     values : (groups * COLUMNS * m,) ndarray of float32
         Row c of the result from c·m on.
     """
@@ -87,13 +86,13 @@ def multiply_panel(panel: Dense, B: Dense, tile: Dense, values: Dense) -> None:
 
 
 def panel_tile(m: int) -> Dense:
-    """Return room for what `multiply_panel` has of panels of m points at a time."""
+    """Return the buffer that `multiply_panel` needs for panels of m points."""
     return scratch(_FEATURES * (m // TILE), np.empty(0, np.float32))
 
 
 @numba.njit(cache=True, nogil=True)
-def in_groups(columns: Dense) -> Dense:
-    """Return columns, each a row of (r, d), as the kernels take them: (groups, d, COLUMNS), filled up with zeros."""
+def group_columns(columns: Dense) -> Dense:
+    """Return columns, the rows of (r, d), in the layout of the kernels: (groups, d, COLUMNS), padded with zeros."""
     r, d = columns.shape
     B = np.zeros((-(-r // COLUMNS), d, COLUMNS), columns.dtype)
     for c in range(r):
@@ -105,15 +104,15 @@ def in_groups(columns: Dense) -> Dense:
 def matmul(A: Matrix, B: Dense) -> Dense:
     """Return the dense product ``A @ B`` of a dense or CSR matrix with a dense one, C-contiguous.
 
-    A large float32 array takes 0.5–0.7 of the time of OpenBLAS on Zen 5 (200,000×4096, r = 10 and 100). Entries are
-    added up by 128 features, and these sums one after the other, so errors are within (127 + ⌈d/128⌉)·2⁻²⁴·Σ|a||b|: for
-    d up to 32,768 no more than those of OpenBLAS, which adds up by 256 or more.
+    An out-of-core float32 array takes 0.5–0.7 of the time of OpenBLAS on Zen 5 (200,000×4096, r = 10 and 100). Entries
+    are summed over 128 features, and these sums one after the other, so errors are within (127 + ⌈d/128⌉)·2⁻²⁴·Σ|a||b|:
+    for d up to 32,768 no more than with OpenBLAS, which sums over 256 or more.
     """
     if not isinstance(A, np.ndarray) or A.dtype != B.dtype:
         return np.ascontiguousarray(A @ B)
     C = room((len(A), B.shape[1]), A.dtype)
     if not (is_large(A) and A.dtype == np.float32 and A.flags.c_contiguous):
         return np.matmul(A, B, out=C)
-    groups = in_groups(np.ascontiguousarray(B.T))
+    groups = group_columns(np.ascontiguousarray(B.T))
     over_rows(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))
     return C

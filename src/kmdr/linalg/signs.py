@@ -1,6 +1,6 @@
-"""Products with a random sign matrix, of which only the bits are ever stored.
+"""Products with a random sign matrix, stored as bits.
 
-The d×r sign matrix R is kept as 64 rows a word: bit i mod 64 of ``bits[i // 64, j]`` is set where R_ij = +1.
+The d×r sign matrix R is kept as 64 rows per word: bit i mod 64 of ``bits[i // 64, j]`` is set if R_ij = +1.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
 
 _WORD = 64
-_GROUP = 4  # columns of A that one table combines; its 16 sums of 16 rows and those of a whole word stay in L1
+_GROUP = 4  # columns of A that one table combines; the 16 sums of 16 rows of all tables of a word stay in L1
 _SUMS = 1 << _GROUP
 _TABLES = _WORD // _GROUP
 
@@ -22,15 +22,10 @@ _TABLES = _WORD // _GROUP
 def draw_signs(d: int, r: int, rng: np.random.Generator) -> Dense:
     """Return the bits of a d×r matrix of independent fair signs.
 
-    Parameters
-    ----------
-    d, r : int
-    rng : numpy.random.Generator
-
     Returns
     -------
     (⌈d/64⌉, r) ndarray of uint64
-        The bits beyond row d are drawn too and never used.
+        Bits beyond row d are drawn too and never used.
     """
     return rng.integers(2**64, size=(-(-d // _WORD), r), dtype=np.uint64)
 
@@ -42,7 +37,7 @@ def _unpack(words: Dense, signs: Dense) -> None:
 
 
 def random_signs(shape: tuple[int, int], rng: np.random.Generator, dtype: Any = np.float64) -> Dense:
-    """Return independent ±1, each with probability 1/2, at the cost of one random bit an entry."""
+    """Return independent ±1, each with probability 1/2, at the cost of one random bit per entry."""
     signs = np.empty(shape, dtype)
     _unpack(draw_signs(signs.size, 1, rng)[:, 0], signs.reshape(-1))
     return signs
@@ -53,8 +48,8 @@ def _check(A: Matrix, bits: Dense, r: int) -> None:
     expected = (-(-A.shape[1] // _WORD), r)
     if r < 1 or bits.shape != expected or bits.dtype != np.uint64:
         raise ValueError(
-            f"the bits of a {A.shape[1]}×{r} sign matrix, r ≥ 1, are uint64 of shape {expected}, these {bits.dtype} of "
-            f"{bits.shape}"
+            f"the bits of a {A.shape[1]}×{r} sign matrix, r ≥ 1, must be uint64 of shape {expected}, not {bits.dtype} "
+            f"of shape {bits.shape}"
         )
 
 
@@ -116,19 +111,17 @@ def _sign_product_csr(
 def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     """Return C = scale·AR for the d×r sign matrix R of ``bits``.
 
-    Dense A by the method of Four Russians: the 16 signed sums of every 4 columns of A are tabulated and each entry of C
-    adds up one look-up for 4 entries of R, without a multiplication. It took 0.31–0.80 of the time of BLAS with R given
-    (float32: 0.41–0.91; r = 10 … 1000, d = 256 … 10304), so there is no other way for large or small r. On CSR it took
-    0.25 of scipy's time with R given (rcv1's shape, r = 100 and 1000).
+    Dense A by the method of Four Russians: the 16 signed sums of every 4 columns of A are tabulated, and each entry of
+    C adds one look-up per 4 entries of R, without a multiplication. It took 0.31–0.80 of the time of BLAS with R given
+    (float32: 0.41–0.91; r = 10 … 1000, d = 256 … 10304). On CSR it took 0.25 of scipy's time with R given (rcv1's
+    shape, r = 100 and 1000).
 
     Parameters
     ----------
     A : (n, d) array or CSR
         float64 or float32.
     bits : (⌈d/64⌉, r) ndarray of uint64
-        As :func:`draw_signs` returns them.
-    r : int
-    scale : float
+        From :func:`draw_signs`.
 
     Returns
     -------
@@ -137,7 +130,7 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     Raises
     ------
     ValueError
-        When ``bits`` are not those of a d×r matrix.
+        If ``bits`` do not have the shape of a d×r matrix.
     """
     _check(A, bits, r)
     C = room((A.shape[0], r), A.dtype)
@@ -152,19 +145,18 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
 
 
 def sign_products(A: Matrix, maps: Sequence[tuple[Dense, int]], scales: Sequence[float]) -> list[Dense]:
-    """Return what :func:`sign_product` does for the bits and the r of each of several maps, to the last bit.
+    """Return the results of :func:`sign_product` for the bits and the r of several maps, equal to the last bit.
 
-    Dense A is read once, and its sums are tabulated once: 0.65–0.7 of the time of the products one by one for r = 5,
-    10, …, 300 (400×4096, 400×10304), and 0.35–0.65 for 5, 10, …, 100 (1440×1024, 1000×2000, 11000×256), measured
-    beside other work.
+    Dense A is read once, and its sums are tabulated once: 0.65–0.7 of the time of separate products for r = 5, 10, …,
+    300 (400×4096, 400×10304), and 0.35–0.65 for 5, 10, …, 100 (1440×1024, 1000×2000, 11000×256), measured on a busy
+    machine.
 
     Parameters
     ----------
     A : (n, d) array or CSR
         float64 or float32.
     maps : sequence of ((⌈d/64⌉, r) ndarray of uint64, int)
-        Bits and r of each.
-    scales : sequence of float
+        Bits and r of each map.
 
     Returns
     -------
@@ -179,7 +171,7 @@ def sign_products(A: Matrix, maps: Sequence[tuple[Dense, int]], scales: Sequence
 
 @numba.njit(cache=True, nogil=True)
 def _addresses(bits: Dense, m: int, codes: Dense) -> None:
-    """Write P: which column of U each column of the g-th m rows of Rᵀ is, read as a number of m bits."""
+    """Write P: the column of U that equals each column of the g-th m rows of Rᵀ, read as a number of m bits."""
     r = bits.shape[1]
     for g in range(codes.shape[0]):
         for j in range(codes.shape[1]):
@@ -238,12 +230,12 @@ def _mailman_csr(
 def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     """Return C = scale·AR by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2).
 
-    Rᵀ is cut into blocks of m rows. A block is UP: U holds all 2^m sign vectors as columns, and P, with a single 1 a
-    column, says which of them each column of the block is. Px costs d additions and U(Px), by recursion, 2^(m + 1).
-    As in the papers m = ⌊log₂ d⌋, and for CSR the ⌊log₂⌋ of the mean number of entries of a row, which takes the place
-    of d: the whole costs O(nnz·r/m) additions. m is at most r, and at most 16, the bits of an address here.
+    Rᵀ is cut into blocks of m rows. A block is UP: the columns of U are all 2^m sign vectors, and P, with a single 1
+    per column, selects one for each column of the block. Px costs d additions and U(Px), by recursion, 2^(m + 1). As in
+    the papers m = ⌊log₂ d⌋; for CSR the mean number of entries of a row takes the place of d. The whole costs
+    O(nnz·r/m) additions. m is at most r, and at most 16, the bits of an address here.
 
-    Parameters, result and errors are those of :func:`sign_product`.
+    Parameters, result and errors are as for :func:`sign_product`.
     """
     _check(A, bits, r)
     n, d = A.shape

@@ -1,10 +1,10 @@
 """Top right singular vectors, exact and sketched.
 
-Both work on S, which is A or Aᵀ with the short side first (m × long): the left singular vectors U of S are found on
-the short side, where SSᵀ lives, and are V itself when A is tall; otherwise V = SᵀU Σ⁻¹.
+Both work on S, which is A or Aᵀ with the short side first (m × long): the left singular vectors U of S are computed on
+the short side, where SSᵀ lives, and are V itself if A is tall; otherwise V = SᵀU Σ⁻¹.
 
-Three routes lead to U: the Gram matrix SSᵀ and LAPACK, block Krylov on SSᵀ, and the full decomposition when a Gram
-matrix squares away what is asked and the largest singular vectors cannot be taken from S beforehand.
+Three routes lead to U: the Gram matrix SSᵀ with LAPACK, block Krylov on SSᵀ, and the full decomposition if the Gram
+matrix, which squares singular values, loses the requested ones and the largest cannot be subtracted from S beforehand.
 """
 
 from functools import partial, reduce
@@ -15,32 +15,32 @@ import scipy.linalg
 from kmdr.linalg.matrix import (
     Dense,
     Matrix,
-    in_float64,
+    as_float64,
     is_large,
     normalised,
     panels,
     row_blocks,
 )
 
-# Residual bound ‖SSᵀU − UΘ‖_F ≤ 1e-12·θ_1. A subspace errs by residual/gap, so a relative gap of 1e-5 between θ_k and
-# θ_{k+1} (as in COIL20 and PIE) still leaves seven digits of a leverage score. 1e-10 would save one product in ten.
+# Residual bound ‖SSᵀU − UΘ‖_F ≤ 1e-12·θ_1. The error of a subspace is residual/gap, so a relative gap of 1e-5 between
+# θ_k and θ_{k+1} (as in COIL20 and PIE) leaves seven digits of a leverage score. 1e-10 would save one product in ten.
 _TOLERANCE = 1e-12
-# Eigenvalues of SSᵀ below this share of the largest are found anew, in the complement of those above it: a Gram matrix
-# squares the condition, and at 1e-6 it still gives ten digits.
+# Eigenvalues of SSᵀ below this share of the largest are recomputed in the complement of the larger ones: a Gram matrix
+# squares the condition number, and at 1e-6 it still gives ten digits.
 _GRAM_RATIO = 1e-6
-# LAPACK on the Gram matrix takes a quarter of the time of forming it at 400×10304 and less when A is longer; Krylov
-# would save half of that quarter. From 1024 on it takes thrice the time of forming it.
+# LAPACK on the Gram matrix takes a quarter of the time of forming it at 400×10304 and less if A is longer; Krylov would
+# save half of that quarter. From 1024 on LAPACK takes three times as long as forming it.
 _LAPACK_SIDE = 512
-# Up to this side LAPACK finds on the complement of the largest what is so much smaller that its spectrum looks flat: at
-# 1000×2000 (Synth) in .13 s, where Krylov took .3 to .6. It takes some 1 s at this side.
+# Up to this side LAPACK handles the complement of the largest values, whose spectrum is nearly flat: at 1000×2000
+# (Synth) in .13 s, where Krylov took .3 to .6. It takes about 1 s at this side.
 _COMPLEMENT_SIDE = 2048
 # No route forms an m×m matrix beyond this side (512 MiB).
 _GRAM_SIDE = 8192
 _EPS = float(np.finfo(float).eps)
-# Singular values below this share of the largest are hardly more than the rounding errors of taking that away.
+# Singular values below this share of the largest are hardly more than the rounding errors of subtracting that one.
 _LEAST_VALUE = 1e3 * _EPS
-# Smallest over largest entry of the diagonal of a sketch's triangular factor down to which division by it serves.
-# Images and noisy low rank give 0.04 … 0.6.
+# A sketch's triangular factor may be divided by if its diagonal's smallest over largest entry is at least this. Images
+# and noisy low-rank matrices give 0.04 … 0.6.
 _LEAST_DIAGONAL = 1e-3
 
 
@@ -51,7 +51,7 @@ def _canonical_signs(V: Dense) -> Dense:
 
 
 def gram(S: Matrix) -> Dense:
-    """SSᵀ; numpy sees the transpose and does half the work of a product."""
+    """Return SSᵀ; numpy detects the transpose and does half the work of a product."""
     if is_large(S):
         lower: Dense = np.zeros((len(S), len(S)), order="F")
         for _, panel in panels(S):
@@ -64,7 +64,7 @@ def gram(S: Matrix) -> Dense:
 
 
 def _product(N: Dense, S: Matrix) -> Dense:
-    """N S, C-ordered."""
+    """Return N S, C-ordered."""
     if not is_large(S):
         return np.ascontiguousarray(N @ S)
     W: Dense = np.empty((len(N), S.shape[1]))
@@ -74,7 +74,7 @@ def _product(N: Dense, S: Matrix) -> Dense:
 
 
 def _triangular(S: Dense) -> Dense:
-    """L with SSᵀ = LLᵀ for a large S, by one QR decomposition after the other, which squares nothing."""
+    """Return L with SSᵀ = LLᵀ for an out-of-core S by successive QR decompositions, which square nothing."""
 
     def enlarged(R: Dense, panel: tuple[slice, Dense]) -> Dense:
         return np.asarray(np.linalg.qr(np.vstack([R, panel[1].T]), mode="r"))
@@ -83,9 +83,9 @@ def _triangular(S: Dense) -> Dense:
 
 
 def _eigh(G: Dense, k: int) -> tuple[Dense, Dense]:
-    """Top ``k`` eigenpairs of a symmetric matrix, largest first; reads the lower triangle."""
+    """Return the top ``k`` eigenpairs of a symmetric matrix, largest first; reads the lower triangle."""
     m = len(G)
-    if 6 * k > m:  # divide and conquer for all costs less than inverse iteration for some, at m = 150 … 400
+    if 6 * k > m:  # divide and conquer for all pairs costs less than inverse iteration for k, at m = 150 … 400
         values, vectors = scipy.linalg.eigh(G, driver="evd", check_finite=False)
     else:
         values, vectors = scipy.linalg.eigh(G, subset_by_index=(m - k, m - 1), check_finite=False)
@@ -93,12 +93,12 @@ def _eigh(G: Dense, k: int) -> tuple[Dense, Dense]:
 
 
 def _block_size(S: Matrix) -> int:
-    """Columns of a Krylov block: 8 need a quarter fewer products than 16, but a large S streams past 16 as fast."""
+    """Return the columns of a Krylov block: 8 need a quarter fewer products, but reading a large S favours 16."""
     return 16 if isinstance(S, np.ndarray) and S.shape[0] > 2048 else 8
 
 
 def _gram_product(N: Dense, S: Matrix) -> Dense:
-    """(N S)Sᵀ, in panels of S that the second product finds in the cache: 0.6 of the time for 8 rows N, none for 16."""
+    """Return (N S)Sᵀ, in panels of S that stay in the cache for the second product: 0.6 of the time for 8 rows N."""
     if is_large(S):
         return np.asarray(sum((N @ panel) @ panel.T for _, panel in panels(S)))
     if not isinstance(S, np.ndarray) or len(N) > 8:
@@ -111,11 +111,11 @@ def _gram_product(N: Dense, S: Matrix) -> Dense:
 
 
 def _next_block(W: Dense, Q: Dense) -> tuple[Dense, Dense]:
-    """Orthonormal rows N, orthogonal to those of ``Q``, and R with W = RᵀN, for W orthogonal to Q up to rounding."""
+    """Return orthonormal rows N, orthogonal to Q, and R with W = RᵀN, for W orthogonal to Q up to rounding."""
     N, R = np.linalg.qr(W.T)
     C = Q @ N
     N -= Q.T @ C
-    if np.abs(C).max(initial=0) > 1e-8:  # cancellation left W mostly rounding errors: what remains needs its own basis
+    if np.abs(C).max(initial=0) > 1e-8:  # cancellation left W mostly rounding errors: orthogonalise the rest again
         N, T = np.linalg.qr(N)
         N -= Q.T @ (Q @ N)
         R = T @ R
@@ -123,20 +123,20 @@ def _next_block(W: Dense, Q: Dense) -> tuple[Dense, Dense]:
 
 
 def _basis_size(k: int) -> int:
-    """Rows a Krylov basis may have before a restart."""
+    """Return the number of rows at which a Krylov basis restarts."""
     return 5 * k + 600
 
 
 def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dense] | None:
-    """Top ``k`` eigenpairs of SSᵀ on the complement of the rows ``locked``, by thick-restarted block Krylov.
+    """Return the top ``k`` eigenpairs of SSᵀ on the complement of the rows ``locked``, by thick-restarted block Krylov.
 
-    Full reorthogonalisation; a random start of a fixed seed. Products run through S until they have cost as much as
-    SSᵀ would, which is then formed if small. None when LAPACK on SSᵀ would have been cheaper.
+    Full reorthogonalisation; a random start with a fixed seed. Products run through S until they have cost as much as
+    SSᵀ would, which is then formed if small. Returns None if LAPACK on SSᵀ would have been cheaper.
 
-    A block of b columns finds min(b, multiplicity) copies of a singular value, and no residual tells of the others. So
-    where b of the k values nearly agree, the search goes on from a fresh random block until their sum no longer grows.
+    A block of b columns finds min(b, multiplicity) copies of a singular value, and no residual reveals the others. So
+    if b of the k values nearly agree, the search continues from a new random block until their sum no longer grows.
 
-    ``scale`` is the largest eigenvalue of SSᵀ: on the complement a product errs by ε·√scale times its own √θ.
+    ``scale`` is the largest eigenvalue of SSᵀ: on the complement the error of a product is ε·√scale times its own √θ.
     """
     m, f = S.shape[0], len(locked)
     b = _block_size(S)
@@ -145,11 +145,11 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
     Q[:f] = locked
     # Over k = 3 … 68 and six spectra 2k + 100 products were needed, half to twice that. Forming SSᵀ costs m/7 of them.
     formable = m <= _GRAM_SIDE and f == 0
-    G = gram(S) if formable and (2 * k + 100 > m // 7 or is_large(S)) else None  # one read of what is large
+    G = gram(S) if formable and (2 * k + 100 > m // 7 or is_large(S)) else None  # one read of an out-of-core S
     rng = np.random.default_rng(0)
     N = _fresh_block(rng, b, Q[:f])
     j, products, check, settled = f, 0, f + 3 * k // 2 + 40, 0.0
-    last = (0, 0.0)  # products and log residual of the check before
+    last = (0, 0.0)  # products and log residual of the previous check
     while products <= (m // 2 if m <= _GRAM_SIDE else 100 * m):
         Q[j : j + b] = N
         j += b
@@ -169,7 +169,7 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
         values, X = _eigh(T[f:j, f:j], (size - f) // 2 if full else k)
         theta = abs(values[0])
         target = _TOLERANCE * theta + 10 * _EPS * np.sqrt(scale * theta)
-        kept = int(np.sum(values[:k] >= _GRAM_RATIO * theta))  # the others are found anew
+        kept = int(np.sum(values[:k] >= _GRAM_RATIO * theta))  # the others are computed again
         residual = float(np.linalg.norm(R.T @ X[-b:, : max(kept, 1)]))
         converged = residual <= target
         if converged:
@@ -193,26 +193,26 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
 
 
 def _wait(last: tuple[int, float], here: tuple[int, float], target: float, j: int) -> int:
-    """Products to the next check, by extrapolating (products, log residual); an eigh of T costs as much as several."""
+    """Return the products until the next check, extrapolating the log residual; a check costs several products."""
     speed = (last[1] - here[1]) / (here[0] - last[0])
     wait = 0.8 * (here[1] - target) / speed if speed > 0 else np.inf
     return int(np.clip(wait, j / 8, j / 3))
 
 
 def _fresh_block(rng: np.random.Generator, b: int, Q: Dense) -> Dense:
-    """Return b orthonormal random rows, orthogonal to those of ``Q``."""
+    """Return b orthonormal random rows, orthogonal to the rows of Q."""
     W = rng.standard_normal((b, Q.shape[1]))
     return _next_block(W - (W @ Q.T) @ Q, Q)[0]
 
 
 def _crowded(values: Dense, b: int) -> bool:
-    """Whether b of these descending values agree to 1e-3."""
+    """Return True if b of these descending values agree to 1e-3."""
     spread = values[: 1 - b] - values[b - 1 :]
     return bool(np.any(spread <= 1e-3 * values[: len(spread)]))
 
 
 def _lapack(S: Matrix, k: int) -> Dense:
-    """Top ``k`` left singular vectors from SSᵀ, and on the complement of these where SSᵀ has squared the rest away."""
+    """Return the top ``k`` left singular vectors from SSᵀ, the inaccurate ones from the complement of the others."""
     values, U = _eigh(gram(S), k)
     accurate = values >= _GRAM_RATIO * values[0]
     if accurate.all():
@@ -224,15 +224,15 @@ def _lapack(S: Matrix, k: int) -> Dense:
 
 
 def _decomposed(S: Dense, k: int) -> Dense:
-    """Top ``k`` left singular vectors from the full decomposition, which squares nothing."""
+    """Return the top ``k`` left singular vectors from the full decomposition, which squares nothing."""
     return np.linalg.svd(S, full_matrices=False)[0][:, :k]
 
 
 def _completed(S: Dense, U: Dense, k: int, scale: float) -> Dense:
-    """Top ``k`` left singular vectors of which the first are U: each time what is known is taken from S before SSᵀ.
+    """Extend U to the top ``k`` left singular vectors: each step subtracts the known ones from S before forming SSᵀ.
 
-    Taking away a rank of which the largest singular value is √scale errs by rounding times that, as the full
-    decomposition does, which is left what is little larger.
+    Subtracting a matrix whose largest singular value is √scale adds rounding errors relative to that, as the full
+    decomposition does, which computes the values near that level.
     """
     R = S
     new = U
@@ -249,9 +249,9 @@ def _completed(S: Dense, U: Dense, k: int, scale: float) -> Dense:
 
 
 def _left_singular_vectors(S: Matrix, k: int) -> Dense:
-    """Top ``k`` left singular vectors, by the route that costs least."""
+    """Return the top ``k`` left singular vectors, by the cheapest route."""
     m = S.shape[0]
-    # LAPACK costs less than Krylov when k is a good part of m, and no more memory when a basis would be as large as m.
+    # LAPACK costs less than Krylov if k is a good part of m, and no more memory if a basis would be as large as m.
     if m <= _LAPACK_SIDE or m <= _basis_size(k) or (m <= _GRAM_SIDE and k > m // 12):
         return _lapack(S, k)
     U, scale = np.empty((m, 0)), 0.0
@@ -269,7 +269,7 @@ def _left_singular_vectors(S: Matrix, k: int) -> Dense:
 
 
 def _right_from_left(S: Matrix, U: Dense) -> Dense:
-    """V = SᵀU Σ⁻¹, orthonormal to rounding even where a small σ costs digits."""
+    """Return V = SᵀU Σ⁻¹, orthonormal to rounding even if a small σ costs digits."""
     W = _product(U.T, S)  # rows: the faster of the two products, and all that follows streams
     lengths = np.linalg.norm(W, axis=1)
     W /= np.where(lengths > 0, lengths, 1.0)[:, None]
@@ -283,15 +283,16 @@ def _right_from_left(S: Matrix, U: Dense) -> Dense:
 def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     """Return V_k, the right singular vectors of the ``k`` largest singular values of ``A``.
 
-    Accuracy: ‖AᵀAV − VΘ‖_F ≤ 1e-12·θ_1 with Θ = Σ² (rounding comes on top), checked on every route that iterates and
-    met by LAPACK's backward stability on the others. A subspace errs by at most this over the relative gap
-    (θ_k − θ_{k+1})/θ_1. Vectors of θ_j < 1e-6·θ_1 are found apart from the larger, so the bound holds there with the
-    largest θ of those in place of θ_1, down to the rounding errors of A. Copies of repeated values are searched for.
+    Accuracy: ‖AᵀAV − VΘ‖_F ≤ 1e-12·θ_1 with Θ = Σ² (plus rounding), checked on every route that iterates and met by
+    LAPACK's backward stability on the others. The error of a subspace is at most this over the relative gap (θ_k −
+    θ_{k+1})/θ_1. Vectors of θ_j < 1e-6·θ_1 are computed separately from the larger ones, so the bound holds for them
+    with their own largest θ in place of θ_1, down to the rounding errors of A. Copies of repeated values are searched
+    for.
 
-    What is large is read once for its Gram matrix, and again only where that has squared away what is asked.
+    An out-of-core A is read once for its Gram matrix, and again only if that loses the requested values by squaring.
 
-    Memory: an m×m matrix, m = min(n, d), only when m ≤ max(8192, 5k + 600); otherwise a basis of 5k + 600 vectors of
-    length m. CSR is made dense only when it is that short and numerically of rank below k.
+    Memory: an m×m matrix, m = min(n, d), only if m ≤ max(8192, 5k + 600); otherwise a basis of 5k + 600 vectors of
+    length m. CSR is made dense only if it is that short and numerically of rank below k.
 
     Parameters
     ----------
@@ -308,42 +309,42 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     Raises
     ------
     ValueError
-        When ``k`` is outside 1 … min(n, d), or A is not finite.
+        If ``k`` is outside 1 … min(n, d), or A is not finite.
     numpy.linalg.LinAlgError
-        When min(n, d) > 8192 and the residual stays above its bound for 100·min(n, d) products.
+        If min(n, d) > 8192 and the residual stays above its bound for 100·min(n, d) products.
     """
     n, d = A.shape
     if not 1 <= k <= min(n, d):
-        raise ValueError(f"{k} singular vectors were asked of a {n}×{d} matrix, which has {min(n, d)}")
-    A = in_float64(normalised(A)[0])
+        raise ValueError(f"k = {k} singular vectors are out of range for a {n}×{d} matrix; choose 1 ≤ k ≤ {min(n, d)}")
+    A = as_float64(normalised(A)[0])
     if n > d:
         return _canonical_signs(_left_singular_vectors(A.T, k))
     return _canonical_signs(_right_from_left(A, _left_singular_vectors(A, k)))
 
 
 def top_right_singular_vectors_reference(A: Dense, k: int) -> Dense:
-    """Plain form of `top_right_singular_vectors`: numpy's full decomposition."""
+    """Return V_k from numpy's full decomposition."""
     return _canonical_signs(np.linalg.svd(A.astype(np.float64), full_matrices=False)[2][:k].T)
 
 
 def sketch_size(k: int, eps: float) -> int:
-    """Columns of the Gaussian matrix in FastFrobeniusSVD: k + ⌈k/ε + 1⌉ (bzmd15, after Lemma 4)."""
+    """Return the columns of the Gaussian matrix in FastFrobeniusSVD: k + ⌈k/ε + 1⌉ (bzmd15, after Lemma 4)."""
     return k + int(np.ceil(k / eps + 1))
 
 
 def _cholesky(G: Dense) -> Dense | None:
-    """L with G = LLᵀ, or None where the squared condition leaves fewer than ten digits."""
+    """Return L with G = LLᵀ, or None if the squared condition leaves fewer than ten digits."""
     L, failed = scipy.linalg.lapack.dpotrf(G, lower=True, clean=True)
     diagonal = L.diagonal()
     return L if not failed and diagonal.min() >= _LEAST_DIAGONAL * diagonal.max() else None
 
 
 def _products(A: Matrix, R: Dense) -> tuple[Dense, Dense]:
-    """YᵀY and YᵀA for Y = A R.
+    """Return YᵀY and YᵀA for Y = A R.
 
-    Below 16 columns in one pass, in tiles that the second product finds in the cache and that are small enough for
-    BLAS not to copy them: 0.8 of the time of two passes for 13 columns at 1440×1024. From 41 on two passes are faster.
-    What is large is read once, and of its Y a block is held.
+    Below 16 columns in one pass, in tiles that stay in the cache for the second product and are small enough for BLAS
+    not to copy them: 0.8 of the time of two passes for 13 columns at 1440×1024. From 41 columns on two passes are
+    faster. An out-of-core A is read once, with one block of Y in memory.
     """
     d, width = R.shape
     if is_large(A):
@@ -370,10 +371,10 @@ def _products(A: Matrix, R: Dense) -> tuple[Dense, Dense]:
 
 
 def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Dense | None:
-    """FastFrobeniusSVD of a wide matrix through G = AAᵀ; None where G has squared away what is asked.
+    """Run FastFrobeniusSVD of a wide matrix through G = AAᵀ; return None if squaring loses the requested values.
 
-    R enters only through Y = AR, whose columns are N(0, G): with G = LLᵀ so are those of L R', R' an n × width
-    Gaussian. That spares the product with A and most of the normal numbers. QᵀA has the Gram matrix QᵀGQ.
+    R enters only through Y = AR, whose columns are N(0, G): with G = LLᵀ so are the columns of L R', R' an n × width
+    Gaussian. That saves the product with A and most of the normal numbers. QᵀA has the Gram matrix QᵀGQ.
     """
     G = gram(A)
     L = _cholesky(G)
@@ -387,18 +388,19 @@ def _wide_sketch(A: Matrix, k: int, width: int, rng: np.random.Generator) -> Den
 def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) -> Dense:
     """Return Z, approximate top ``k`` right singular vectors (bzmd15, Lemma 4; FastFrobeniusSVD).
 
-    A Gaussian R of k + ⌈k/ε + 1⌉ columns; Y = AR; Q an orthonormal basis of Y; Z the top right singular vectors of
-    QᵀA. No power iterations. Where R would have min(n, d) columns or more, Y spans the range of A and Z = V_k; so it is
-    too for a large A with so small singular values that YᵀY has squared them away.
+    1. A Gaussian R of k + ⌈k/ε + 1⌉ columns.
+    2. Y = AR, and Q, an orthonormal basis of Y. No power iterations.
+    3. Z: the top right singular vectors of QᵀA.
+
+    If R would have min(n, d) columns or more, Y spans the range of A and Z = V_k. An out-of-core A whose small singular
+    values are lost by squaring in YᵀY also gives V_k.
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     k : int
         1 ≤ k ≤ min(n, d).
     eps : float
         0 < ε < 1.
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -409,7 +411,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
     width = sketch_size(k, eps)
     if width >= min(n, d):
         return top_right_singular_vectors(A, k)
-    A = in_float64(normalised(A)[0])
+    A = as_float64(normalised(A)[0])
     # A normal number takes the time of 240 multiplications.
     if n <= d and n * n / 2 < (2 * n + 240) * width:
         Z = _wide_sketch(A, k, width, rng)
@@ -429,7 +431,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
         values, W = _eigh(divide(divide(YtA @ YtA.T), side=1, trans_a=1), k)
         if values[-1] >= _GRAM_RATIO * values[0]:
             return _canonical_signs(_right_from_left(YtA, divide(W, trans_a=1)))
-    if is_large(A):  # no room for Y, and no need for a sketch of what has so low a rank
+    if is_large(A):  # Y does not fit into memory, and a matrix of such low rank needs no sketch
         return top_right_singular_vectors(A, k)
     Q, _ = np.linalg.qr(A @ R)
     return top_right_singular_vectors((A.T @ Q).T, k)

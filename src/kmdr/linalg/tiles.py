@@ -1,13 +1,12 @@
-"""Tiles: rows of a matrix laid side by side, so that one vector instruction serves them all at any stride.
+"""Tiles: rows of a matrix laid side by side, so that one vector instruction serves all of them at any stride.
 
 A tile of A holds ``TILE`` consecutive rows transposed: entry ``j * TILE + t`` is A[row + t, j]. A kernel that combines
-columns then works on contiguous vectors of ``TILE`` numbers, whatever it combines. Such a vector is a value of its own
-in compiled code here, because the compiler's own vectoriser neither sees through indirect addresses nor uses the widest
-registers, and checks at every short loop whether its arrays overlap. On a processor with narrower registers each
-operation becomes several.
+columns then works on contiguous vectors of ``TILE`` numbers. Such a vector is a value of its own in compiled code here,
+because the compiler's vectoriser neither sees through indirect addresses nor uses the widest registers, and checks at
+every short loop whether its arrays overlap. On a processor with narrower registers each operation becomes several.
 
-This rests on what numba does not promise to keep: its typing context, data models and code generator. Hence the upper
-bound of numba in ``pyproject.toml``, which is raised once the tests of the kernels pass with a newer one.
+This relies on numba's private API: its typing context, data models and code generator. Hence the upper bound of numba
+in ``pyproject.toml``, which is raised once the tests of the kernels pass with a newer version.
 """
 
 from collections.abc import Callable
@@ -24,10 +23,10 @@ from kmdr.linalg.matrix import Dense
 # 16 float64 fill two of the widest registers: 8 took 1.1 times as long and 32 took 1.2 (sign product, r = 1000).
 TILE = 16
 _BLOCK = 8  # rows and columns that `_transpose` keeps in registers
-_LINE = 64  # bytes of a cache line; a vector across two of them costs two accesses (sign product: 1.5 times the time)
+_LINE = 64  # bytes per cache line; a vector across two lines costs two accesses (sign product: 1.5 times the time)
 
 
-# What is called differs from what is defined: numba passes types and asks for the code to generate.
+# Calls differ from definitions: numba passes types and asks for the code to generate.
 _primitive: Callable[[Any], Any] = intrinsic
 
 
@@ -46,9 +45,9 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _address(context: Any, builder: Any, array: Any, count: int, value: Any, offset: Any) -> Any:
-    """Return the address of ``count`` entries of a contiguous array as that of one vector.
+    """Return the address of ``count`` entries of a contiguous array as one vector.
 
-    They lie within the array, which is checked where numba checks bounds at all (``NUMBA_BOUNDSCHECK=1``).
+    The entries lie within the array, which is checked if numba checks bounds (``NUMBA_BOUNDSCHECK=1``).
     """
     vector = ir.VectorType(context.get_data_type(array.dtype), count)
     structure = context.make_array(array)(context, builder, value)
@@ -108,7 +107,7 @@ def subtract(typingctx: Any, x: Any, y: Any) -> Any:
 
 @_primitive
 def multiply_add(typingctx: Any, a: Any, x: Any, y: Any) -> Any:
-    """Return a·x + y of a number and two vectors, rounded once where the processor can."""
+    """Return a·x + y of a number and two vectors, rounded once if the processor can."""
     del typingctx, a, y
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -124,7 +123,7 @@ def multiply_add(typingctx: Any, a: Any, x: Any, y: Any) -> Any:
 
 @_primitive
 def add_square(typingctx: Any, x: Any, y: Any) -> Any:
-    """Return x + y² of two vectors, rounded once where the processor can."""
+    """Return x + y² of two vectors, rounded once if the processor can."""
     del typingctx
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -168,7 +167,7 @@ def _transpose(typingctx: Any, source: Any, i: Any, step: Any, target: Any, j: A
 
 @numba.njit(cache=True, nogil=True)
 def scratch(vectors: int, like: Dense) -> Dense:
-    """Return uninitialised room for so many vectors of the dtype of ``like``, at the start of a cache line."""
+    """Return an uninitialised buffer of ``vectors`` vectors of the dtype of ``like``, at the start of a cache line."""
     room = np.empty(vectors * TILE + _LINE // like.itemsize, like.dtype)
     skip = -room.ctypes.data % _LINE // like.itemsize
     return room[skip : skip + vectors * TILE]
@@ -176,10 +175,7 @@ def scratch(vectors: int, like: Dense) -> Dense:
 
 @numba.njit(cache=True, nogil=True)
 def read_tile(A: Dense, row: int, start: int, stop: int, tile: Dense) -> None:
-    """Write columns start … stop of the rows from ``row`` on to ``tile``; beyond the last row stand zeros.
-
-    ``A`` is C-contiguous.
-    """
+    """Write columns start … stop of the rows of a C-contiguous A from ``row`` on to ``tile``, padded with zero rows."""
     d = A.shape[1]
     width = stop - start
     rows = min(TILE, A.shape[0] - row)

@@ -1,9 +1,10 @@
-"""Reducers: maps from A (n×d) to C (n×r), one family a module, found by name.
+"""Reducers: maps from A (n×d) to C (n×r), one family per module, found by name.
 
-Every module of this folder is imported once, and each class it decorates with `register` can be named in a
-configuration. A new reducer is one module here and one YAML in ``conf/reducer``.
+Every module of this folder is imported once, and each class decorated with `register` can be named in a configuration.
+A new reducer is one module here and one YAML file in ``conf/reducer``.
 
-All of them are scikit-learn transformers too; those of the papers, and the extra ones, can be imported from here.
+All reducers are scikit-learn transformers too. The reducers of the papers, and the additional ones, can be imported
+from here.
 """
 
 import importlib
@@ -53,7 +54,7 @@ def names() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of that name among all reducers, so that a new one can be imported from here as the others."""
+    """Return the class of that name among all reducers, so that a new one can be imported from here like the others."""
     for cls in _all().values() if name[:1].isupper() else ():
         if cls.__name__ == name:
             return cls
@@ -66,7 +67,7 @@ def summary(name: str) -> str:
 
 
 def module_of(name: str) -> str:
-    """Return the name of the module that a reducer is written in."""
+    """Return the name of the module that defines a reducer."""
     return Outside.__module__ if "." in name else _all()[name].__module__
 
 
@@ -76,19 +77,19 @@ def entry_point(name: str) -> str:
 
 
 def origin_of_reducer(name: str) -> str:
-    """Return name, version and hash of what brings a reducer, where it is not kmdr's own."""
+    """Return name, version and hash of the plugin or package that provides a reducer; empty for kmdr's own."""
     return origin(name) if "." in name else origin_of(module_of(name))
 
 
 def settings(name: str) -> dict[str, Any]:
-    """Return the parameters of a registered reducer with their defaults: its configuration, where no file has it."""
+    """Return the parameters of a registered reducer with their defaults, for reducers without a configuration file."""
     cls = _all()[name]
     signature = inspect.signature(cls).parameters
     return {key: signature[key].default for key in cls.parameters()}
 
 
 def recorded(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a reducer's parameters rows tell: all, without later ones at the values that earlier rows have."""
+    """Return the parameters that rows record: all, without later ones at the values of earlier rows."""
     later = {} if "." in name else _all()[name].later
     return {key: value for key, value in params.items() if key not in later or value != later[key]}
 
@@ -96,12 +97,12 @@ def recorded(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return name and parameters of a reducer from the tree of ``conf/reducer``.
 
-    The name of an outside one is its import path, and its parameters are the arguments of its class.
+    The name of a third-party class is its import path; its parameters are the arguments of its constructor.
 
     Raises
     ------
     UserError
-        When an outside one has no path, or its arguments have no names.
+        If a third-party class has no path, or its arguments have no names.
     """
     params = dict(config)
     name = plain_name("reducer.name", params.pop("name", None))
@@ -110,38 +111,39 @@ def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     path, args = params.get("path"), params.get("args") or {}
     if not isinstance(path, str) or "." not in path:
         raise UserError(
-            f"reducer.path = {shown(path)} is no import path; write e.g. reducer.path=sklearn.decomposition.NMF"
+            f"reducer.path = {shown(path)} is not an import path; write e.g. reducer.path=sklearn.decomposition.NMF"
         )
     if not isinstance(args, Mapping):
-        raise UserError(f"reducer.args = {shown(args)} are no named arguments; write e.g. reducer.args.max_iter=500")
+        raise UserError(f"reducer.args = {shown(args)} must be named arguments; write e.g. reducer.args.max_iter=500")
     return path, dict(args)
 
 
 def make(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
-    """Return the reducer of that name; for code whose author or user chose the name, which is imported if it is a path.
+    """Return the reducer of that name, importing it if the name is an import path.
 
-    A name that was read from a folder of results must not be given here but to `make_allowed`.
+    Call it only where the author or the user chose the name. Use `make_allowed` for a name that was read from a results
+    folder.
 
     Parameters
     ----------
     name : str
-        A registered one, or the import path of any scikit-learn transformer.
+        A registered name, or the import path of any scikit-learn transformer.
     params : mapping, optional
         Arguments of its constructor.
 
     Raises
     ------
     UserError
-        When there is no such reducer, it has no such parameter, or a value is outside its range.
+        If the reducer or one of its parameters does not exist, or a value is out of range.
     """
     allow(name)
     return make_allowed(name, params)
 
 
 def make_allowed(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
-    """Return the reducer of that name, wherever the name comes from, e.g. a row or a configuration.
+    """Return the reducer of that name from any source, e.g. a row or a configuration.
 
-    Parameters and errors are those of `make`; in addition, an import path is refused unless the user of this process
+    Parameters and errors are as for `make`; in addition, an import path is refused unless the user of this process
     named it (`kmdr.base.outside.is_allowed`).
     """
     if "." in name:
@@ -157,7 +159,7 @@ def make_allowed(name: str, params: Mapping[str, Any] | None = None) -> Reducer:
             raise (
                 unknown(f"parameter of reducer {name}", key, valid)
                 if valid
-                else UserError(f"reducer {name} takes no parameters, but was given {key!r}; leave it out")
+                else UserError(f"reducer {name} takes no parameters, but was given {key!r}; remove it")
             )
     reducer = known[name](**(params or {}))
     reducer.validate()

@@ -1,4 +1,4 @@
-"""Feature extraction by a randomised Hadamard transform: the features are mixed, then few of the mixtures kept."""
+"""Feature extraction by a randomised Hadamard transform: mix the features, then keep a few of the mixtures."""
 
 from abc import abstractmethod
 
@@ -8,16 +8,16 @@ from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
 from kmdr.base.errors import UserError
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotated_product
-from kmdr.reducers.base import Reducer, at_most, register
+from kmdr.reducers.base import Reducer, check_limit, register
 
-# Failure probability in the number of columns that the theorem of SRHT asks for.
+# Failure probability δ of SRHT's theorem.
 _DELTA = 0.01
 
 
 def successes(trials: int, q: float, rng: np.random.Generator) -> Dense:
-    """Return which of so many independent trials of success probability q succeed, ascending.
+    """Return which of ``trials`` independent trials of success probability q succeed, ascending.
 
-    The gaps between successes are geometric: the cost is that of the successes, not of the trials.
+    The gaps between successes are geometric, so the cost is proportional to the successes, not to the trials.
     """
     positions = np.empty(0, dtype=np.int64)
     last = -1
@@ -31,17 +31,18 @@ def successes(trials: int, q: float, rng: np.random.Generator) -> Dense:
 class RandomisedHadamard(Reducer):
     """The rotation x ↦ xDH, D random signs, H the Walsh–Hadamard matrix over √d', in which no coordinate stands out.
 
-    D does not depend on r; what is kept of the rotated coordinates, a sparse P, does.
+    1. D, which does not depend on r.
+    2. A sparse P (r×d'), drawn for each r: C = A·D·H·Pᵀ.
     """
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del k
         return np.asarray(random_signs((1, A.shape[1]), rng)[0])
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, sp.csr_array]:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, sp.csr_array]:
         return state, self.mixture(A.shape[0], padded(A.shape[1]), r, rng)
 
-    def apply(self, A: Matrix, drawn: tuple[Dense, sp.csr_array]) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: tuple[Dense, sp.csr_array]) -> Dense:
         return rotated_product(A, *drawn)
 
     @abstractmethod
@@ -59,7 +60,7 @@ class FJLT(RandomisedHadamard):
     Parameters
     ----------
     c : float
-        Positive; lf20 takes 2.
+        Positive; lf20 uses 2.
     """
 
     row_by_row = True
@@ -76,12 +77,12 @@ class FJLT(RandomisedHadamard):
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.c = c
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         if isinstance(self.c, bool) or not isinstance(self.c, (int, float)) or not 0 < self.c < np.inf:
-            raise UserError(f"c = {self.c!r} is not a positive number; the paper takes 2")
+            raise UserError(f"c = {self.c!r} is not a positive number; the paper uses 2")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
-        """Return ⌈4 ln n/(ε²/2 − ε³/3)⌉: the theorem says O(ln n/ε²), the constants are those of a dense R."""
+        """Return ⌈4 ln n/(ε²/2 − ε³/3)⌉: the theorem says O(ln n/ε²); the constants are those for a dense R."""
         del d, k
         return int(johnson_lindenstrauss_min_dim(n, eps=eps)) + 1
 
@@ -104,9 +105,9 @@ class SRHT(RandomisedHadamard):
 
     row_by_row = True
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         del n, k
-        at_most(r, padded(d), self.name, "rotated coordinates of this matrix")
+        check_limit(r, padded(d), self.name, "rotated coordinates of this matrix")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈6 ε⁻² (√k + √(8 ln(d'/δ)))² ln(2k/δ)⌉, δ = 0.01 (Boutsidis, Gittens 2013, Lemma 4.1)."""
@@ -115,7 +116,7 @@ class SRHT(RandomisedHadamard):
         return int(np.ceil(6 * spread**2 * np.log(2 * k / _DELTA) / eps**2))
 
     def mixture(self, n: int, width: int, r: int, rng: np.random.Generator) -> sp.csr_array:
-        """Return √(d'/r) at r coordinates, one a row."""
+        """Return √(d'/r) at r coordinates, one per row."""
         del n
         columns = rng.choice(width, size=r, replace=False)
         return sp.csr_array((np.full(r, np.sqrt(width / r)), columns, np.arange(r + 1)), shape=(r, width))

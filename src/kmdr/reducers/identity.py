@@ -1,4 +1,4 @@
-"""No reduction: k-means on all features, the line every figure is read against."""
+"""No reduction: k-means on all features, the reference line of every figure."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ class NoReduction(Reducer):
 
     deterministic = True
 
-    def fixed_r(self, d: int, k: int) -> int:  # noqa: D102
+    def fixed_r(self, d: int, k: int) -> int:
         del k
         return d
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> None:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> None:
         del A, r, rng, state
 
-    def apply(self, A: Matrix, drawn: None) -> Matrix:  # noqa: D102
+    def apply(self, A: Matrix, drawn: None) -> Matrix:
         del drawn
         return A
 

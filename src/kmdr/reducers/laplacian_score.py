@@ -13,13 +13,13 @@ from kmdr.base.errors import ArgumentError, whole_number
 from kmdr.base.threads import over_rows
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
-from kmdr.reducers.base import fewer_than_points, one_of, register, true_or_false
+from kmdr.reducers.base import check_bool, check_choice, check_neighbours, register
 from kmdr.reducers.selection import BestFeatures
 
 # The MATLAB code that the papers ran estimates the kernel width on at most this many points, ...
 _WIDTH_SAMPLE = 3000
-# ... and calls a feature constant below this weighted variance, which gives it the score 1 (no locality at all). Here
-# it is that of data whose largest entry is between ½ and 1, so that the unit of measurement does not matter.
+# ... and gives a feature below this weighted variance the score 1 (constant, no locality at all). Here the limit holds
+# for data whose largest entry is between ½ and 1, so that the unit of measurement does not matter.
 _CONSTANT = 1e-12
 
 
@@ -28,17 +28,16 @@ def heat_kernel_graph(
 ) -> sp.csr_array:
     """Return the symmetric kNN graph with weights exp(−‖x − y‖²/(2t²)), t the mean pairwise distance.
 
-    The defaults of ``constructW``, the MATLAB code both papers used: union of the neighbour relations, no loops, and
-    t the mean of all entries of the distance matrix (its zero diagonal included) over a sample of the points.
+    These are the defaults of ``constructW``, the MATLAB code that both papers used: union of the neighbour relations,
+    no loops, and t the mean of all entries of the distance matrix (its zero diagonal included) over a sample of the
+    points.
 
     Parameters
     ----------
-    A : (n, d) array or CSR
-    n_neighbors : int
     rng : numpy.random.Generator
-        Draws the sample; unused where that is all points.
+        Draws the sample; unused if that is all points.
     width_sample : int, optional
-        Points of the sample at the most; None for all.
+        Largest size of the sample; None for all points.
 
     Returns
     -------
@@ -50,14 +49,14 @@ def heat_kernel_graph(
     whole = width_sample is None or n <= width_sample
     t = mean_distance(A if whole else A[np.sort(rng.choice(n, width_sample, replace=False))])
     indices, distances = nearest_neighbours(A, n_neighbors)
-    # Coinciding points (distance 0) and a data set of one repeated point (t = 0) both have weight exp(0) = 1.
+    # Coinciding points (distance 0) and a dataset of one repeated point (t = 0) both have weight exp(0) = 1.
     weights = np.exp(-np.square(distances / t) / 2) if t > 0 else np.ones_like(distances)
     W = sp.csr_array((weights.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
     return sp.csr_array(W.maximum(W.T))
 
 
-def lengths_of(A: Dense) -> Dense:
-    """Return what `sklearn.preprocessing.normalize` divides each row by: 1 where it is zero to rounding."""
+def row_lengths(A: Dense) -> Dense:
+    """Return the divisor that `sklearn.preprocessing.normalize` uses for each row: 1 for numerically zero rows."""
     lengths = np.asarray(row_norms(A))
     lengths[lengths < 10 * np.finfo(lengths.dtype).eps] = 1
     return lengths
@@ -68,29 +67,23 @@ def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> s
 
     Parameters
     ----------
-    A : (n, d) array or CSR
-    n_neighbors : int
     metric : {"euclidean", "cosine"}
-        By which points are near.
+        How nearness is measured.
     weights : {"kernel", "binary"}
-        Cosines, of which those below 0 count as 0 (with metric "cosine" alone), or 1.
-
-    Returns
-    -------
-    (n, n) csr_array
+        Cosines, negative ones replaced by 0 (only with metric "cosine"), or 1.
     """
     n = A.shape[0]
     A = normalised(A)[0]
-    # Of points on the sphere, ‖x − y‖² = 2 − 2 cos.
+    # For points on the sphere, ‖x − y‖² = 2 − 2 cos.
     if metric == "cosine" and is_large(A):
-        indices, distances = nearest_neighbours(A, n_neighbors, lengths_of(A))
+        indices, distances = nearest_neighbours(A, n_neighbors, row_lengths(A))
     else:
         indices, distances = nearest_neighbours(normalize(A) if metric == "cosine" else A, n_neighbors)
     values = np.ones_like(distances)
     if weights == "kernel":
-        # Points with a direction.
-        some = np.asarray(A.any(axis=1) if isinstance(A, np.ndarray) else abs(A).sum(axis=1)).ravel() > 0
-        values = np.maximum(1 - np.square(distances) / 2, 0) * some[:, None] * some[indices]
+        # A zero vector has no direction.
+        nonzero = np.asarray(A.any(axis=1) if isinstance(A, np.ndarray) else abs(A).sum(axis=1)).ravel() > 0
+        values = np.maximum(1 - np.square(distances) / 2, 0) * nonzero[:, None] * nonzero[indices]
     W = sp.csr_array((values.ravel(), indices.ravel(), np.arange(0, indices.size + 1, n_neighbors)), shape=(n, n))
     return sp.csr_array(W.maximum(W.T))
 
@@ -101,7 +94,7 @@ def _differences_dense(
 ) -> None:
     """Add up f̃ᵀLf̃ = Σ_{i<j} w_ij (f_i − f_j)² and f̃ᵀDf̃ of features lo … hi, a few rows at a time."""
     weights, neighbours, start = edges
-    # Means are taken from the first point on, so that of a constant feature it is exact.
+    # Means are relative to the first point, so that the mean of a constant feature is exact.
     mean = np.zeros(hi - lo)
     for i in range(A.shape[0]):
         for f in range(lo, hi):
@@ -123,7 +116,7 @@ def _differences_dense(
 def _differences_csr(
     rows: tuple[Dense, Dense, Dense], edges: tuple[Dense, Dense, Dense], degree: Dense, cross: Dense, scale: Dense
 ) -> None:
-    """Add up the same for CSR with sorted indices, in O(nonzeros · neighbours)."""
+    """Add up the same sums for CSR with sorted indices, in O(nonzeros · neighbours)."""
     data, indices, indptr = rows
     weights, neighbours, start = edges
     n, d = len(degree), len(cross)
@@ -138,7 +131,7 @@ def _differences_csr(
             covered[f] += degree[i]
             mean[f] += degree[i] * (data[p] - base[f])
     for f in range(d):
-        # Exact for a feature that has no zeros, so that a constant one has no variance.
+        # Exact for a feature without zeros, so that a constant one has no variance.
         share = 1.0 if count[f] == n else min(covered[f] / total, 1.0)
         mean[f] = mean[f] / total + base[f] * share
         scale[f] = mean[f] ** 2 * total * (1.0 - share)
@@ -165,18 +158,18 @@ def _differences_csr(
 
 
 def least_variance(A: Matrix) -> float:
-    """Return the weighted variance below which a feature of A is called constant."""
+    """Return the weighted variance below which a feature of A counts as constant."""
     return _CONSTANT * 4.0 ** int(np.frexp(max(A.max(), -A.min()))[1])
 
 
 def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     """Return the Laplacian score of each feature: f̃ᵀLf̃ / f̃ᵀDf̃ (He, Cai, Niyogi 2005; bzmd15 §7.1).
 
-    f̃ = f − (fᵀD1/1ᵀD1)1 with D the degrees of W and L = D − W; small means that the feature respects the graph.
+    f̃ = f − (fᵀD1/1ᵀD1)1 with D the degrees of W and L = D − W; a small score means that the feature respects the
+    graph.
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     W : (n, n) csr_array
         Symmetric weights.
 
@@ -188,12 +181,12 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     Raises
     ------
     ArgumentError
-        When A is not finite, or W is not a graph of its rows.
+        If A is not finite, or W is not a graph of its rows.
     """
     n, d = A.shape
     check_structure(W)
     if W.shape != (n, n):
-        raise ArgumentError(f"a graph of shape {W.shape} is not one of {n} points; make it of these")
+        raise ArgumentError(f"the graph has shape {W.shape}, but there are {n} points; build it from these points")
     A = normalised(A)[0]
     degree = np.asarray(W.sum(axis=1)).ravel()
     edges = (W.data, W.indices, W.indptr)
@@ -214,6 +207,10 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
 class LaplacianScore(BestFeatures):
     """C = the r features of smallest Laplacian score (bzmd15 LapScores; lst17 LS), ties by index.
 
+    1. W: the symmetric graph of each point's nearest neighbours, weighted by a heat kernel.
+    2. L_f = f̃ᵀLf̃ / f̃ᵀDf̃ for each feature f (He, Cai, Niyogi 2005).
+    3. The r features of smallest L_f.
+
     Beyond ``width_sample`` points the kernel width comes from a random sample, so C may vary a little.
 
     Parameters
@@ -221,12 +218,12 @@ class LaplacianScore(BestFeatures):
     n_neighbors : int
         Neighbours in the graph; 5 is the default of the papers' code.
     width_sample : int, optional
-        Points that the kernel width is estimated on, at least 2; 3000 is the default of the papers' code, None takes
-        all.
+        Number of points that the kernel width is estimated on, at least 2; 3000 is the default of the papers' code,
+        None uses all.
     metric : {"euclidean", "cosine"}
-        By which points are near. Cosine was the default of earlier versions of the papers' code.
+        How nearness is measured. Cosine was the default of earlier versions of the papers' code.
     weights : {"kernel", "binary"}
-        Of the edges: the heat kernel, or the cosine where that is the metric; or 1, the default of earlier versions.
+        Edge weights: the heat kernel (the cosine if that is the metric), or 1, the default of earlier versions.
     loops : bool
         Whether each point is joined with itself, with weight 1, as in earlier versions.
     """
@@ -253,19 +250,19 @@ class LaplacianScore(BestFeatures):
         self.weights = weights
         self.loops = loops
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         whole_number("n_neighbors", self.n_neighbors, 1)
         if self.width_sample is not None:
             whole_number("width_sample", self.width_sample, 2)
-        one_of(self.metric, ("euclidean", "cosine"), "metric")
-        one_of(self.weights, ("kernel", "binary"), "weights")
-        true_or_false(self.loops, "loops")
+        check_choice(self.metric, ("euclidean", "cosine"), "metric")
+        check_choice(self.weights, ("kernel", "binary"), "weights")
+        check_bool(self.loops, "loops")
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         super().check(n, d, k, r)
-        fewer_than_points(self.n_neighbors, n)
+        check_neighbours(self.n_neighbors, n)
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del k
         if (self.metric, self.weights) == ("euclidean", "kernel"):
             W = heat_kernel_graph(A, self.n_neighbors, rng, self.width_sample)

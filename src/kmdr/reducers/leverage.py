@@ -1,4 +1,4 @@
-"""Feature selection by leverage scores: sampling in the papers' variants, and two from later work."""
+"""Feature selection by leverage scores: sampling in the papers' variants, and two methods from later work."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -8,26 +8,26 @@ import scipy.linalg
 
 from kmdr.base.errors import UserError
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, squared_frobenius, take_columns, top_right_singular_vectors
-from kmdr.linalg.matrix import in_float64, normalised, panels, row_blocks
+from kmdr.linalg.matrix import as_float64, normalised, panels, row_blocks
 from kmdr.linalg.singular_vectors import gram
 from kmdr.reducers.base import (
     Reducer,
-    affordable,
-    at_most,
+    check_bool,
+    check_choice,
+    check_limit,
+    check_memory,
+    check_unit_interval,
     column_centred,
-    one_of,
-    open_unit_interval,
     register,
-    true_or_false,
 )
 from kmdr.reducers.selection import BestFeatures, Selecting, largest_first
 from kmdr.reducers.singular_vectors import SOLVERS, right_singular_vectors
 
 # Failure probability of Lemma 6 in the number of columns that bzmd15's Algorithm 1 asks for: 4k ln(200k)/ε².
 _DELTA = 0.01
-# Draws after which columns that have not come up are given up.
+# Number of draws after which `sample_distinct_columns` stops.
 _MOST_DRAWS = 10**7
-_OF_R_DRAWS = ("draws", "dropped")
+_MERGING = ("draws", "dropped")
 
 
 def leverage_scores(V: Dense) -> Dense:
@@ -39,63 +39,61 @@ def leverage_scores(V: Dense) -> Dense:
 def sample_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple[Dense, Dense]:
     """Draw r columns i.i.d. with replacement by ``p``, and their scales 1/√(r p_i), so that E[CCᵀ] = AAᵀ.
 
-    The law of bzmd15 Definition 5 (RandomizedSampling).
+    The sampling of bzmd15 Definition 5 (RandomizedSampling).
     """
     columns = rng.choice(len(p), size=r, replace=True, p=p)
     return columns, 1.0 / np.sqrt(r * p[columns])
 
 
 def sample_distinct_columns(p: Dense, r: int, rng: np.random.Generator) -> tuple[Dense, Dense]:
-    """Draw columns as `sample_columns` does until r distinct ones have come up, and merge the repetitions.
+    """Draw columns as `sample_columns` does until r distinct ones have occurred, and merge the repetitions.
 
-    A column drawn m times of M is taken once with the scale √(m/(M p_i)): CCᵀ is that of all M draws.
+    A column drawn m times out of M has the scale √(m/(M p_i)): CCᵀ equals that of all M draws.
 
     Parameters
     ----------
     p : (d,) ndarray
         Probabilities.
-    r : int
-    rng : numpy.random.Generator
 
     Returns
     -------
     columns : (r,) ndarray of int64
-        In the order in which they came up.
+        In the order of their first draws.
     scale : (r,) ndarray
 
     Raises
     ------
     UserError
-        When fewer than r columns have a positive probability, or 10⁷ draws do not bring up r of them.
+        If fewer than r columns have a positive probability, or 10⁷ draws yield fewer than r distinct columns.
     """
     positive = int(np.count_nonzero(p))
     if positive < r:
         raise UserError(
-            f"r = {r} distinct columns were asked for, but only {positive} have a positive leverage score; ask for "
+            f"r = {r} distinct columns were requested, but only {positive} have a positive leverage score; choose "
             f"r ≤ {positive}"
         )
     draws, first = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     while len(first) < r:
         if len(draws) >= _MOST_DRAWS:
             raise UserError(
-                f"r = {r} distinct columns were asked for, but {len(draws)} draws brought up only {len(first)}, so "
-                "concentrated are the scores; ask for fewer"
+                f"r = {r} distinct columns were requested, but {len(draws)} draws gave only {len(first)}: the scores "
+                "are too concentrated; choose a smaller r"
             )
         draws = np.concatenate([draws, rng.choice(len(p), size=max(r, len(draws)), p=p)])
         first = np.sort(np.unique(draws, return_index=True)[1])
     M = first[r - 1] + 1
-    columns, times = draws[first[:r]], np.bincount(draws[:M], minlength=len(p))
-    return columns, np.sqrt(times[columns] / (M * p[columns]))
+    columns, counts = draws[first[:r]], np.bincount(draws[:M], minlength=len(p))
+    return columns, np.sqrt(counts[columns] / (M * p[columns]))
 
 
 def merge_columns(columns: Dense, scale: Dense, weighted: bool) -> tuple[Dense, Dense]:
-    """Take each column once, in the order of the first draws; one drawn m times weighs √m times as much if asked for.
+    """Merge repeated columns, in the order of their first draws; if ``weighted``, m draws multiply the scale by √m.
 
-    CCᵀ then stays as it was, and with it all distances between points.
+    CCᵀ, and with it every distance between points, then stays the same.
     """
-    _, first, times = np.unique(columns, return_index=True, return_counts=True)
+    _, first, counts = np.unique(columns, return_index=True, return_counts=True)
     order = np.argsort(first)
-    first, weight = first[order], np.sqrt(times[order]) if weighted else 1.0
+    first, weight = first[order], np.sqrt(counts[order]) if weighted else 1.0
     return columns[first], scale[first] * weight
 
 
@@ -128,18 +126,18 @@ class LeverageScores(_Sampling):
     Parameters
     ----------
     centred : bool
-        Whether the singular vectors are those of A with the mean of each column taken off, as principal component
-        analysis takes them (lf20's code). The columns are those of A itself.
+        Whether the singular vectors are computed from the column-centred A, as in principal component analysis (lf20's
+        code). The columns are taken from A itself.
     merged : bool or {"draws", "dropped"}
-        What becomes of a column that is drawn again. False: it is taken again. True: r counts distinct columns; drawing
-        goes on until r have come up, and one drawn m times of M is taken once, rescaled by √(m/(M p_i)). "draws": r
-        counts draws, and one drawn m times is taken once, rescaled by √(m/(r p_i)); C has fewer than r columns, and
-        distances, so k-means too, stay as they are with False. "dropped": the same, rescaled by 1/√(r p_i) as if drawn
-        once; no theorem covers that.
+        Treatment of a column that is drawn again. False: it is repeated. True: r counts distinct columns; drawing
+        continues until r have occurred, and a column drawn m times out of M is taken once, rescaled by √(m/(M p_i)).
+        "draws": r counts draws, and a column drawn m times is taken once, rescaled by √(m/(r p_i)); C has fewer than r
+        columns, and distances, so k-means too, are as with False. "dropped": the same, but rescaled by 1/√(r p_i) as if
+        drawn once; no theorem covers that.
     rescaled : bool
-        Whether columns are rescaled by the probabilities. False takes them as they are; no theorem covers that.
+        Whether columns are rescaled by the probabilities. No theorem covers False.
     solver : {"kmdr", "lapack"}
-        How V_k is found, as for ``svd``.
+        Solver for V_k, as for ``svd``.
     """
 
     def __init__(
@@ -160,35 +158,35 @@ class LeverageScores(_Sampling):
         self.rescaled = rescaled
         self.solver = solver
 
-    def validate(self) -> None:  # noqa: D102
-        true_or_false(self.centred, "centred")
-        if not isinstance(self.merged, bool) and self.merged not in _OF_R_DRAWS:
+    def validate(self) -> None:
+        check_bool(self.centred, "centred")
+        if not isinstance(self.merged, bool) and self.merged not in _MERGING:
             raise UserError(f"merged = {self.merged!r} is not one of false, true, draws, dropped; choose one of them")
-        true_or_false(self.rescaled, "rescaled")
-        one_of(self.solver, SOLVERS, "solver")
+        check_bool(self.rescaled, "rescaled")
+        check_choice(self.solver, SOLVERS, "solver")
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        at_most(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)", "k")
+    def check(self, n: int, d: int, k: int, r: int) -> None:
+        check_limit(k, min(n, d), "leverage sampling", "singular vectors (one a cluster)", "k")
         if self.merged is True:  # else draws are with replacement, so r may exceed d
-            at_most(r, d, "leverage sampling", "distinct columns of this matrix")
+            check_limit(r, d, "leverage sampling", "distinct columns of this matrix")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         """Return ⌈4k ln(2k/δ)/ε²⌉, δ = 0.01 (bzmd15 Algorithm 1, step 2, with c₁ = 1; its proof has c₁ = 1.6e7).
 
-        With it σ_i²(V_kᵀΩS) lies within 1 ± ε with probability ≥ 1 − δ (Lemma 6).
+        Then σ_i²(V_kᵀΩS) lies within 1 ± ε with probability ≥ 1 − δ (Lemma 6).
         """
         del n, d
         return int(np.ceil(4 * k * np.log(2 * k / _DELTA) / eps**2))
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         A = column_centred(normalised(A)[0], self.name)[0] if self.centred else A
         return leverage_scores(self._vectors(A, k, rng))
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, Dense]:
         distinct = self.merged is True
         columns, scale = sample_distinct_columns(state, r, rng) if distinct else super().draw(A, r, rng, state)
         scale = scale if self.rescaled else np.ones_like(scale)
-        return merge_columns(columns, scale, self.merged == "draws") if self.merged in _OF_R_DRAWS else (columns, scale)
+        return merge_columns(columns, scale, self.merged == "draws") if self.merged in _MERGING else (columns, scale)
 
     @property
     def _n_features_out(self) -> int:
@@ -201,7 +199,9 @@ class LeverageScores(_Sampling):
 
 @register("leverage_approx")
 class ApproximateLeverageScores(LeverageScores):
-    """The same with Z = FastFrobeniusSVD(A, k, ε) in place of V_k (bzmd15 Algorithm 1; Sampl/ApproxSVD).
+    """Sampling by approximate leverage scores (bzmd15 Algorithm 1; Sampl/ApproxSVD).
+
+    As ``leverage``, with Z = FastFrobeniusSVD(A, k, ε) in place of V_k.
 
     Parameters
     ----------
@@ -231,9 +231,9 @@ class ApproximateLeverageScores(LeverageScores):
         )  # fmt: skip
         self.svd_eps = svd_eps
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         super().validate()
-        open_unit_interval(self.svd_eps, "svd_eps")
+        check_unit_interval(self.svd_eps, "svd_eps")
 
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         return fast_frobenius_svd(A, k, self.svd_eps, rng)
@@ -243,24 +243,18 @@ class ApproximateLeverageScores(LeverageScores):
 class SquareRootLeverageScores(LeverageScores):
     """Sampling by p_i ∝ ‖(V_k)_(i)‖, the norm and not its square (lf20 §3.4.2); no theorem covers it."""
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         p = np.sqrt(super().prepare(A, k, rng))
         return np.asarray(p / p.sum())
 
-    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:  # noqa: D102
+    def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
         return Reducer.theorem_r(self, n, d, k, eps)
 
 
 def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
     """Return the rank-k ridge leverage scores of the columns, τ_i = a_iᵀ(AAᵀ + λI)⁺a_i with λ = ‖A − A_k‖²_F/k.
 
-    They sum to at most 2k, and fall short of the leverage scores of all of A by what the noise explains (Cohen, Musco,
-    Musco 2017, Definition 1).
-
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    k : int
+    They sum to at most 2k (Cohen, Musco, Musco 2017, Definition 1).
 
     Returns
     -------
@@ -270,13 +264,13 @@ def ridge_leverage_scores(A: Matrix, k: int) -> Dense:
     Raises
     ------
     UserError
-        When the Gram matrix of the shorter side does not fit into memory.
+        If the Gram matrix of the shorter side does not fit into memory.
     """
     n, d = A.shape
-    affordable(2 * min(n, d) ** 2, "ridge_leverage", f"the Gram matrix of {min(n, d)} rows")
-    A = in_float64(normalised(A)[0])
+    check_memory(2 * min(n, d) ** 2, "ridge_leverage", f"the Gram matrix of {min(n, d)} rows")
+    A = as_float64(normalised(A)[0])
     V = top_right_singular_vectors(A, k)
-    # ‖A − A_k‖² relative to ‖A‖²: where A has rank k it is rounding only, and the scores are those of V_k.
+    # ‖A − A_k‖² relative to ‖A‖²: if A has rank k it is rounding error only, and V_k gives the scores.
     total = squared_frobenius(A)
     ridge = (total - sum(squared_frobenius(block @ V) for _, block in row_blocks(A))) / k
     if ridge <= 1e-12 * total:
@@ -301,16 +295,16 @@ class RidgeLeverageScores(_Sampling):
     projection-cost-preserving sketch: every k-clustering costs the same on C and on A within 1 ± ε.
     """
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         del r
-        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
+        check_limit(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
-        """Return ⌈2k ln(2k/δ)·4/ε²⌉, δ = 0.01: Lemma 6's count for scores that sum to at most 2k."""
+        """Return ⌈2k ln(2k/δ)·4/ε²⌉, δ = 0.01: Lemma 6 for scores that sum to at most 2k."""
         del n, d
         return int(np.ceil(8 * k * np.log(2 * k / _DELTA) / eps**2))
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
         scores = ridge_leverage_scores(A, k)
         return np.asarray(scores / scores.sum())
@@ -320,16 +314,16 @@ class RidgeLeverageScores(_Sampling):
 class TopLeverageScores(BestFeatures):
     """C = the r features of largest leverage score, not rescaled (extra).
 
-    Guarantee (Papailiopoulos, Kyrillidis, Boutsidis 2014, Theorem 2): when the kept scores ‖(V_k)_(i)‖² sum to more
-    than k − ε, ‖A − CC⁺A‖² ≤ ‖A − A_k‖²/(1 − ε) in the spectral norm and in Frobenius's.
+    Guarantee (Papailiopoulos, Kyrillidis, Boutsidis 2014, Theorem 2): if the kept scores ‖(V_k)_(i)‖² sum to more than
+    k − ε, ‖A − CC⁺A‖² ≤ ‖A − A_k‖²/(1 − ε) in the spectral and the Frobenius norm.
     """
 
     deterministic = True
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
-        at_most(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
+    def check(self, n: int, d: int, k: int, r: int) -> None:
+        check_limit(k, min(n, d), self.name, "singular vectors (one a cluster)", "k")
         super().check(n, d, k, r)
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
         return largest_first(leverage_scores(top_right_singular_vectors(A, k)))

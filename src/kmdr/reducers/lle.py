@@ -12,19 +12,18 @@ import scipy.sparse.linalg
 from kmdr.base.errors import UserError, whole_number
 from kmdr.linalg import Dense, Matrix, nearest_neighbours
 from kmdr.linalg.matrix import normalised, times_power
-from kmdr.reducers.base import Reducer, affordable, at_most, dense, fewer_than_points, register, true_or_false
+from kmdr.reducers.base import Reducer, check_bool, check_limit, check_memory, check_neighbours, dense, register
 
-# Share of the trace that is added to each local Gram matrix, so that it can be solved: as in the original code where
+# Share of the trace that is added to each local Gram matrix, so that it can be solved. The original code does so if
 # there are more neighbours than features.
 _RIDGE = 1e-3
-# Numbers of differences to neighbours held at a time.
+# Number of differences to neighbours in memory at a time.
 _BLOCK = 2**19
-# Up to this many points, or where more than this share of the eigenvectors is wanted, LAPACK is faster than a sparse
-# factorisation: 1440 points took 0.6 s against 0.1 s for 10 vectors, and 1.1 s for 1000, where Lanczos failed to end.
+# Up to this many points, or for more than this share of the eigenvectors, LAPACK is faster than a sparse factorisation:
+# 1440 points took 0.6 s against 0.1 s for 10 vectors, and 1.1 s for 1000, where Lanczos did not converge.
 _DENSE_POINTS, _DENSE_SHARE = 500, 0.1
-# From more points than this on the matrix is factored as the symmetric positive definite one that it is: ordered as any
-# other its factors have 36 times the entries and take 80 times as long, at 8000 points of 4096 features. Committed
-# rows, of fewer points, were made so.
+# With more points the factorisation uses the symmetry of the matrix: without, its factors have 36 times the entries and
+# take 80 times as long, at 8000 points of 4096 features. Committed rows have fewer points and were made without.
 _SYMMETRIC_POINTS = 4096
 _SYMMETRIC: Mapping[str, Any] = {
     "permc_spec": "MMD_AT_PLUS_A",
@@ -42,7 +41,7 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense, ridge: 
     Parameters
     ----------
     A : (n, d) array or CSR
-        Where the neighbours are.
+        Contains the neighbours.
     points : (m, d) array or CSR
     neighbours : (m, q) int array
         Rows of A.
@@ -56,7 +55,7 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense, ridge: 
     Raises
     ------
     UserError
-        When there is no ridge and the differences to the neighbours of a point depend on each other.
+        If ridge = 0 and the differences to the neighbours of a point are linearly dependent.
     """
     m, q = neighbours.shape
     weights = np.empty((m, q))
@@ -70,20 +69,20 @@ def reconstruction_weights(A: Matrix, points: Matrix, neighbours: Dense, ridge: 
             differences = A[neighbours[start]].astype(np.float64) - sp.vstack([points[rows]] * q)
             G = (differences @ differences.T).toarray()[None]
         trace = np.trace(G, axis1=1, axis2=2)[:, None]
-        # Where all neighbours coincide with the point, any weights will do.
+        # If all neighbours coincide with the point, any weights will do.
         G[:, np.arange(q), np.arange(q)] += np.where(trace > 0, ridge * trace, 1.0)
         try:
             weights[rows] = np.linalg.solve(G, np.ones((len(G), q, 1)))[:, :, 0]
         except np.linalg.LinAlgError as error:
             raise UserError(
-                f"the {q} neighbours of a point lie in fewer dimensions, so that without a ridge no weights are best; "
+                f"the {q} neighbours of a point are linearly dependent, so its weights are not unique without a ridge; "
                 f"use ridge = {_RIDGE}"
             ) from error
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def cost_matrix(A: Matrix, n_neighbors: int, ridge: float = _RIDGE) -> sp.csr_array:
-    """Return M = (I − W)ᵀ(I − W), whose quadratic form is the error of reconstructing an embedding by the weights W."""
+    """Return M = (I − W)ᵀ(I − W), the quadratic form of the error of reconstructing an embedding with the weights W."""
     n = A.shape[0]
     A = normalised(A)[0]
     neighbours, _ = nearest_neighbours(A, n_neighbors)
@@ -94,7 +93,7 @@ def cost_matrix(A: Matrix, n_neighbors: int, ridge: float = _RIDGE) -> sp.csr_ar
 
 
 def bottom_eigenvectors(M: sp.csr_array, r: int) -> Dense:
-    """Return the eigenvectors of the r smallest eigenvalues of M on the complement of the constant vector, unit norm.
+    """Return the unit eigenvectors of the r smallest eigenvalues of M on the complement of the constant vector.
 
     Parameters
     ----------
@@ -106,12 +105,12 @@ def bottom_eigenvectors(M: sp.csr_array, r: int) -> Dense:
     Returns
     -------
     (n, r) ndarray
-        The smallest eigenvalue first; the entry of largest modulus of each is positive.
+        The smallest eigenvalue first; the entry of largest modulus of each vector is positive.
     """
     n = M.shape[0]
     trace = float(M.diagonal().sum())
     if n <= _DENSE_POINTS or r > _DENSE_SHARE * n:
-        # The constant vector, of eigenvalue 0, is sent to the other end of the spectrum.
+        # Move the constant vector, of eigenvalue 0, to the other end of the spectrum.
         shifted = M.toarray() + trace / n
         vectors = scipy.linalg.eigh(shifted, subset_by_index=(0, r - 1), overwrite_a=True, check_finite=False)[1]
     else:
@@ -133,7 +132,7 @@ def bottom_eigenvectors(M: sp.csr_array, r: int) -> Dense:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Points and where they were put."""
+    """Points and their coordinates in the embedding."""
 
     A: Matrix
     C: Dense
@@ -143,21 +142,21 @@ class Embedding:
 class LLE(Reducer):
     """C = the r coordinates that the local mixtures of neighbours reconstruct best (lst17 LLE; Roweis, Saul 2000).
 
-    1. The nearest neighbours of each point, and the weights W of least squares that sum to 1.
-    2. C/√n: the eigenvectors of the smallest eigenvalues of (I − W)ᵀ(I − W), the constant one left out.
+    1. The nearest neighbours of each point, and the least-squares weights W, which sum to 1 for each point.
+    2. C/√n: the eigenvectors of the smallest eigenvalues of (I − W)ᵀ(I − W), without the constant one.
 
-    New points go where their weights on their nearest points of the fit put them.
+    New points are mixtures of their nearest points of the fit, with weights found as in step 1.
 
     Parameters
     ----------
     n_neighbors : int
         12 is the default of the original code.
     ridge : float
-        Share of the trace that is added to local Gram matrices, at least 0. The original code has 0, but 1e-3 where
-        there are more neighbours than features.
+        Share of the trace that is added to local Gram matrices, at least 0. The original code has 0, but 1e-3 if there
+        are more neighbours than features.
     constant : bool
-        Whether the constant eigenvector is the first of the r, and not left out. The original code drops the one that
-        MATLAB's ``eigs`` returns first, which is the constant one or, where the smallest come last, that after the
+        Whether the constant eigenvector is the first of the r, instead of being omitted. The original code drops the
+        one that MATLAB's ``eigs`` returns first: the constant one or, if the smallest come last, the one after the
         r-th.
     """
 
@@ -180,40 +179,40 @@ class LLE(Reducer):
         self.ridge = ridge
         self.constant = constant
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         whole_number("n_neighbors", self.n_neighbors, 1)
         if isinstance(self.ridge, bool) or not isinstance(self.ridge, int | float) or not 0 <= self.ridge < 1:
             raise UserError(f"ridge = {self.ridge!r} is outside 0 ≤ ridge < 1; the original code has 0 or {_RIDGE}")
-        true_or_false(self.constant, "constant")
+        check_bool(self.constant, "constant")
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         del k
-        fewer_than_points(self.n_neighbors, n)
+        check_neighbours(self.n_neighbors, n)
         if self.ridge == 0 and self.n_neighbors > d:
             raise UserError(
-                f"n_neighbors = {self.n_neighbors} is more than the {d} features, so that without a ridge no weights "
-                f"are best; use ridge = {_RIDGE}"
+                f"n_neighbors = {self.n_neighbors} is more than the {d} features, so the weights are not unique "
+                f"without a ridge; use ridge = {_RIDGE}"
             )
-        at_most(r, n - 1, self.name, "coordinates of so many points")
+        check_limit(r, n - 1, self.name, "coordinates of so many points")
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> sp.csr_array:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> sp.csr_array:
         del k, rng
         return cost_matrix(A, self.n_neighbors, self.ridge)
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Embedding:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Embedding:
         del rng
         n = A.shape[0]
         if r > _DENSE_SHARE * n:
-            affordable(n * n, self.name, f"a dense decomposition of {n} points")
+            check_memory(n * n, self.name, f"a dense decomposition of {n} points")
         if not self.constant:
             return Embedding(A, np.sqrt(n) * bottom_eigenvectors(state, r))
         others = bottom_eigenvectors(state, r - 1) if r > 1 else np.empty((n, 0))
         return Embedding(A, np.column_stack([np.ones(n), np.sqrt(n) * others]))
 
-    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Dense:  # noqa: D102
+    def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: sp.csr_array) -> Dense:
         return np.asarray(self.draw(A, r, rng, state).C, dtype=A.dtype)
 
-    def apply(self, A: Matrix, drawn: Embedding) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: Embedding) -> Dense:
         from sklearn.neighbors import NearestNeighbors  # a tenth of a second that only new points need
 
         fitted, e, _ = normalised(drawn.A)
@@ -225,13 +224,13 @@ class LLE(Reducer):
         search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(fitted)
         neighbours = search.kneighbors(A, return_distance=False)
         weights = reconstruction_weights(fitted, A, neighbours, self.ridge)
-        # A point of the fit, whose nearest is itself, is where it was put.
+        # A point of the fit is its own nearest neighbour and keeps its coordinates.
         known = abs(A - fitted[neighbours[:, 0]]).sum(axis=1) == 0
         weights[known] = np.eye(1, self.n_neighbors)
         return np.asarray(np.einsum("ij,ijr->ir", weights, drawn.C[neighbours]), dtype=dtype)
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Dense:
-        """Fit, and return where the points of the fit were put."""
+        """Fit, and return the coordinates of the fitted points."""
         del y, params
         fitted: Embedding = self.fit(X).map_
         return np.asarray(fitted.C, dtype=fitted.A.dtype)

@@ -13,9 +13,9 @@ from kmdr.reducers.base import Reducer
 
 
 class Outside(Reducer):
-    """C = what a transformer of another package makes of A: ``fit`` is drawing the map, ``transform`` is applying it.
+    """C = the result of a third-party transformer: ``fit`` draws the map, ``transform`` applies it.
 
-    r is given as ``n_components``, and the repetition's draw as ``random_state`` where the class has such an argument.
+    r is passed as ``n_components``, and the repetition's seed as ``random_state`` if the class has such an argument.
 
     Parameters
     ----------
@@ -29,46 +29,41 @@ class Outside(Reducer):
         super().__init__(n_components)
         self.path = path
         self.args = args
-        self.name = path  # type: ignore[misc]  # of each, not of the class
+        self.name = path  # type: ignore[misc]  # per instance, not per class
         self._class = find_class(path, "reducer")
         self._seeded = "random_state" in arguments(self._class)
         self.deterministic = not self._seeded  # type: ignore[misc]
 
     def validate(self) -> None:
-        """Refuse a class that is no transformer to a given number of dimensions, and arguments that it does not take.
-
-        Raises
-        ------
-        UserError
-        """
+        """Refuse a class that cannot map to a given number of dimensions, and arguments it does not take."""
         if not hasattr(self._class, "fit_transform") and not hasattr(self._class, "transform"):
             raise UserError(f"reducer {self.path!r} has neither fit_transform nor transform; name a transformer")
         if "n_components" not in arguments(self._class):
             raise UserError(
-                f"reducer {self.path!r} takes no n_components, so it cannot be asked for r dimensions; name a "
-                "transformer that does, or a class of your own around it"
+                f"reducer {self.path!r} has no argument n_components, so r cannot be set; name a transformer that has "
+                "one, or write a wrapper class"
             )
         check_arguments(self._class, self.args or {}, f"reducer {self.path}")
         for name in ("n_components", "random_state"):
             if name in (self.args or {}):
-                raise UserError(f"reducer.args.{name} is set by kmdr: r_grid and seed say what it is; leave it out")
+                raise UserError(f"reducer.args.{name} is set by kmdr from r_grid and seed; remove it")
 
     def model(self, r: int, rng: np.random.Generator) -> Any:
-        """Return the transformer to r dimensions, not fitted."""
+        """Return the unfitted transformer to r dimensions."""
         seed = {"random_state": seed_of(rng)} if self._seeded else {}
         return self._class(**{**(self.args or {}), "n_components": r, **seed})
 
     def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Any:
-        """Return the transformer, fitted."""
+        """Return the fitted transformer."""
         del state
         return self.model(r, rng).fit(A)
 
     def apply(self, A: Matrix, drawn: Any) -> Matrix:
-        """Return what the fitted transformer makes of A."""
+        """Return the fitted transformer's image of A."""
         return _as_matrix(drawn.transform(A), A.shape[0], None)
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
-        """Return C, by ``fit_transform`` where the class has it: for some, nothing else gives the points of the fit."""
+        """Return C, by ``fit_transform`` if the class has it: only there some classes map the fitted points."""
         del state
         model = self.model(r, rng)
         C = model.fit_transform(A) if hasattr(model, "fit_transform") else model.fit(A).transform(A)
@@ -76,13 +71,7 @@ class Outside(Reducer):
 
 
 def _as_matrix(C: Any, n: int, r: int | None) -> Matrix:
-    """Return an n×r array or CSR array of floating-point numbers.
-
-    Raises
-    ------
-    UserError
-        When it is none.
-    """
+    """Return C as an n×r array or CSR array of floating-point numbers; raise a UserError if it is none."""
     if sp.issparse(C):
         C = sp.csr_array(C)
     else:
@@ -91,6 +80,6 @@ def _as_matrix(C: Any, n: int, r: int | None) -> Matrix:
             C = C.astype(np.float64)
         C = np.ascontiguousarray(C)
     if C.ndim != 2 or C.shape[0] != n or r not in (None, C.shape[1]):
-        raise UserError(f"the transformer gave an array of shape {C.shape}, not {n} x {'r' if r is None else r}")
+        raise UserError(f"the transformer returned an array of shape {C.shape}, not {n} x {'r' if r is None else r}")
     matrix: Dense = C
     return matrix

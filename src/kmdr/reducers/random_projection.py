@@ -24,25 +24,25 @@ class RandomSign(Reducer):
         del n, d
         return int(np.ceil(3330 * k / eps**2))
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, int]:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, int]:
         del state
         return draw_signs(A.shape[1], r, rng), r
 
-    def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:
         bits, r = drawn
         return sign_product(A, bits, r, 1 / np.sqrt(r))
 
-    def apply_all(self, A: Matrix, maps: Sequence[tuple[Dense, int]]) -> list[Matrix]:  # noqa: D102
+    def apply_all(self, A: Matrix, maps: Sequence[tuple[Dense, int]]) -> list[Matrix]:
         return [*sign_products(A, maps, [1 / np.sqrt(r) for _, r in maps])]
 
 
 @register("random_sign_mailman")
 class MailmanRandomSign(RandomSign):
-    """The same R, multiplied by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2)."""
+    """The R of ``random_sign``, multiplied by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2)."""
 
     row_by_row = True
 
-    def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:
         bits, r = drawn
         return mailman_product(A, bits, r, 1 / np.sqrt(r))
 
@@ -52,7 +52,7 @@ class Gaussian(Reducer):
     """C = AR with R_ij = N(0, 1)/√r, i.i.d. (lf20 §2.5.1).
 
     Law: ‖xR‖² = ‖x‖²·χ²_r/r. Guarantee (Dasgupta, Gupta 2003): for r ≥ 4 ln n/(ε²/2 − ε³/3) all distances between n
-    points are kept within 1 ± ε with positive probability.
+    points are preserved within 1 ± ε with positive probability.
     """
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
@@ -60,11 +60,11 @@ class Gaussian(Reducer):
         del d, k
         return int(johnson_lindenstrauss_min_dim(n, eps=eps)) + 1
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> Dense:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> Dense:
         del state
         return np.asarray(rng.standard_normal((A.shape[1], r)) / np.sqrt(r), dtype=A.dtype)
 
-    def apply(self, A: Matrix, drawn: Dense) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: Dense) -> Dense:
         return matmul(A, drawn.astype(A.dtype, copy=False))
 
 
@@ -75,7 +75,7 @@ class Achlioptas(Gaussian):
     Law: E‖xR‖² = ‖x‖². Guarantee (Achlioptas 2003, Theorem 1.1): as for ``gaussian``.
     """
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> Dense:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> Dense:
         del state
         faces = rng.integers(6, size=(A.shape[1], r), dtype=np.uint8)
         entries = np.sqrt(3 / r) * np.array([1, -1, 0, 0, 0, 0])

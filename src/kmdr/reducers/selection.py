@@ -1,4 +1,4 @@
-"""Selection of the r features that a score puts first, and the plainest such score."""
+"""Selection of the r features with the best score, and the simplest such score."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from kmdr.linalg import Dense, Matrix, take_columns
 from kmdr.linalg.matrix import column_deviations, column_means, is_large, normalised
-from kmdr.reducers.base import Reducer, at_most, register
+from kmdr.reducers.base import Reducer, check_limit, register
 
 
 class Selecting(Reducer):
-    """A reducer whose C has columns of A, as they are or rescaled."""
+    """A reducer whose C consists of columns of A, possibly rescaled."""
 
     @property
     def _columns(self) -> Dense:
-        """The columns of A that C has, in its order."""
+        """Return the columns of A that C consists of, in its order."""
         return np.asarray(self.map_)
 
     def get_support(self, indices: bool = False) -> Dense:
-        """Say which features were kept.
+        """Return the selected features.
 
         Parameters
         ----------
         indices : bool
-            Whether to return them by index, in the order of the columns of C, one that was drawn twice there twice.
+            Whether to return indices in the order of the columns of C, with repetitions.
 
         Returns
         -------
@@ -41,7 +41,7 @@ class Selecting(Reducer):
         return mask
 
     def get_feature_names_out(self, input_features: Any = None) -> Dense:
-        """Return the names of the features that were kept; one drawn again has a number: ``x0``, ``x0 (2)``."""
+        """Return the names of the selected features; repetitions are numbered: ``x0``, ``x0 (2)``."""
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self._columns]
         times: dict[str, int] = {}
@@ -53,17 +53,17 @@ class Selecting(Reducer):
 
 
 class BestFeatures(Selecting):
-    """C = the first r features of an order that ``prepare`` returns, as they are: neither repeated nor rescaled."""
+    """C = the first r features of an order that ``prepare`` returns, neither repeated nor rescaled."""
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         del n, k
-        at_most(r, d, self.name, "features of this matrix")
+        check_limit(r, d, self.name, "features of this matrix")
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> Dense:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> Dense:
         del A, rng
         return state[:r]
 
-    def apply(self, A: Matrix, drawn: Dense) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: Dense) -> Dense:
         return take_columns(A, drawn)
 
 
@@ -75,15 +75,11 @@ def largest_first(scores: Dense) -> Dense:
 def variances(A: Matrix) -> Dense:
     """Return the variance of each feature over the points, in float64.
 
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-
     Returns
     -------
     (d,) ndarray of float64
-        Of A as `normalised` returns it, so that none over- or underflows; of a large one in float32, whose squares
-        float64 holds, of A itself, which spares a read.
+        Of A as `normalised` returns it, so that none over- or underflows. For an out-of-core float32 matrix, whose
+        squares fit into float64, of A itself, which saves one read.
     """
     if not (is_large(A) and A.dtype == np.float32):
         A = normalised(A)[0]
@@ -102,10 +98,10 @@ def variances(A: Matrix) -> Dense:
 
 @register("variance")
 class Variance(BestFeatures):
-    """C = the r features of largest variance: the naive baseline, in none of the papers (extra)."""
+    """C = the r features of largest variance: the naive baseline (extra)."""
 
     deterministic = True
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del k, rng
         return largest_first(variances(A))

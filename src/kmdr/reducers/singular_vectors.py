@@ -10,24 +10,23 @@ from kmdr.linalg.matrix import normalised
 from kmdr.linalg.singular_vectors import top_right_singular_vectors_reference
 from kmdr.reducers.base import (
     Reducer,
-    at_most,
+    check_bool,
+    check_choice,
+    check_limit,
+    check_unit_interval,
     column_centred,
     dense,
-    one_of,
-    open_unit_interval,
     register,
-    true_or_false,
 )
 
 SOLVERS = ("kmdr", "lapack")
 
 
 def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
-    """Return V_k by what costs least for this many vectors, or by LAPACK's full decomposition whatever their number.
+    """Return V_k by the cheapest method for this k, or by LAPACK's full decomposition for any k.
 
     Parameters
     ----------
-    A : (n, d) array or CSR
     k : int
     solver : {"kmdr", "lapack"}
     name : str
@@ -40,14 +39,14 @@ def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
     Raises
     ------
     UserError
-        When LAPACK is to decompose sparse data that do not fit into memory when made dense.
+        If LAPACK would have to decompose sparse data that do not fit into memory when made dense.
     """
     if solver == "lapack":
         return top_right_singular_vectors_reference(dense(A, name), k)
     return top_right_singular_vectors(A, k)
 
 
-# V, and what is taken off each row of AV, if anything.
+# V, and the vector that is subtracted from each row of AV, if any.
 _Map: TypeAlias = tuple[Dense, Dense | None]
 
 
@@ -60,14 +59,14 @@ class SVD(Reducer):
     Parameters
     ----------
     rank : {"k", "r"}
-        ``"k"``: V_k, k columns whatever r is (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17). As a transformer the rank is
+        ``"k"``: V_k, k columns for every r (bmd09, bzmd15, lf20). ``"r"``: V_r (lst17). As a transformer the rank is
         ``n_components``, or else ``n_clusters``.
     centred : bool
-        Whether A stands for itself with the mean of each column taken off, so that C has the scores of principal
-        component analysis (lf20's code). Only the V change what k-means finds: it does not see the shift.
+        Whether the column-centred A is decomposed and mapped, so that C has the scores of principal component analysis
+        (lf20's code). For k-means only the change of V matters: it does not see the shift.
     solver : {"kmdr", "lapack"}
-        How V is found: see `right_singular_vectors`. LAPACK's full decomposition is what ``svd`` of the papers' MATLAB
-        does.
+        How V is computed: see `right_singular_vectors`. MATLAB's ``svd``, which the papers used, is LAPACK's full
+        decomposition.
     """
 
     deterministic = True
@@ -88,16 +87,16 @@ class SVD(Reducer):
         self.centred = centred
         self.solver = solver
 
-    def validate(self) -> None:  # noqa: D102
-        one_of(self.rank, ("k", "r"), "rank")
-        true_or_false(self.centred, "centred")
-        one_of(self.solver, SOLVERS, "solver")
+    def validate(self) -> None:
+        check_choice(self.rank, ("k", "r"), "rank")
+        check_bool(self.centred, "centred")
+        check_choice(self.solver, SOLVERS, "solver")
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         symbol: Literal["r", "k"] = "k" if self.rank == "k" else "r"
-        at_most(k if symbol == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors", symbol)
+        check_limit(k if symbol == "k" else r, min(n, d), "a decomposition of this matrix", "singular vectors", symbol)
 
-    def fixed_r(self, d: int, k: int) -> int | None:  # noqa: D102
+    def fixed_r(self, d: int, k: int) -> int | None:
         del d
         return k if self.rank == "k" else None
 
@@ -106,13 +105,13 @@ class SVD(Reducer):
         del n, d, eps
         return k
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> _Map | None:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> _Map | None:
         return self._map(A, k, rng) if self.rank == "k" else None
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: _Map | None) -> _Map:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: _Map | None) -> _Map:
         return self._map(A, r, rng) if state is None else state
 
-    def apply(self, A: Matrix, drawn: _Map) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: _Map) -> Dense:
         V, shift = drawn
         C = matmul(A, V.astype(A.dtype, copy=False))
         return C if shift is None else C - shift.astype(A.dtype)
@@ -173,9 +172,9 @@ class ApproximateSVD(SVD):
         )
         self.svd_eps = svd_eps
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         super().validate()
-        open_unit_interval(self.svd_eps, "svd_eps")
+        check_unit_interval(self.svd_eps, "svd_eps")
 
     def _vectors(self, A: Matrix, rank: int, rng: np.random.Generator) -> Dense:
         return fast_frobenius_svd(A, rank, self.svd_eps, rng)
@@ -183,10 +182,10 @@ class ApproximateSVD(SVD):
 
 @register("left_singular_vectors")
 class LeftSingularVectors(SVD):
-    """C = U_r = A·V_r·Σ_r⁻¹, the top left singular vectors themselves: what ``svds`` returns first (bzd10 §5.1).
+    """C = U_r = A·V_r·Σ_r⁻¹, the top left singular vectors themselves, the first output of ``svds`` (bzd10 §5.1).
 
-    All r coordinates weigh alike, whatever the singular values. A direction that A has not, of singular value zero to
-    rounding, gives a column of zeros.
+    All r coordinates have equal weight, whatever the singular values. A direction whose singular value is zero to
+    rounding gives a column of zeros.
     """
 
     def __init__(

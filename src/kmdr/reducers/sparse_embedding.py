@@ -6,7 +6,7 @@ from kmdr.base.errors import whole_number
 from kmdr.linalg import Dense, Matrix, count_sketch, random_signs
 from kmdr.reducers.base import Reducer, register
 
-# Failure probability in the number of columns that lst17's Theorem 1 asks for.
+# Failure probability δ of lst17's Theorem 1.
 _DELTA = 0.1
 
 
@@ -14,7 +14,10 @@ _DELTA = 0.1
 class SparseEmbedding(Reducer):
     """C = A·Q·Φ: each feature gets one random sign and is added to one random column (lst17 Algorithm 1).
 
-    Q is diagonal with ±1, Φ (d×r) has a single one in each row, uniformly placed; the product costs O(nnz(A)).
+    1. Φ (d×r) has a single one in each row, uniformly placed.
+    2. Q is diagonal with random ±1.
+    3. C = AQΦ, in O(nnz(A)).
+
     Law: E‖xQΦ‖² = ‖x‖². Guarantee (lst17 Theorem 1): for r = O(max((k + log(1/δ))/ε², 6/(ε²δ))), with probability
     ≥ 1 − O(δ), the best clustering of C is within 1 + ε of the best of A.
     """
@@ -26,26 +29,27 @@ class SparseEmbedding(Reducer):
         del n, d
         return int(np.ceil(max(k + np.log(1 / _DELTA), 6 / _DELTA) / eps**2))
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, Dense, int]:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, Dense, int]:
         del state
         d = A.shape[1]
         return np.asarray(rng.integers(r, size=d)), random_signs((1, d), rng)[0], r
 
-    def apply(self, A: Matrix, drawn: tuple[Dense, Dense, int]) -> Dense:  # noqa: D102
+    def apply(self, A: Matrix, drawn: tuple[Dense, Dense, int]) -> Dense:
         return count_sketch(A, *drawn)
 
 
 @register("osnap")
 class OSNAP(SparseEmbedding):
-    """The same with s entries ±1/√s a feature, one in each of s blocks of columns (Nelson, Nguyen 2013; extra).
+    """C = A·S, S with s entries ±1/√s per feature, one in each of s blocks of columns (Nelson, Nguyen 2013; extra).
 
-    Also called sparse Johnson–Lindenstrauss transform (Kane, Nelson 2014, block construction). Where s does not divide
-    r, the first blocks are a column wider. Law: E‖xS‖² = ‖x‖², with a variance 1/s of what colliding pairs give.
+    Also called sparse Johnson–Lindenstrauss transform (Kane, Nelson 2014, block construction). If s does not divide r,
+    the first blocks are one column wider. Law: E‖xS‖² = ‖x‖², with 1/s of the variance that each colliding pair gives
+    for s = 1.
 
     Parameters
     ----------
     s : int
-        Non-zeros a feature, at least 1; at most r of them are used.
+        Non-zeros per feature, at least 1; at most r of them are used.
     """
 
     row_by_row = True
@@ -62,7 +66,7 @@ class OSNAP(SparseEmbedding):
         super().__init__(n_components, n_clusters=n_clusters, eps=eps, random_state=random_state)
         self.s = s
 
-    def validate(self) -> None:  # noqa: D102
+    def validate(self) -> None:
         whole_number("s", self.s, 1)
 
     def theorem_r(self, n: int, d: int, k: int, eps: float) -> int:
@@ -70,7 +74,7 @@ class OSNAP(SparseEmbedding):
         del n, d
         return int(np.ceil(k * np.log(k / _DELTA) / eps**2))
 
-    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, Dense, int]:  # noqa: D102
+    def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: None) -> tuple[Dense, Dense, int]:
         del state
         d, s = A.shape[1], min(self.s, r)
         edges = [len(block) for block in np.array_split(np.arange(r), s)]

@@ -1,4 +1,4 @@
-"""Sparsified k-means: each point keeps few of its coordinates, and k-means looks at these alone."""
+"""Sparsified k-means: each point keeps few of its coordinates, and k-means uses only these."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from kmdr.base.errors import ArgumentError
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.clustering.masked_kmeans import masked_lloyd, random_subsets
 from kmdr.linalg import Dense, Matrix, padded, random_signs, rotated_entries
-from kmdr.reducers.base import Reducer, at_most, register
+from kmdr.reducers.base import Reducer, check_limit, register
 
 
 @register("sparsified")
 class Sparsified(Reducer):
     """Precondition by H·D, keep r of the d' entries of each row, scale by √(d'/r) (lst17 PD).
 
-    Pourkamali-Anaraki and Becker 2017: which entries is drawn for each row anew, uniformly without replacement. C is
-    CSR, n×d' with r stored entries a row, and an entry that is not stored is unknown, not 0: k-means compares a point
-    with a centre on the point's own entries, and a centre's coordinate is the mean over those of its points that kept
-    it. Law: E‖c_i‖² = ‖a_i‖².
+    Pourkamali-Anaraki and Becker 2017. The kept entries are drawn for each row separately, uniformly without
+    replacement. C is CSR, n×d' with r stored entries per row, and an entry that is not stored is unknown, not 0:
+    k-means compares a point with a centre on the point's own entries, and a centre's coordinate is the mean over the
+    points of its cluster that kept it. Law: E‖c_i‖² = ‖a_i‖².
 
-    As a transformer the entries kept depend on a row's position in X. ``set_output(transform="pandas")`` gives a frame
+    As a transformer the kept entries depend on a row's position in X. ``set_output(transform="pandas")`` gives a frame
     of sparse columns.
 
     Examples
@@ -36,16 +36,16 @@ class Sparsified(Reducer):
 
     own_kmeans = True
 
-    def check(self, n: int, d: int, k: int, r: int) -> None:  # noqa: D102
+    def check(self, n: int, d: int, k: int, r: int) -> None:
         del n, k
-        at_most(r, padded(d), self.name, "rotated coordinates of this matrix")
+        check_limit(r, padded(d), self.name, "rotated coordinates of this matrix")
 
-    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:  # noqa: D102
+    def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del k
         return np.asarray(random_signs((1, A.shape[1]), rng)[0])
 
     def draw(self, A: Matrix, r: int, rng: np.random.Generator, state: Dense) -> tuple[Dense, int, int]:
-        """Return the signs, r, and the seed of what each row keeps."""
+        """Return the signs, r, and the seed of the kept entries."""
         del A
         return state, r, int(rng.integers(2**63))
 
@@ -59,9 +59,7 @@ class Sparsified(Reducer):
         indptr = np.arange(0, n * r + 1, r, dtype=np.int32 if n * r < 2**31 else np.int64)
         return sp.csr_array((values.ravel(), kept.ravel(), indptr), shape=(n, width))
 
-    def cluster(  # noqa: D102
-        self, C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol
-    ) -> Clustering:
+    def cluster(self, C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
         del k, rng
         return masked_lloyd(C, starts, protocol.max_iter)
 
@@ -71,7 +69,7 @@ class Sparsified(Reducer):
         Raises
         ------
         ArgumentError
-            When a container is asked for that has no sparse columns.
+            If the requested container has no sparse columns.
         """
         C = self._image(X)
         container = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])

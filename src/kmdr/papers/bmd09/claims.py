@@ -1,4 +1,4 @@
-"""What bmd09 claims, each statement with its test."""
+"""The claims of bmd09, each with its test."""
 
 from math import comb
 
@@ -11,18 +11,18 @@ from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Finding, claim, unmeasured
-from kmdr.claims.draws import jointly, of_best
+from kmdr.claims.draws import judge_best, judge_together
 from kmdr.claims.effects import counted, estimate, outcome
 from kmdr.claims.reported import numbers
 
 from .facts import BEST_OF, FIGURE_R, NAMED, STUDY
 
-# What the text says where four words appear, its categories by the data's sections.
+# The categories in which, by the text, four words appear, as sections of the data.
 CATEGORIES = {"NS": "Neuroscience", "LT": "Learning Theory", "CN": "Control"}
 STANDS_FOR = {"ruyter": ("NS", "CN"), "hand": ("CN",), "information": ("NS",), "code": ("LT", "CN")}
 ALMOST_ALL = Margin(0.95, "share of a word's occurrences that is almost all", least=0.5, most=1.0)
 ALIKE = Margin(
-    0.9, "share of the papers that are together in partitions which are approximately one", least=0.5, most=1.0
+    0.9, "share of papers in the same cluster that makes two partitions approximately equal", least=0.5, most=1.0
 )
 AMONG = Margin(
     FIGURE_R, "number of scores that are the largest", {"words that the figure names": len(NAMED)}, least=11, most=300
@@ -34,7 +34,7 @@ SUFFICES = Margin(
 
 
 def _against_table(results: Results, quantity: str) -> Finding:
-    """Judge each number of the table as a draw of what it is of, and all of them together."""
+    """Compare each number of the table with the distribution of its procedure, and all of them jointly."""
     symbol, words, count, draws = SYMBOLS[quantity], [], 0, []
     for number in numbers(STUDY, dataset="nips", quantity=quantity):
         try:
@@ -43,16 +43,16 @@ def _against_table(results: Results, quantity: str) -> Finding:
             continue
         m = BEST_OF if number.method == "leverage" else 1
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
-        draws.append(of_best(f"{symbol} at {at}, reported − ours", number, rows["objective"], rows[quantity], m))
+        draws.append(judge_best(f"{symbol} at {at}, reported − ours", number, rows["objective"], rows[quantity], m))
         words.append(f"{number.value:.3f} against {draws[-1].law('.3f')} at {at}")
         count = max(count, len(rows))
     if not draws:
         raise NotRunError(f"no rows of {STUDY} on nips")
-    every = jointly(f"{symbol}, {counted(len(draws), 'number')} together", draws)
+    every = judge_together(f"{symbol}, {counted(len(draws), 'number')} together", draws)
     return Finding(
         [*(draw.component for draw in draws), every],
-        f"Reported against our law (mean, and what {count} runs would not refute) is {symbol} "
-        f"{', '.join(words)}; as draws of it they are together as far out with probability {every.p_against:.2g}.",
+        f"Reported {symbol} against our mean [95 % prediction interval, {count} runs] is {', '.join(words)}; jointly, "
+        f"the reported values have p = {every.p_against:.2g}.",
     )
 
 
@@ -63,13 +63,13 @@ def _against_table(results: Results, quantity: str) -> Finding:
     studies=[STUDY],
 )
 def claim1(results: Results) -> Finding:
-    """F at r = 15, 30, 60 is a plausible draw of the best of 30 runs by F, and F on all features one of a run (NIPS).
+    """F at r = 15, 30, 60 is a plausible best of 30 runs by F, and F on all features a plausible single run (NIPS).
 
-    Against: the exact probability that a draw of the same law falls as far out beside ours, two-sided, the table's
-    rounding added on the side that favours it, with no assumption about the law; and, as the numbers are of separate
-    runs, Fisher's combination of these. For: exact binomial tests that the law reaches as far out on either side with a
-    probability of 2.5 % at least, on blocks of 30 successive runs. One component a number and one for all; all must
-    hold. There is no margin. Bio, the paper's other dataset, has to be got by hand.
+    Null hypothesis against: the reported number is a draw from our distribution; exact two-sided p-value without any
+    assumption about the distribution, with the table's rounding added on the side that favours it, and Fisher's
+    combination over the numbers, which come from separate runs. For: exact binomial tests, on blocks of 30 successive
+    runs, that both tails beyond the number have a probability of at least 2.5 %. One component per number and one for
+    all; all must hold. There is no margin. The paper's other dataset, Bio, must be downloaded manually.
     """
     return _against_table(results, "objective")
 
@@ -81,28 +81,28 @@ def claim1(results: Results) -> Finding:
     studies=[STUDY],
 )
 def claim2(results: Results) -> Finding:
-    """P at r = 15, 30, 60 is a plausible draw of the best of 30 runs by F, and P on all features one of a run (NIPS).
+    """P at r = 15, 30, 60 is a plausible best of 30 runs by F, and P on all features a plausible single run (NIPS).
 
-    As for F, of the run that is kept by its F.
+    As for F; P is that of the run with the smallest F.
     """
     return _against_table(results, "accuracy")
 
 
 @claim(
     "bmd09-3",
-    "The words of largest leverage score are those of Figure 1: ruyter, hand, information, code, universality, "
+    "The words of largest leverage score are named in Figure 1: ruyter, hand, information, code, universality, "
     "sources, tishby, naftali, hebrew, neural, center.", "§5, Figure 1", facts=["bmd09_scores"],
 )  # fmt: skip
 def claim3(results: Results) -> Finding:
     """Each of the 11 words that Figure 1 names is among our 30 largest leverage scores of 6314.
 
     The scores are a function of the data, so one component, the greatest rank of a named word, decides with certainty.
-    30, the number of draws of the figure, is our margin.
+    Our margin is 30, the number of draws of the figure.
     """
     words = results.fact("bmd09_scores")
     named = words[words["named"] == 1]
     if named.empty:
-        raise NotRunError("the data have none of the words")
+        raise NotRunError("the data contain none of the words")
     inside = int((named["rank"] <= FIGURE_R).sum())
     component = certain(
         f"greatest rank of a named word by its score, at most {AMONG}", float(named["rank"].max()), AMONG, len(NAMED),
@@ -125,11 +125,11 @@ def claim3(results: Results) -> Finding:
 
 @claim("bmd09-4", "r = 10k is often sufficient for good empirical results.", "§5", studies=[STUDY])
 def claim4(results: Results) -> Finding:
-    """F at r = 10k = 30 is at most 1 % above F on all features (NIPS), for the best of 30 by F as the paper took it.
+    """F at r = 10k = 30 is at most 1 % above F on all features (NIPS), for the best of 30 by F as in the paper.
 
-    Unit: a block of 30 successive repetitions; the F of the run that is kept over the mean F on all features in the
-    same block, against 1.01 by a t test. The same for the typical run, each repetition against its own run on all
-    features, is told in the explanation and does not decide.
+    Unit: a block of 30 successive repetitions. The F of its best run relative to the mean F on all features in the same
+    block is compared with 1.01 by a t test. The same for single runs, each against its own run on all features, is
+    reported but does not decide.
     """
     sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).set_index(REPETITION)["objective"]
     full = runs(results, STUDY, "nips", "none").set_index(REPETITION)["objective"]
@@ -147,8 +147,8 @@ def claim4(results: Results) -> Finding:
     verdict = outcome([typical])
     return Finding(
         [best],
-        f"F of the best of {block} is {estimate(best, '+.2%')} from F on all features, over "
-        f"{counted(best.n, 'block')}; a typical run is {estimate(typical, '+.2%')} away, and for it alone "
+        f"F of the best of {block} differs from F on all features by {estimate(best, '+.2%')}, over "
+        f"{counted(best.n, 'block')}; a typical run differs by {estimate(typical, '+.2%')}, and for it "
         f"the statement would be {verdict}.",
         {"another reading": [typical]},
     )
@@ -162,14 +162,14 @@ def claim4(results: Results) -> Finding:
     facts=["bmd09_words"],
 )
 def claim5(results: Results) -> Finding:
-    """At least 95 % of the occurrences of each of the four words are in the categories that the text gives it.
+    """At least 95 % of the occurrences of each of the four words are in the categories that the text gives for it.
 
-    The text says "almost exclusively" of ruyter and "only" of code; 95 % (our margin) asks no more than the first of
-    any of them. Counts are a function of the data, so each component, the share of a word's occurrences that are there,
-    decides with certainty. The papers outside in which it occurs are told.
+    The text says "almost exclusively" of ruyter and "only" of code; 95 % (our margin) is the weaker reading for all of
+    them. Counts are a function of the data, so each component, a word's share of occurrences, decides with certainty.
+    The number of other papers with the word is reported.
     """
     counts = results.fact("bmd09_words")
-    components, told = [], []
+    components, shares = [], []
     for word, sections in STANDS_FOR.items():
         of_word = counts[counts["word"] == word]
         if of_word.empty:
@@ -182,28 +182,26 @@ def claim5(results: Results) -> Finding:
             certain(f"share of {word} in {where}, at least {ALMOST_ALL:g}", part, ALMOST_ALL, total, "share")
         )
         outside = of_word[~inside]
-        told.append(
+        shares.append(
             f"{part:.1%} of {word} in {where} ({outside['papers'].sum()} of {outside['of'].sum()} other papers have it)"
         )
     if not components:
-        raise NotRunError("the data have none of the words")
-    return Finding(components, f"Of their occurrences are {', '.join(told)}.")
+        raise NotRunError("the data contain none of the words")
+    return Finding(components, f"Share of the occurrences: {', '.join(shares)}.")
 
 
 def _probability_of_drawing(p: ArrayLike, least: int, r: int) -> float:
-    """Return the probability that at least some number of columns are among r draws, by inclusion and exclusion.
+    """Return the probability that r draws contain at least a given number of the columns, by inclusion and exclusion.
 
     Parameters
     ----------
     p : array_like
-        Probability of each of the columns; all subsets of them are gone through.
-    least : int
-    r : int
+        Probability of each of the columns; all of their subsets are enumerated.
     """
     mass, size = np.zeros(1), np.zeros(1, dtype=int)
     for part in np.asarray(p, dtype=float):  # subsets without the column, and with it
         mass, size = np.concatenate([mass, mass + part]), np.concatenate([size, size + 1])
-    # By size, the sum over subsets of the probability that none of the subset is drawn.
+    # For each size, the sum over subsets of the probability that none of the subset is drawn.
     missed = np.bincount(size, weights=(1 - mass) ** r)
     few = len(missed) - 1 - least
     q = sum(
@@ -221,34 +219,34 @@ def _probability_of_drawing(p: ArrayLike, least: int, r: int) -> float:
 def claim6(results: Results) -> Finding:
     """At r = 30, Algorithm 1 draws 11 or more of the 12 words of largest score with a probability of at least 0.05.
 
-    The 11 words that the figure names are 11 of those 12; that they and no others are named may be because they were
-    drawn, so their number is judged. The figure is one draw, and plausible when its law gives as many with no less than
-    0.05. The probability is a function of the scores (inclusion and exclusion over the 30 independent draws); it is the
-    p-value against, and decides with certainty for. The figure shows the set that was kept, the best of 30 by F: how
-    many of the named words our kept sets have is told, and the probability of the very 11.
+    The 11 words that the figure names are 11 of those 12. They may be named because they were drawn, so only their
+    number is tested. The figure is one draw, plausible if as many are drawn with a probability of at least 0.05. The
+    probability is a function of the scores (inclusion and exclusion over the 30 independent draws); it is the p-value
+    against, and decides with certainty for. The figure shows the best of 30 sets by F: the number of named words in our
+    best sets is reported, and the probability of exactly these 11.
     """
     words = results.fact("bmd09_scores")
     p = words["score"].nlargest(len(NAMED) + 1).to_numpy(dtype=float)
     named = words.loc[words["named"] == 1, "score"].to_numpy(dtype=float)
     if named.size < len(NAMED):
-        raise NotRunError(f"the data have {named.size} of the {len(NAMED)} words")
+        raise NotRunError(f"the data contain only {named.size} of the {len(NAMED)} words")
     q = _probability_of_drawing(p, len(NAMED), FIGURE_R)
     very = _probability_of_drawing(named, len(NAMED), FIGURE_R)
     expected = float((1 - (1 - named) ** FIGURE_R).sum())
     label = f"probability that {FIGURE_R} draws hold {len(NAMED)} of the {len(p)} largest scores, at least {LEVEL}"
     component = Component(label, q, q, q, float(q < LEVEL), q, len(p), "probability", "number")
     sentence = (
-        f"{FIGURE_R} draws hold {len(NAMED)} of the {len(p)} words of largest score with probability {q:.2g}, the very "
+        f"{FIGURE_R} draws contain {len(NAMED)} of the {len(p)} words of largest score with probability {q:.2g}, the "
         f"{len(NAMED)} named ones with {very:.2g}, and {expected:.1f} of these on average"
     )
     try:
         kept = results.fact("bmd09_partitions")["named_drawn"]
         sentence += (
-            f"; our {counted(len(kept), 'kept set')} (best of {BEST_OF}) hold {kept.min()} to {kept.max()} of them, "
+            f"; our {counted(len(kept), 'kept set')} (best of {BEST_OF}) contain {kept.min()} to {kept.max()} of them, "
             f"{kept.mean():.1f} on average"
         )
     except NotRunError:
-        pass  # the law is known without them
+        pass  # the probability does not need them
     return Finding([component], f"{sentence}.")
 
 
@@ -262,17 +260,17 @@ def claim6(results: Results) -> Finding:
 def claim7(results: Results) -> Finding:
     """At least 90 % of the papers are in the same cluster at r = 10k = 30 as on all features (NIPS).
 
-    Unit: a block of 30 successive repetitions, of which the run of smallest F is kept, as the paper did, and compared
-    with the run on all features of the same repetition. The share of papers in the same cluster under the best matching
-    is above 0.9 (our margin for "approximately"); one-sided t test. How far two runs on all features agree is told.
+    Unit: a block of 30 successive repetitions, whose run of smallest F is compared, as in the paper, with the run on
+    all features of the same repetition. One-sided t test that the share of papers in the same cluster, under the best
+    matching, is above 0.9 (our margin for "approximately"). The agreement of two runs on all features is reported.
     """
     table = results.fact("bmd09_partitions")
     if table.empty:
         raise NotRunError("no block has a run on all features to compare")
     same = above(f"share of papers in the same cluster, above {ALIKE:g}", table["agreement"], ALIKE, "share")
     sentence = (
-        f"The best of {BEST_OF} at r = {FIGURE_R} puts {estimate(same, '.1%')} of the papers as the run on all "
-        f"features does, over {counted(same.n, 'block')} (from {table['agreement'].min():.1%} to "
+        f"The best of {BEST_OF} at r = {FIGURE_R} assigns {estimate(same, '.1%')} of the papers like the run on all "
+        f"features, over {counted(same.n, 'block')} (from {table['agreement'].min():.1%} to "
         f"{table['agreement'].max():.1%})"
     )
     sentence += f"; two runs on all features agree on {table['agreement_of_full'].mean():.1%}"
@@ -283,41 +281,41 @@ def claim7(results: Results) -> Finding:
 
 
 def _merged(results: Results) -> str:
-    """Give the mean number of distinct columns."""
+    """Return the mean number of distinct columns."""
     p = results.fact("bmd09_scores")["score"].to_numpy(dtype=float)
     distinct = ", ".join(f"{(1 - (1 - p) ** r).sum():.1f} of {r}" for r in (15, 30, 60))
     return (
-        f"On NIPS the draws hold, on average, {distinct} distinct columns. Merging the repeats of r draws "
-        "(merged=draws) leaves all distances between points, so every partition, as they are; dropping them "
-        "(merged=dropped) was not measured here."
+        f"On NIPS the draws contain, on average, {distinct} distinct columns. Merging the repeats of r draws "
+        "(merged=draws) preserves all distances between points, so every partition; dropping them (merged=dropped) "
+        "was not measured here."
     )
 
 
 def _words(results: Results) -> str:
-    """Tell whether the words are likely to name their columns."""
+    """Return whether the words are likely to belong to their columns."""
     counts = results.fact("bmd09_words").groupby("word")[["papers", "of"]].sum().to_dict("index")
     surnames = " and ".join(f"{word} in {counts[word]['papers']}" for word in ("tishby", "ruyter"))
     return (
-        f"Hardly: in the file {surnames} of {counts['tishby']['of']} papers, though both are names of persons. The "
-        "paper's Figure 1 has the same words at the top, so its file had them so too."
+        f"Hardly: in the file {surnames} of {counts['tishby']['of']} papers, though both are surnames. The paper's "
+        "Figure 1 has the same words at the top, so its file had the same order."
     )
 
 
 def _best_of(results: Results) -> str:
-    """Give P and F of one run and of the best of 30."""
+    """Return P and F of one run and of the best of 30."""
     rows = runs(results, STUDY, "nips", "leverage", FIGURE_R)
-    told = [
+    means = [
         f"P {law(rows, m).mean(rows['accuracy']):.3f} and F {law(rows, m).mean(rows['objective']):.3f}"
         for m in (1, BEST_OF)
     ]
-    return f"At r = {FIGURE_R} a single run has, on average, {told[0]}, the best of {BEST_OF} {told[1]}."
+    return f"At r = {FIGURE_R} a single run has, on average, {means[0]}, the best of {BEST_OF} {means[1]}."
 
 
 CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
     "merged": _merged,
-    "online_phase": unmeasured("the phase, which can only lower the k-means objective on C, is kmeans.online=true"),
-    "empty_action": unmeasured("the others are kmeans.empty_action=drop and error"),
+    "online_phase": unmeasured("kmeans.online=true runs the phase, which can only lower the k-means objective on C"),
+    "empty_action": unmeasured("the alternatives are kmeans.empty_action=drop and error"),
     "words": _words,
     "best_of": _best_of,
 }

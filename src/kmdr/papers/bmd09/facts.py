@@ -1,4 +1,4 @@
-"""What bmd09's figure needs of the words themselves: their leverage scores."""
+"""Facts of bmd09: the leverage scores of the words, their counts, and the agreement of partitions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ NAMED = (
 
 @fact("bmd09_scores", ["nips"], studies=[STUDY])
 def scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Leverage score p_i = ‖(V_k)_(i)‖²/k of every word, and how often the best of 30 runs drew it at r = 30."""
+    """Return leverage score p_i = ‖(V_k)_(i)‖²/k of every word, and how often the best of 30 runs drew it at r = 30."""
     nips = datasets[0]
     p = leverage_scores(top_right_singular_vectors(nips.A, nips.k))
     words = nips.feature_names or tuple(str(i) for i in range(len(p)))
@@ -39,7 +39,7 @@ def scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
         best = kept_run(runs(results, STUDY, "nips", "leverage", FIGURE_R).head(BEST_OF))
         times += np.bincount(drawn_again(nips, best)[0], minlength=len(p))
     except NotRunError:
-        pass  # the scores are worth having without the sample
+        pass  # the scores are useful without the sample
     return pd.DataFrame(
         {
             "index": np.arange(1, len(p) + 1),
@@ -54,13 +54,13 @@ def scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
 
 # The classes of NIPS in the order of their labels: Control and Reinforcement Learning, Learning Theory, Neuroscience.
 SECTIONS = ("CN", "LT", "NS")
-# kmeans/bmd09.yaml; that it is what the rows were made with is checked against their F.
+# As in kmeans/bmd09.yaml; the F of the rows shows whether they were made with it.
 _KMEANS = Protocol(n_init=30, max_iter=30, start="sample")
 
 
 @fact("bmd09_words", ["nips"])
 def words(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """How often each word of Figure 1 occurs in each section, and in how many of its papers.
+    """Return the occurrences of each word of Figure 1 in each section, and the number of its papers with the word.
 
     Columns ``word section occurrences papers of``, where ``of`` is the number of papers of the section.
     """
@@ -84,7 +84,7 @@ def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
     Raises
     ------
     NotRunError
-        When its F is another than the run's.
+        If its F differs from the run's.
     """
     rng = generator(int(run["seed"]), "nips", int(run["repeat"]), "starts")
     starts = starter(_KMEANS, nips.A.shape[0], nips.k, nips.labels, rng)
@@ -96,11 +96,11 @@ def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
 
 @fact("bmd09_partitions", ["nips"], studies=[STUDY])
 def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Agreement of the best run by F of each 30 at r = 30 with the run on all features of the same repetition.
+    """Return the agreement of the best of each 30 runs by F at r = 30 with the run on all features of its repetition.
 
-    Columns ``repeat``; ``agreement``, the share of papers in the same cluster of the two partitions under the best
-    matching; ``agreement_of_full``, that of the runs on all features of this repetition and the next, the first again
-    after the last; ``named_drawn``, how many of Figure 1's words the run drew.
+    Columns ``repeat``; ``agreement``, the share of papers in the same cluster under the best matching;
+    ``agreement_of_full``, the same for the runs on all features of this repetition and the next (cyclically);
+    ``named_drawn``, the number of Figure 1's words that the run drew.
     """
     nips = datasets[0]
     sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).drop_duplicates(REPETITION)
@@ -114,9 +114,9 @@ def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
             continue
         columns, C = drawn_again(nips, run)
         following = repetitions[(repetitions.index(repetition) + 1) % len(repetitions)]
-        own = _partition(nips, C, run)
+        kept = _partition(nips, C, run)
         full, other = (_partition(nips, nips.A, whole[name]) for name in (repetition, following))
-        lines.append((repetition[1], accuracy(full, own), accuracy(full, other), len({*columns.tolist()} & {*named})))
+        lines.append((repetition[1], accuracy(full, kept), accuracy(full, other), len({*columns.tolist()} & {*named})))
     return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
 
 

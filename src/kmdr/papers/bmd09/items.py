@@ -15,14 +15,14 @@ from .facts import BEST_OF, FIGURE_R, NAMED, STUDY
 
 @table("bmd09_table1", "P and F of leverage-score sampling at r = 5k, 10k, 20k and of all features", studies=[STUDY])
 def table1(results: Results) -> Table:
-    """As in the paper: P and F on NIPS and Bio at r = 5k, 10k, 20k and on all features, a line a cell.
+    """As in the paper: P and F on NIPS and Bio at r = 5k, 10k, 20k and on all features, one row per cell.
 
-    Ours is the mean of the law of the best of 30 by F, estimated from all runs (1000 in a full run); for all features,
-    of a single run. "low" and "high" hold that law's central 95 %; "≤ reported" is the probability that it gives the
-    reported value or less.
+    Ours is the mean of the best of 30 by F, estimated from all runs (1000 in a full run); for all features, of a single
+    run. "low" and "high" bound the central 95 % of that distribution; "≤ reported" is its probability of the reported
+    value or less.
     """
     note = (
-        "Ours: mean of the law of the best of 30 runs by F (all: of a single run); low to high: its central 95 %; "
+        "Ours: mean of the best of 30 runs by F (all: of a single run); low to high: central 95 % of its distribution; "
         "≤ reported: the probability of the reported value or less; typical run: mean of single runs."
     )
     return selection_table(
@@ -37,7 +37,7 @@ def table1(results: Results) -> Table:
 def figure1(results: Results) -> Drawing:
     """As in the paper: scores against the word's index from 0 to 0.08, the best set at r = 30 marked, its words named.
 
-    The order of the words is that of our file, so that a word's place on the axis need not be the paper's.
+    The order of the words is that of our file, so a word's place on the axis may differ from the paper's.
     """
     words = results.fact("bmd09_scores")
     drawn = words[words["drawn"] > 0]
@@ -75,7 +75,7 @@ def figure1(results: Results) -> Drawing:
 
 
 def _spread(named: pd.DataFrame, width: int, top: float) -> list[float]:
-    """Return the heights of labels, in the order of the words: at their scores, moved up where two would touch."""
+    """Return the heights of labels, in the order of the words: at their scores, moved up to avoid overlaps."""
     points = named[["index", "score"]].to_numpy(dtype=float)
     heights = points[:, 1].copy()
     step, placed = 0.045 * top, list[int]()

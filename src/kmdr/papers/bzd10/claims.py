@@ -1,4 +1,4 @@
-"""What bzd10 claims, each statement with its test."""
+"""The claims of bzd10, each with its test."""
 
 import math
 from collections.abc import Sequence
@@ -21,32 +21,32 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.claims.catalogue import Finding, claim, unmeasured
-from kmdr.claims.draws import Draw, jointly, of_best, of_computation
-from kmdr.claims.effects import by_repetition, estimate, need, of_time, paired, slopes_on_log_r, tally
+from kmdr.claims.draws import Draw, judge_best, judge_computed, judge_together
+from kmdr.claims.effects import as_time, by_repetition, estimate, need, paired, slopes_on_log_r, tally
 from kmdr.claims.reported import numbers
 
 from .items import LINES
 from .protocol import DIMENSIONS, FIGURE1, ORL, TABLE2, TABLE2_SIGNS, table2_runs
 
-SETTLED = 90  # the t from which "the increase of t seems to become irrelevant"
+SETTLED = 90  # the t beyond which "the increase of t seems to become irrelevant"
 FEW = 25  # the fifth of the t = 5, 10, …
 HARDLY = {
     "objective": Margin(0.02, "relative change of F that is irrelevant"),
     "accuracy": Margin(0.02, "change of P that is irrelevant", {"one of the 400 images": 0.0025}),
 }
 HALF = Margin(0.5, "share of a decrease that is large", least=0.1, most=0.99)
-UNRELATED = Margin(0.25, "share of the steps that shows F and P not to be directly related", least=0.025, most=0.9)
-# From a slope of ½ to one of 1½.
+UNRELATED = Margin(0.25, "share of steps that shows F and P not to be directly related", least=0.025, most=0.9)
+# Slopes from ½ to 1½.
 LINEAR = Margin(0.5, "distance of the exponent from 1 that is almost linear")
 SPEED_UP = Margin(0.2, "part of the time that is about a tenth", {"almost 90 % less": 0.1, "1.1 s of 10 s": 0.11})
 MUCH = Margin(0.5, "ratio of times that is much faster", {"RP ÷ LS in the paper": 0.03 / 0.32})
-SLIGHTLY = 0.05  # ours: P differs "slightly" up to this (20 of the 400 images)
-FAILURE = 0.03  # Theorem 1, beside the failures of k-means itself
+SLIGHTLY = 0.05  # our margin for P differing "slightly" (20 of the 400 images)
+FAILURE = 0.03  # Theorem 1, without the failures of k-means itself
 RATIO = 1 + (1 + 1 / 3)  # (1 + (1 + ε)γ) for γ = 1 and ε = 1/3
 
 
-def _by_t(results: Results, quantity: str) -> pd.DataFrame:
-    """Return a quantity of random signs in Figure 1, a line a repetition, a column a t."""
+def _values_by_t(results: Results, quantity: str) -> pd.DataFrame:
+    """Return a quantity of random signs in Figure 1, one row per repetition, one column per t."""
     wide = results.wide(FIGURE1, quantity, datasets=[ORL], reducers=["random_sign"])["random_sign"]
     grid = wide.droplevel("dataset").unstack("r").dropna()
     if grid.empty or grid.shape[1] < 3:
@@ -55,9 +55,9 @@ def _by_t(results: Results, quantity: str) -> pd.DataFrame:
 
 
 def _settles(results: Results, quantity: str) -> Finding:
-    """Test that a curve of Figure 1 moves one way, mostly at the first few t, and hardly beyond t = 90."""
+    """Test that a curve of Figure 1 is monotone, mostly over the first few t, and nearly constant beyond t = 90."""
     symbol, sign = ("F", -1) if quantity == "objective" else ("P", 1)
-    grid = _by_t(results, quantity)
+    grid = _values_by_t(results, quantity)
     sizes = [int(t) for t in grid.columns]
     trend = below if sign < 0 else above
     slope = trend(
@@ -104,11 +104,11 @@ def _settles(results: Results, quantity: str) -> Finding:
     studies=[FIGURE1],
 )
 def objective_settles(results: Results) -> Finding:
-    """Three statements on F of random signs on ORL 64×64, a value a repetition each.
+    """Three statements on F of random signs on ORL 64×64, one value per repetition each.
 
     Its slope on log t is below zero (t test). At t = 25, the fifth choice, more than half of the whole decrease is done
-    (t test). From t = 80 … 100 to the four largest t it changes by at most 2 % (two one-sided t tests; the 2 % are
-    ours). All must hold.
+    (t test). From t = 80 … 100 to the four largest t it changes by at most 2 % (our margin; two one-sided t tests). All
+    must hold.
     """
     return _settles(results, "objective")
 
@@ -121,10 +121,10 @@ def objective_settles(results: Results) -> Finding:
     studies=[FIGURE1],
 )
 def accuracy_settles(results: Results) -> Finding:
-    """Two statements on P of random signs on ORL 64×64, a value a repetition each.
+    """Two statements on P of random signs on ORL 64×64, one value per repetition each.
 
-    Its slope on log t is above zero (t test). From t = 80 … 100 to the four largest t it changes by at most 0.02 (two
-    one-sided t tests; the 0.02 are ours). Both must hold.
+    Its slope on log t is above zero (t test). From t = 80 … 100 to the four largest t it changes by at most 0.02 (our
+    margin; two one-sided t tests). Both must hold.
     """
     return _settles(results, "accuracy")
 
@@ -137,12 +137,12 @@ def accuracy_settles(results: Results) -> Finding:
     studies=[FIGURE1],
 )
 def accuracy_is_not_objective(results: Results) -> Finding:
-    """In more than a quarter of the steps from one t to the next, F and P do not move against each other.
+    """In more than a quarter of the steps from one t to the next, F and P do not move in opposite directions.
 
-    Were P a decreasing function of F, a step that lowers F would raise P. Unit: a repetition, with the share of its
-    steps in which the two move the same way or one of them stays; t test against a quarter, which is ours.
+    If P were a decreasing function of F, a step that lowers F would raise P. Unit: a repetition, with the share of its
+    steps in which the two move the same way or one of them stays; t test against a quarter (our margin).
     """
-    F, P = _by_t(results, "objective"), _by_t(results, "accuracy")
+    F, P = _values_by_t(results, "objective"), _values_by_t(results, "accuracy")
     both = F.index.intersection(P.index)
     of_F, of_P = (np.diff(values.loc[both].to_numpy(), axis=1) for values in (F, P))
     down = (of_F < 0) & ~is_rounding(of_F)
@@ -154,12 +154,12 @@ def accuracy_is_not_objective(results: Results) -> Finding:
     )  # fmt: skip
     return Finding(
         [component],
-        f"From one t to the next F and P fail to move against each other in {estimate(component, '.0%')} of the steps.",
+        f"F and P do not move in opposite directions in {estimate(component, '.0%')} of the steps of t.",
     )
 
 
 def _seconds(results: Results, studies: str | Sequence[str], quantity: str, reducers: Sequence[str]) -> pd.DataFrame:
-    """Return times taken alone on ORL, with index (r, seed, repeat) and a column a method."""
+    """Return serially measured times on ORL, with index (r, seed, repeat) and one column per method."""
     return results.wide(studies, quantity, datasets=[ORL], reducers=reducers).droplevel("dataset")
 
 
@@ -171,11 +171,11 @@ def _seconds(results: Results, studies: str | Sequence[str], quantity: str, redu
     studies=[FIGURE1],
 )
 def time_is_linear(results: Results) -> Finding:
-    """Two statements about time on this machine, of this implementation, from trials timed alone.
+    """Two statements about time on this machine, of this implementation, from serially timed trials.
 
-    The slope of log clustering time on log t lies between ½ and 1½, a value a repetition (two one-sided t tests; the
-    bounds are ours). The total time at the t nearest 275 is at most a fifth of that of k-means on all features, paired
-    by repetition (t test of the mean logarithm; the paper has 1.1 s against 10 s).
+    The slope of log clustering time on log t lies between ½ and 1½ (our margins), one value per repetition (two
+    one-sided t tests). The total time at the t nearest 275 is at most a fifth of the time of k-means on all features,
+    paired by repetition (t test of the mean logarithm; the paper has 1.1 s against 10 s).
     """
     table = _seconds(results, FIGURE1, "cluster_seconds", ["random_sign", "none"])
     lines = table["random_sign"].unstack("r").dropna().map(math.log)
@@ -193,7 +193,7 @@ def time_is_linear(results: Results) -> Finding:
         np.exp(logs[sizes == nearest].to_numpy()), SPEED_UP,
     )  # fmt: skip
     return Finding(
-        of_time([power, ratio]),
+        as_time([power, ratio]),
         f"The time of k-means grows as t to the power {estimate(power, '.2f')}; at t = {nearest} reduction and k-means "
         f"take {estimate(ratio, '.2f')} of the time of k-means on all features.",
     )
@@ -208,8 +208,8 @@ def time_is_linear(results: Results) -> Finding:
 def fastest_reduction(results: Results) -> Finding:
     """At t = 50: RP takes less than half the time of LS, LS less than LLE, and LLE less than SVD.
 
-    About this implementation on this machine; times of the reduction alone, from trials timed alone, paired by
-    repetition; t tests of mean logarithms of ratios. "Much" is taken as half the time, which is ours. All must hold.
+    About this implementation on this machine; reduction times of serially timed trials, paired by repetition; t tests
+    of mean logarithms of ratios. "Much" means half the time (our margin). All must hold.
     """
     order = ("random_sign", "laplacian_score", "lle", "svd")
     table = _seconds(results, (TABLE2, TABLE2_SIGNS), "reduction_seconds", order)
@@ -222,12 +222,12 @@ def fastest_reduction(results: Results) -> Finding:
         limit: float | Margin = MUCH if faster == "random_sign" else 1.0
         ratios = np.exp(by_repetition(paired(at, faster, slower, logs=True)))
         statement = f"reduction time at t = 50, {LINES[faster]} ÷ {LINES[slower]}, below {limit:g}"
-        components += of_time([ratio_below(statement, ratios, limit)])
+        components += as_time([ratio_below(statement, ratios, limit)])
         medians |= {LINES[name]: float(at[name].median()) for name in (faster, slower)}
     need(components, "reduction times at t = 50")
     listed = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in medians.items())
-    told = "; ".join(f"{c.label.split(', ')[1]} is {estimate(c, '.2g')}" for c in components)
-    return Finding(components, f"At t = 50 the reduction takes, in the median, {listed}: {told}.")
+    ratios_text = "; ".join(f"{c.label.split(', ')[1]} is {estimate(c, '.2g')}" for c in components)
+    return Finding(components, f"At t = 50 the reduction takes, in the median, {listed}: {ratios_text}.")
 
 
 @claim(
@@ -237,11 +237,11 @@ def fastest_reduction(results: Results) -> Finding:
     studies=[TABLE2, TABLE2_SIGNS],
 )
 def against_svd_and_lle(results: Results) -> Finding:
-    """P of RP lies below that of SVD and of LLE at t = 10, 20 and 50, and above both at t = 100.
+    """P of RP lies below P of SVD and of LLE at t = 10, 20 and 50, and above both at t = 100.
 
-    Unit: a run of RP; SVD and LLE are deterministic here. A t test for each method and t, eight statements, which must
-    all hold. How much is "slightly" the paper does not say; whether the differences at t = 50 and 100 are at most 0.05
-    is told and does not decide.
+    Unit: a run of RP; SVD and LLE are deterministic here. A t test for each method and t: eight statements, which must
+    all hold. The paper does not quantify "slightly"; whether the differences at t = 50 and 100 are at most 0.05 is
+    reported but does not decide.
     """
     components, slight = [], []
     for t in DIMENSIONS:
@@ -256,28 +256,28 @@ def against_svd_and_lle(results: Results) -> Finding:
             components.append(test(f"P of RP − that of {LINES[method]} at t = {t}, {words} 0", P - level, 0.0, "P"))
             if t >= 50:
                 slight.append(f"{components[-1].effect:+.3f} against {LINES[method]} at t = {t}")
-    need(components, "SVD or LLE beside random signs")
+    need(components, "random signs and SVD or LLE")
     within = sum(abs(c.effect) <= SLIGHTLY for c in components if "t = 50" in c.label or "t = 100" in c.label)
     return Finding(
         components,
-        f"{sentence(tally(components))}. In the mean P differs by {', '.join(slight)}; {within} of "
-        f"{len(slight)} of these are within {SLIGHTLY}.",
+        f"{sentence(tally(components))}. The mean differences of P are {', '.join(slight)}; {within} of "
+        f"{len(slight)} of them are within ±{SLIGHTLY}.",
     )
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital letter first, the rest as it is."""
+    """Return a text with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 
 @claim("bzd10-7", "The numbers of Table 2.", "Table 2", studies=[TABLE2, TABLE2_SIGNS])
 def table_numbers(results: Results) -> Finding:
-    """Each number of Table 2 is a plausible draw of the procedure, and those of RP are together: all must hold.
+    """Each number of Table 2 is a plausible result of the procedure, and the numbers of RP are jointly: all must hold.
 
-    SVD, LLE, LS and HD are deterministic from the paper's start: ours is the reported number to its last digit, or is
-    not. RP is drawn. Against: the exact probability that a run of the same law falls as far out beside ours, two-sided,
-    and Fisher's combination of these over t, for P and for F. For: exact binomial tests that our runs reach as far out
-    on either side with a probability of 2.5 % at least.
+    SVD, LLE, LS and HD are deterministic from the paper's start: ours equals the reported number to its last digit, or
+    not. RP is random. Against: exact two-sided p-values that a run from our distribution is at least as extreme, and
+    Fisher's combination of these over t, for P and for F. For: exact binomial tests that both tails beyond the number
+    have a probability of at least 2.5 %.
     """
     draws: dict[str, list[Draw]] = {}
     components: list[Component] = []
@@ -291,19 +291,21 @@ def table_numbers(results: Results) -> Finding:
         label = f"{symbol} of {LINES[number.method]} at t = {number.r:.0f}, reported − ours"
         values = runs[number.quantity].to_numpy(dtype=float)
         if not is_rounding(np.ptp(values)):
-            draw = of_best(label, number, runs["objective"], values, 1)
+            draw = judge_best(label, number, runs["objective"], values, 1)
             draws.setdefault(symbol, []).append(draw)
         else:
-            draw = of_computation(label, number, float(values[0]))
+            draw = judge_computed(label, number, float(values[0]))
         components.append(draw.component)
         near.setdefault(LINES[number.method], []).append(abs(values.mean() / number.value - 1))
     need(components, "Table 2")
-    components += [jointly(f"{symbol} of RP, {len(of)} numbers together", of) for symbol, of in draws.items()]
+    components += [
+        judge_together(f"{symbol} of RP, {len(of_RP)} numbers together", of_RP) for symbol, of_RP in draws.items()
+    ]
     words = ", ".join(f"{name} {np.mean(errors):.0%}" for name, errors in near.items())
     return Finding(
         components,
-        f"{sentence(tally(components))}. Our means differ from the reported numbers, relatively and in the mean over "
-        f"a method's cells, by {words}.",
+        f"{sentence(tally(components))}. The mean relative differences between our means and the reported numbers are "
+        f"{words}.",
     )
 
 
@@ -316,8 +318,8 @@ def table_numbers(results: Results) -> Finding:
 def ratio_holds(results: Results) -> Finding:
     """On ORL 64×64 F exceeds (2 + ε)F_opt, γ = 1 and ε = 1/3, in less than 3 % of the runs at each t of Table 2.
 
-    Exact binomial test for each t, as the theorem holds for each; F_opt, which nobody knows, is taken to be the
-    smallest F that any run here found. The constant in t = Ω(k/ε²) is not stated, so every t counts. All must hold.
+    Exact binomial test for each t, because the theorem holds for each; the unknown F_opt is replaced by the smallest F
+    of any run here. The constant in t = Ω(k/ε²) is not stated, so every t counts. All must hold.
     """
     rows = results.rows((TABLE2_SIGNS, FIGURE1), datasets=[ORL])
     rows = rows.assign(ratio=ratio_to_best(rows))
@@ -330,7 +332,7 @@ def ratio_holds(results: Results) -> Finding:
     need(components, "random signs at the t of Table 2")
     return Finding(
         components,
-        f"The largest ratio of {len(signs)} runs is {signs['ratio'].max():.2f}, where {RATIO:.2f} is allowed.",
+        f"The largest ratio of {len(signs)} runs is {signs['ratio'].max():.2f}; the bound is {RATIO:.2f}.",
     )
 
 
@@ -342,7 +344,7 @@ def ratio_holds(results: Results) -> Finding:
     facts=["bzd10_products"],
 )
 def mailman(results: Results) -> Finding:
-    """Ratios of times of A·R on this machine, of these implementations: below or above 1 at each n as the paper says.
+    """Ratios of times of A·R on this machine, of these implementations, are below or above 1 as the paper says.
 
     Repetitions in turn; t tests of mean logarithms of ratios. At n = 1: mailman ÷ MM1, mailman ÷ MM2 and MM2 ÷ MM1
     below 1. At each n from 10 to 10,000: mailman ÷ MM1 and mailman ÷ MM2 above 1. All must hold.
@@ -357,7 +359,7 @@ def mailman(results: Results) -> Finding:
         for way, other, faster in tests:
             test = ratio_below if faster else ratio_above
             label = f"{way} ÷ {other}, {'below' if faster else 'above'} 1 on n = {n}"
-            components += of_time([test(label, (group[way] / group[other]).to_numpy())])
+            components += as_time([test(label, (group[way] / group[other]).to_numpy())])
     need(components, "the three products")
     return Finding(components, f"{sentence(tally(components))}.")
 
@@ -376,13 +378,13 @@ CLAIMS = (
 
 
 def _digit_by_digit(results: Results) -> str:
-    """Tell with which choices Table 2 is found again."""
+    """Return the choices under which Table 2 is found again."""
     del results
     return (
-        "Measured in the tests: with MATLAB's online phase (kmeans.online=true) every number of Table 2 that is "
-        "deterministic comes out as it is printed, SVD's with U_t (left_singular_vectors), LLE's with ridge=0 and "
-        "constant=true, LS's with metric=cosine, weights=binary and loops=true. Only P on all features is .6225, which "
-        "the table has as .6255."
+        "Measured in the tests: with MATLAB's online phase (kmeans.online=true) every deterministic number of Table 2 "
+        "is reproduced as printed, SVD with U_t (left_singular_vectors), LLE with ridge=0 and constant=true, LS with "
+        "metric=cosine, weights=binary and loops=true. The only exception is P on all features, .6225, which the table "
+        "prints as .6255."
     )
 
 
@@ -390,5 +392,5 @@ ANSWERS = {
     "online_phase": _digit_by_digit,
     "laplacian_code": _digit_by_digit,
     "lle_code": _digit_by_digit,
-    "log_n": unmeasured("the constant bears on no number; Table 2 and Theorem 1 are judged at each t that was run"),
+    "log_n": unmeasured("the constant affects no number; Table 2 and Theorem 1 are tested at each t that was run"),
 }

@@ -1,4 +1,4 @@
-"""What is computed without a trial: the times of three ways to multiply by a random sign matrix (§5.2)."""
+"""Facts of bzd10: the times of three ways to multiply by a random sign matrix (§5.2)."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,12 +20,12 @@ from .protocol import TABLE2_SIGNS
 D, T = 4096, 100  # features of ORL 64×64, and Table 2's largest t
 POINTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 REPEATS = 3
-LONG = 3000  # points from which a product takes a second
+LONG = 3000  # number of points from which on a product takes a second
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_columns(A: Dense, bits: Dense, C: Dense) -> None:
-    """Write A·R column by column of R, each made of its bits when it is needed and then forgotten."""
+def _multiply_columns(A: Dense, bits: Dense, C: Dense) -> None:
+    """Write A·R column by column of R, generating each column when it is needed."""
     d = A.shape[1]
     column = np.empty(d)
     for j in range(bits.shape[1]):
@@ -35,23 +35,23 @@ def _by_columns(A: Dense, bits: Dense, C: Dense) -> None:
 
 
 def _ways(A: Dense, bits: Dense) -> dict[str, Callable[[], object]]:
-    """Return the three products: R as a matrix of numbers, its columns on the fly, and the mailman algorithm."""
+    """Return the three products: R as a stored matrix, its columns generated on the fly, and the mailman algorithm."""
     n, d = A.shape
     t = bits.shape[1]
     stored, C = sign_matrix_reference(bits, d), np.empty((n, t))
     return {
         "MM1": lambda: A @ stored,
-        "MM2": lambda: _by_columns(A, bits, C),
+        "MM2": lambda: _multiply_columns(A, bits, C),
         "mailman": lambda: mailman_product(A, bits, t, 1.0),
     }
 
 
 @fact("bzd10_products", [], studies=[TABLE2_SIGNS], slow=True)
 def products(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Seconds of A·R for n = 1 … 10,000 rows of 4096 features and t = 100, by each of the three ways, on one thread.
+    """Return the seconds of A·R for n = 1 … 10,000 rows of 4096 features and t = 100, by each way, on one thread.
 
-    Three repetitions, the ways in turn within each, after one that is not counted where it takes less than a second. R
-    is drawn before the clock runs.
+    Three repetitions, the ways in turn within each, after a warm-up if a product takes less than a second. R is drawn
+    before the clock starts.
     """
     del datasets, results
     lines = []

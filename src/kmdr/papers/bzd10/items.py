@@ -1,4 +1,4 @@
-"""bzd10's Tables 1 and 2, Figure 1, and what §5.2 tells in words."""
+"""bzd10's Tables 1 and 2, Figure 1, and the comparison that §5.2 describes in words."""
 
 import math
 from typing import NamedTuple
@@ -21,21 +21,21 @@ from .protocol import DIMENSIONS, FIGURE1, ORL, TABLE1, TABLE1_ORL, TABLE2, TABL
 QUANTITIES = ("objective", "accuracy", "cluster_seconds")
 # The names of Table 2, in the order of its lines.
 LINES = {"svd": "SVD", "lle": "LLE", "laplacian_score": "LS", "none": "HD", "random_sign": "RP"}
-_PER_N = 20  # Table 1's ratios are told at this t
+_PER_N = 20  # the t of Table 1's ratios
 
 
 @figure(FIGURE1, "Objective, accuracy and time of k-means of random signs on ORL 64×64 against t", studies=[FIGURE1])
 def figure1(results: Results) -> Drawing:
-    """As in the paper: F, P and the time of k-means against t = 5, 10, …, 300, a panel each.
+    """As in the paper: F, P and the time of k-means against t = 5, 10, …, 300, one panel each.
 
-    The paper has a single run a point; ours are means with 95 % intervals, beside k-means on all features. Of its
-    curves the text gives the span of the y axes and one time; what Table 2 has of the same algorithm is drawn too.
+    The paper has a single run per point; ours are means with 95 % intervals, with k-means on all features. The text
+    gives the span of the y axes and one time; the numbers of the same algorithm in Table 2 are drawn too.
     """
     rows = results.rows(FIGURE1)
     note = (
-        "The paper does not say how many runs a point stands for; ours are means. Reported, open squares: Table 2's P "
-        "and F of the same algorithm, and the one second that the text gives at t = 275; grey bar at the right edge: "
-        "what the y axis of the paper's panel spans. No other point of its curves is given as a number."
+        "The paper does not say how many runs a point represents; ours are means. Open squares: reported values, P and "
+        "F of the same algorithm in Table 2, and the time of one second that the text gives at t = 275. Grey bar at "
+        "the right edge: range of the y axis in the paper's panel. The paper prints no other point of its curves."
     )
     drawing = paper_grid(rows, [ORL], QUANTITIES, note=note)
     of_figure = numbers(FIGURE1)
@@ -48,19 +48,19 @@ def figure1(results: Results) -> Drawing:
         x, y = [number.r for number in points], [number.value for number in points]
         ax.plot(x, y, "s", color="#777777", markerfacecolor="white", markersize=4, zorder=4)
         least, most = ax.get_ylim()
-        logarithmic = ax.get_yscale() == "log"  # where 0 is nowhere
+        logarithmic = ax.get_yscale() == "log"  # such an axis cannot show 0
         least = least if logarithmic else min(least, low - 0.05 * (high - low))
         most = max(most, high * 1.5 if logarithmic else high + 0.05 * (high - low))
         ax.set_xlim(right=325)
         ax.set_ylim(least, most)
         ax.plot([318, 318], [max(low, least), high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt")
-        told = pd.DataFrame({"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, "mean": y})
+        points_frame = pd.DataFrame({"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, "mean": y})
         spans = pd.DataFrame([{"quantity": quantity, "dataset": ORL, "low": low, "high": high}])
         panels.append(
             pd.concat(
                 [
                     drawn,
-                    told.assign(label="reported", drawn_as="reported"),
+                    points_frame.assign(label="reported", drawn_as="reported"),
                     spans.assign(label="reported: the y axis", drawn_as="reported"),
                 ]
             )
@@ -69,7 +69,7 @@ def figure1(results: Results) -> Drawing:
 
 
 class _Bound(NamedTuple):
-    """A line of Table 1: what the paper prints, and the reducer that it is about."""
+    """A row of Table 1 as printed, and the reducer that it is about."""
 
     year: str
     reference: str
@@ -101,11 +101,11 @@ BOUNDS = (
     studies=[TABLE1, TABLE1_ORL],
 )
 def reductions(results: Results) -> Table:
-    """Set the measured ratio and the exponents of the time beside the paper's columns.
+    """Compare the measured ratio and the exponents of the time with the paper's columns.
 
     Ours is F over the smallest F found on ORL 64×64, at t = 20 (k columns for SVD): mean with its 95 % interval, and
-    largest, over the repetitions. Exponents are slopes of log reduction time on log n, log d and log t on Synth of
-    several sizes. The two lines of random projection differ in t alone, and share what was measured.
+    largest value, over the repetitions. Exponents are slopes of log reduction time on log n, log d and log t on Synth
+    of several sizes. The two rows of random projection differ in t only and share their measurements.
     """
     rows, times = ratios_and_times(results, lambda: results.rows(TABLE1_ORL), TABLE1)
     lines = []
@@ -130,18 +130,18 @@ def reductions(results: Results) -> Table:
         frame,
         formats,
         "n points with d features. Ours is F/F_best on ORL 64×64 at t = 20; F_best, the smallest F found, is at least "
-        "F_opt, so that true ratios may be larger. Time is that of the reduction alone, random signs by the mailman "
-        "algorithm as the paper's bound has it.",
+        "F_opt, so true ratios may be larger. Times are of the reduction only, with random signs by the mailman "
+        "algorithm, to which the paper's bound refers.",
     )
 
 
 @table("bzd10_table2", "P and F of five methods at t = 10, 20, 50, 100 on ORL 64×64", studies=[TABLE2, TABLE2_SIGNS])
 def five_methods(results: Results) -> Table:
-    """Set ours and the difference beside each cell of the paper's table, a line a cell.
+    """Compare ours with each cell of the paper's table, one row per cell.
 
-    SVD, LLE, LS and HD are deterministic from the paper's start, so ours is one number. RP is drawn: ours is the mean
-    of single runs, low and high hold the central 95 % of them, and "≤ reported" is the share of them at or below the
-    reported value.
+    SVD, LLE, LS and HD are deterministic from the paper's start, so ours is one number. For RP, ours is the mean of
+    single runs, low and high bound their central 95 %, and "≤ reported" is the share of runs at or below the reported
+    value.
     """
     lines = []
     for number in numbers("bzd10_table2"):
@@ -170,8 +170,8 @@ def five_methods(results: Results) -> Table:
     frame = pd.DataFrame(lines)
     formats = dict.fromkeys(("reported", "ours", "low", "high"), ".4f") | {"difference": "+.4f", "≤ reported": ".3f"}
     note = (
-        "SVD, LLE, LS and HD are deterministic from the paper's start. RP: mean of single runs; low to high: the "
-        "central 95 % of them; ≤ reported: the share of them at or below the reported value. t = "
+        "SVD, LLE, LS and HD are deterministic from the paper's start. RP: mean of single runs; low to high: their "
+        "central 95 %; ≤ reported: the share of runs at or below the reported value. t = "
         f"{', '.join(map(str, DIMENSIONS))}."
     )
     return Table(frame, formats, note)
@@ -183,8 +183,8 @@ def five_methods(results: Results) -> Table:
 def products(results: Results) -> Drawing:
     """Seconds of A·R against the number of rows n, for d = 4096 and t = 100, both axes logarithmic.
 
-    MM1 is BLAS with R stored, MM2 makes R column by column, the third is the mailman algorithm; medians, with the range
-    of the repetitions as a band. The paper tells of this comparison in words.
+    MM1 is BLAS with R stored, MM2 generates R column by column, the third is the mailman algorithm; medians, with the
+    range of the repetitions as a band. The paper describes this comparison in words.
     """
     times = results.fact("bzd10_products")
     looks = {"MM1": KNOWN["none"], "MM2": KNOWN["gaussian"], "mailman": KNOWN["random_sign_mailman"]}
@@ -204,7 +204,7 @@ def products(results: Results) -> Drawing:
         ax.set_title("A of n × 4096, t = 100", loc="left")
         repeats = int(times["repeat"].nunique())
         notes = [
-            "MM1: BLAS, R stored. MM2: R made column by column. Medians; band: least to greatest of "
+            "MM1: BLAS, R stored. MM2: R generated column by column. Medians; band: range of "
             f"{repeats} repetitions, one thread.",
         ]
         return Drawing(finish(fig, notes, legend_columns=3), [pd.concat(panels)])

@@ -13,12 +13,7 @@ DIMENSIONS = (10, 20, 50, 100)
 
 
 def table2_runs(results: Results, method: str, t: float) -> pd.DataFrame:
-    """Return the runs of a cell of Table 2, in the order of the repetitions; all features have no t.
-
-    Raises
-    ------
-    NotRunError
-    """
+    """Return the runs of a cell of Table 2, in the order of the repetitions; ``none`` does not depend on t."""
     rows = results.rows((TABLE2, TABLE2_SIGNS), datasets=[ORL], reducers=[method])
     if method != "none" and not np.isnan(t):
         rows = rows[rows["r"] == t]

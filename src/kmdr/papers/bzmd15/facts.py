@@ -1,4 +1,4 @@
-"""What bzmd15's figures, table and claims share: datasets, methods, names, and the bound below which no F can be."""
+"""Names that bzmd15's figures, table and claims share, and the lower bound of F."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ BOUNDS = {name: f"bzmd15_bound_{name}" for name in REAL}
 
 
 def _bound(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Return ‖A − A_k‖²/‖A‖², below which no partition's F can be (§2.2: XXᵀA has rank k at most)."""
+    """Return ‖A − A_k‖²/‖A‖², a lower bound of F of every partition (§2.2: XXᵀA has rank at most k)."""
     del results
     (data,) = datasets
     A = data.A.astype(np.float64)
@@ -50,6 +50,6 @@ def bounds(results: Results) -> dict[str, float]:
 
 
 def label(results: Results, dataset: str, method: str = "") -> str:
-    """Return the names of dataset and method as the figures have them; a stand-in is marked."""
+    """Return the names of dataset and method as in the figures; a stand-in is marked."""
     name = dataset_label(dataset) + (" (stand-in)" if dataset in results.stand_ins else "")
     return f"{KNOWN[method].label} on {name}" if method else name

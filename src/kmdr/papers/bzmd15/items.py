@@ -20,14 +20,15 @@ from .facts import BOUNDS, COLUMNS, FIGURES, REAL, REPEATS, bounds, label
 
 def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Drawing]:
     def make(results: Results) -> Drawing:
-        """Draw running time, objective and accuracy against r, top to bottom; a column of panels for each dataset.
+        """Draw running time, objective and accuracy against r, top to bottom; one column of panels per dataset.
 
-        Lines are means of the first five repetitions, as in the paper; bands are 95 % intervals of the mean of all.
-        SVD and ApprSVD have k columns whatever r is, so they are horizontal, as is k-means on all features.
+        Markers are means of the first five repetitions, as in the paper; lines and bands are means of all repetitions
+        and their 95 % intervals. SVD and ApprSVD have k columns for every r, so their lines are horizontal, like that
+        of k-means on all features.
         """
         results.rows(study)
         rows = results.all_rows[results.all_rows["study"] == study]
-        note = "The paper gives neither the points of its curves nor the ends of its axes as numbers: none is drawn."
+        note = "The paper prints no numbers for its curves or axes, so no reported values are drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 
     return make
@@ -45,7 +46,7 @@ _FIGURES = tuple(
 
 
 class _Line(NamedTuple):
-    """A line of Table 1: what the paper prints, and the reducer (with the rank of an SVD) that it is about."""
+    """A row of Table 1 as printed, and the reducer (with the rank of an SVD) that it is about."""
 
     reference: str
     description: str
@@ -67,7 +68,7 @@ LINES = (
 )
 
 
-def _of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
+def _rows_of_line(rows: pd.DataFrame, line: _Line) -> pd.DataFrame:
     """Return the rows of a line's method."""
     of_reducer = rows[rows["reducer"] == line.reducer]
     return of_reducer[[json.loads(params or "{}").get("rank") == line.rank for params in of_reducer["params"]]]
@@ -87,12 +88,12 @@ def _ratios(rows: pd.DataFrame) -> "pd.Series[float]":
     facts=tuple(BOUNDS.values()),
 )
 def provable_methods(results: Results) -> Table:
-    """Set measured ratios and exponents of the time beside the paper's five columns.
+    """Compare measured ratios and exponents of the time with the paper's five columns.
 
     Reported and ours are approximation ratios. Ours is F over the smallest F found on the dataset, at r = 20 (k columns
-    where the method has k): mean with its 95 % interval, and largest, over the real datasets and repetitions. Exponents
-    are slopes of log reduction time on log n, log d and log r on Synth of several sizes, with the half-widths of their
-    95 % intervals.
+    if the method has k): mean with its 95 % interval, and largest value, over the real datasets and repetitions.
+    Exponents are slopes of log reduction time on log n, log d and log r on Synth of several sizes, with the half-widths
+    of their 95 % intervals.
     """
     rows, times = ratios_and_times(
         results, lambda: results.rows((*FIGURES, "flip_rank_bzmd15"), datasets=REAL), "bzmd15_table1"
@@ -108,10 +109,10 @@ def provable_methods(results: Results) -> Table:
             "ratio": line.ratio,
             "reported, ε = 1/3": float(bound),
         }
-        ours = ratio_cells(pd.Series(dtype=float) if rows is None else _ratios(_of_line(rows, line)))
+        ours = ratio_cells(pd.Series(dtype=float) if rows is None else _ratios(_rows_of_line(rows, line)))
         largest = ours.pop("largest")
         cells |= {**ours, "difference": ours["ours"] - float(bound), "largest": largest}
-        cells |= exponent_cells(None if times is None else _of_line(times, line), {"n": "n", "d": "d", "r": "r"})
+        cells |= exponent_cells(None if times is None else _rows_of_line(times, line), {"n": "n", "d": "d", "r": "r"})
         lines.append(cells)
     frame = pd.DataFrame(lines)
     formats = dict.fromkeys(frame.columns[5:], ".2f") | dict.fromkeys(("ours", "low", "high"), ".3f")
@@ -120,16 +121,16 @@ def provable_methods(results: Results) -> Table:
 
 def _table_note(results: Results, rows: pd.DataFrame | None) -> str:
     note = (
-        "The paper's columns are of m points with n features, the exponents of n points with d features. Ours is "
-        "F/F_best; F_best, the smallest F found, is at least F_opt, so that true ratios may be larger. Time is that of "
-        "the reduction alone; where the method has k columns whatever r is, there is no exponent of r."
+        "The paper's columns refer to m points with n features, the exponents to n points with d features. Ours is "
+        "F/F_best; F_best, the smallest F found, is at least F_opt, so true ratios may be larger. Times are of the "
+        "reduction only; a method with k columns for every r has no exponent of r."
     )
     if rows is not None:
         best = rows.groupby("dataset")["objective"].min()
         floors = {label(results, name): best[name] / bound for name, bound in bounds(results).items() if name in best}
         if floors:
             listed = ", ".join(f"{value:.2f} on {name}" for name, value in floors.items())
-            note += f" By ‖A − A_k‖² ≤ F_opt they are larger by a factor of at most {listed}."
+            note += f" Because ‖A − A_k‖² ≤ F_opt, they are larger by a factor of at most {listed}."
     return note
 
 

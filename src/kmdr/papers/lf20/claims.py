@@ -1,4 +1,4 @@
-"""What lf20 claims, each statement with its test, and its answers to open points that no study flips."""
+"""The claims of lf20, each with its test, and its answers to open points that no study flips."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,8 +24,8 @@ from kmdr.analysis.statistics import (
 )
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
-from kmdr.claims.draws import Draw, jointly, of_best, of_computation, of_count, of_run
-from kmdr.claims.effects import at_each_r, counted, estimate, of_time, over_r, paired, together
+from kmdr.claims.draws import Draw, judge_best, judge_computed, judge_run, judge_share, judge_together
+from kmdr.claims.effects import as_time, counted, estimate, mean_over_r, paired, test_at_each_r, together
 from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
@@ -48,16 +48,16 @@ from .protocol import (
     table2_runs,
 )  # fmt: skip
 
-P_MARGIN = Margin(0.02, "difference of P that is little", {"one of the 400 images": 0.0025})
+P_MARGIN = Margin(0.02, "small difference of P", {"one of the 400 images": 0.0025})
 HARDLY = {
-    "objective": Margin(0.02, "relative change of F that is hardly one"),
-    "accuracy": Margin(0.02, "change of P that is hardly one", {"one of the 400 images": 0.0025}),
+    "objective": Margin(0.02, "negligible relative change of F"),
+    "accuracy": Margin(0.02, "negligible change of P", {"one of the 400 images": 0.0025}),
 }
-FAST = Margin(1.25, "ratio of times that are alike", least=1.01, most=12)
-SAME_IN_TABLE2 = Margin(0.03, "difference of P that is almost none", {"A − AV_k in Table 2, ORL": 0.01})
+FAST = Margin(1.25, "ratio of similar times", least=1.01, most=12)
+SAME_IN_TABLE2 = Margin(0.03, "almost no difference of P", {"A − AV_k in Table 2, ORL": 0.01})
 SPREAD = Margin(1000.0, "ratio of variances that is far more", {"Table 1's own": 3.4e-3 / 2.43e-9}, most=2e6)
 MAIN = Margin(0.5, "share of the time that is its main part", least=0.01, most=0.99)
-GREATER = Margin(0.5, "part of the bad runs that may stay without rescaling", least=0.05, most=0.99)
+GREATER = Margin(0.5, "share of the bad runs that may stay bad without rescaling", least=0.05, most=0.99)
 UNSCALED = "flip_rescaled_lf20"
 OTHER_CODE = "flip_speed_lf20"
 
@@ -70,8 +70,8 @@ def _span(sizes: Sequence[int]) -> str:
 def claim1(results: Results) -> Finding:
     """F changes by at most 2 % and P by at most 0.02 beyond t = 130, for random signs on ORL.
 
-    Unit: a repetition. The mean over t = 115 to 130 is compared with that over all t above 130 and with that over the
-    four largest t (285 to 300) of the same repetition: four changes, of F relatively and of P absolutely, each by two
+    Unit: a repetition. The mean over t = 115 to 130 is compared with the means over all t above 130 and over the four
+    largest t (285 to 300) of the same repetition: four changes, relative for F and absolute for P, each by two
     one-sided t tests within the margin, all of which must hold.
     """
     components, words = [], []
@@ -101,28 +101,28 @@ def claim1(results: Results) -> Finding:
 def claim2(results: Results) -> Finding:
     """P of any two of the four matrices, averaged over t, differs by at most 0.02 on ORL 64×64.
 
-    Unit: a repetition, in which all matrices start from the same centres; the difference of the means over the t of
-    the grid. Two one-sided t tests a pair of matrices; all six pairs must be equal. That they are at each t is another
+    Unit: a repetition, in which all matrices start from the same centres; the difference of the means over the t of the
+    grid. Two one-sided t tests per pair of matrices; all six pairs must be equal. Equality at each t is another
     reading.
     """
     table = results.wide(ORL_64, "accuracy", reducers=MATRICES)
-    there = [name for name in MATRICES if name in table]
-    if len(there) < 2:
+    available = [name for name in MATRICES if name in table]
+    if len(available) < 2:
         raise NotRunError(f"{ORL_64} has fewer than two of the matrices")
-    means = over_r(together(table, *there))
+    means = mean_over_r(together(table, *available))
     components = [
         equal(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", means[a] - means[b], P_MARGIN, "P")
-        for a, b in combinations(there, 2)
+        for a, b in combinations(available, 2)
     ]
     each_r = [
-        at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
-        for a, b in combinations(there, 2)
+        test_at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
+        for a, b in combinations(available, 2)
     ]
     widest = max(components, key=lambda c: abs(c.effect))
-    levels = ", ".join(f"{KNOWN[name].label} {means[name].mean():.3f}" for name in there)
+    levels = ", ".join(f"{KNOWN[name].label} {means[name].mean():.3f}" for name in available)
     return Finding(
         components,
-        f"Averaged over t, P is {levels}; the pair farthest apart is {widest.label.split(',')[1].strip()}, by "
+        f"Averaged over t, P is {levels}; the largest difference, {widest.label.split(',')[1].strip()}, is "
         f"{estimate(widest, '+.3f')}.",
         {"another reading": each_r},
     )
@@ -140,23 +140,23 @@ def claim3(results: Results) -> Finding:
     """On ORL, leverage sampling by approximate vectors has the P of exact ones and the time of random signs.
 
     Unit: a repetition, averaged over r. P: the difference lies within ±0.02 (two one-sided t tests). Time: the
-    geometric mean over r of the ratio of total times taken alone is at most 1.25 to random signs, and below 1 to exact
-    vectors (t tests of the logarithms). All three must hold.
+    geometric mean over r of the ratio of serially measured total times is at most 1.25 relative to random signs, and
+    below 1 relative to exact vectors (t tests of the logarithms). All three must hold.
     """
-    P = over_r(together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "leverage_approx"))
+    P = mean_over_r(together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "leverage_approx"))
     seconds = together(
         results.wide(ORL, "total_seconds", datasets=["orl"]), "leverage", "leverage_approx", "random_sign"
     )
-    logs = over_r(seconds.apply(np.log))
+    logs = mean_over_r(seconds.apply(np.log))
     same = equal(f"P, approximate − exact, within ±{P_MARGIN:g}", P["leverage_approx"] - P["leverage"], P_MARGIN, "P")
     to_signs = ratio_below(
         f"time, approximate ÷ random signs, below {FAST:g}", np.exp(logs["leverage_approx"] - logs["random_sign"]), FAST
     )
     to_exact = ratio_below("time, approximate ÷ exact, below 1", np.exp(logs["leverage_approx"] - logs["leverage"]))
     return Finding(
-        [same, *of_time([to_signs, to_exact])],
-        f"P changes by {estimate(same, '+.3f')}; the time is that of random signs times {estimate(to_signs, '.2f')} "
-        f"and that with exact vectors times {estimate(to_exact, '.2f')}.",
+        [same, *as_time([to_signs, to_exact])],
+        f"P changes by {estimate(same, '+.3f')}; the time is {estimate(to_signs, '.2f')} times the time of random "
+        f"signs and {estimate(to_exact, '.2f')} times the time with exact vectors.",
     )
 
 
@@ -165,15 +165,15 @@ def claim3(results: Results) -> Finding:
     studies=[ORL, *AS_SCORED.values()],
 )  # fmt: skip
 def claim4(results: Results) -> Finding:
-    """P of leverage sampling exceeds that of random signs on ORL, averaged over r, under the best matching.
+    """P of leverage sampling exceeds P of random signs on ORL, averaged over r, under the best matching.
 
     Unit: a repetition, in which both start from the same centres; one-sided t test of the difference of the means over
-    r against 0. The report's code matched clusters to persons otherwise for each method; what that does is told, and
-    shown by the studies that score as it did.
+    r against 0. The report's code matched clusters to persons differently for each method; the effect of that is
+    reported, from studies that score in the same way.
     """
     both = together(results.wide(ORL, "accuracy", datasets=["orl"]), "leverage", "random_sign")
-    P = over_r(both)
-    each_r = at_each_r("P, leverage − random signs, above 0", paired(both, "leverage", "random_sign"), above)
+    P = mean_over_r(both)
+    each_r = test_at_each_r("P, leverage − random signs, above 0", paired(both, "leverage", "random_sign"), above)
     ahead = above("P, leverage − random signs, above 0", P["leverage"] - P["random_sign"], 0.0, "P")
     sentence = (
         f"Averaged over r, leverage has P {P['leverage'].mean():.3f} and random signs {P['random_sign'].mean():.3f}, a "
@@ -187,7 +187,7 @@ def claim4(results: Results) -> Finding:
             f"{near_in_words(results)}"
         )
     except NotRunError:
-        pass  # not scored so, or this is one of the flips that do
+        pass  # not run with that scoring, or this is one of the flips that use it
     return Finding([ahead], f"{sentence}.", {"another reading": [each_r]})
 
 
@@ -196,22 +196,22 @@ def claim4(results: Results) -> Finding:
     studies=[NIPS_RUNS],
 )  # fmt: skip
 def claim5(results: Results) -> Finding:
-    """Test whether the shares are plausible draws of 100 runs on NIPS at r = 30, and unsquared norms have the greater.
+    """Test whether the shares are plausible for 100 runs on NIPS at r = 30, and unsquared norms have the greater one.
 
-    Unit: a run. Numbers, by `kmdr.claims.draws.of_count`: against each stands Fisher's exact test of their 100 runs
-    and ours, "about" taken as ± 0.05; for it exact binomial tests that our law has as few, and as many, with 2.5 %.
-    Statement: a one-sided t test that the difference of the shares, paired by repetition, is above 0. The report does
-    not state r; 30 is that of its Figure 6, and the shares at the other r are told.
+    Unit: a run. Numbers, by `kmdr.claims.draws.judge_share`: Fisher's exact test of their 100 runs and ours against,
+    with "about" taken as ± 0.05; exact binomial tests for. Statement: a one-sided t test that the difference of the
+    shares, paired by repetition, is above 0. The report does not state r; 30 is the r of its Figure 6, and the shares
+    at the other r are reported.
     """
     table = results.wide(NIPS_RUNS, "accuracy", datasets=["nips"])
     pairs = together(table, "leverage", "leverage_sqrt") >= GOOD
     sizes = sorted({int(r) for r in pairs.index.get_level_values("r")})
     r = min(sizes, key=lambda size: abs(size - WORDS_R))
     at = pairs.xs(r, level="r")
-    told = {number.method: number for number in numbers("lf20-5")}
+    reported = {number.method: number for number in numbers("lf20-5")}
     components = [
-        of_count(
-            f"share of P ≥ {GOOD}, {name}, reported − ours", told[key], BEST_OF, int(at[key].sum()), len(at)
+        judge_share(
+            f"share of P ≥ {GOOD}, {name}, reported − ours", reported[key], BEST_OF, int(at[key].sum()), len(at)
         ).component
         for key, name in (("leverage", "squared"), ("leverage_sqrt", "unsquared"))
     ]
@@ -224,13 +224,13 @@ def claim5(results: Results) -> Finding:
     return Finding(
         components,
         f"The share of runs with P ≥ {GOOD}, squared and unsquared, is {others} ({len(at)} runs each), against about "
-        f"{told['leverage'].value:.0%} and {told['leverage_sqrt'].value:.0%} reported; at r = {r} the gain is "
+        f"{reported['leverage'].value:.0%} and {reported['leverage_sqrt'].value:.0%} reported; at r = {r} the gain is "
         f"{estimate(components[2], '+.2f')}.",
     )
 
 
 def _table2_numbers(results: Results) -> list[Component]:
-    """Judge the cells of Table 2 as draws: of one run on ORL, at t = 130, and of the best of 100 on NIPS, at r = 60."""
+    """Compare the cells of Table 2 with one run on ORL, at t = 130, and with the best of 100 on NIPS, at r = 60."""
     components = []
     for number in numbers("lf20_table2"):
         on_orl = number.dataset == "orl"
@@ -245,25 +245,25 @@ def _table2_numbers(results: Results) -> list[Component]:
         label = f"{dataset_label(number.dataset)}: P of {TABLE2[number.method]}, reported − ours"
         P = rows["accuracy"].to_numpy(dtype=float)
         if np.ptp(P) == 0:
-            draw = of_computation(label, number, float(P[0]))
+            draw = judge_computed(label, number, float(P[0]))
         else:
-            draw = of_run(label, number, P) if on_orl else of_best(label, number, rows["objective"], P, BEST_OF)
+            draw = judge_run(label, number, P) if on_orl else judge_best(label, number, rows["objective"], P, BEST_OF)
         components.append(draw.component)
     return components
 
 
 @claim("lf20-6", "P is in the order A ≈ AV_k > ASD > AR.", "§3.4.3, Table 2", studies=[ORL, NIPS])
 def claim6(results: Results) -> Finding:
-    """On ORL and on NIPS, P of AV_k is within ±0.03 of that of A, and those of ASD and AR are below it.
+    """On ORL and on NIPS, P of AV_k is within ±0.03 of P of A, and P of ASD and of AR is below it.
 
-    That much the text says of Table 2. ORL: the unit is a repetition, averaged over r ≥ 130. NIPS at r = 60: the unit
-    is a block of 100 successive repetitions, of which each method keeps its run of smallest F, as the report did.
-    Equality by two one-sided t tests, order by one-sided t tests against 0; three components a dataset. That ASD is
-    above AR, which the table shows and the text does not say, is another reading.
+    This is what the text says of Table 2. ORL: the unit is a repetition, averaged over r ≥ 130. NIPS at r = 60: the
+    unit is a block of 100 successive repetitions, of which each method keeps its run of smallest F, as in the report.
+    Equality by two one-sided t tests, order by one-sided t tests against 0; three components per dataset. ASD above AR,
+    which the table shows and the text does not state, is another reading.
 
-    The cells are numbers: each is to be a plausible draw of a run at t = 130 on ORL, whose P is taken to be normal
-    (`kmdr.claims.draws.of_run`), or of the best of 100 by F on NIPS (`of_best`); A on ORL has no draw. All must hold.
-    The report does not state r.
+    Each cell must also be a plausible run at t = 130 on ORL, with normal P (`kmdr.claims.draws.judge_run`), or a
+    plausible best of 100 by F on NIPS (`judge_best`); A on ORL is deterministic. All must hold. The report does not
+    state r.
     """
     components, between, words = [], [], []
     for dataset, size in (("orl", 1), ("nips", BEST_OF)):
@@ -296,7 +296,7 @@ def claim6(results: Results) -> Finding:
     text = "; ".join(words)
     return Finding(
         [*cells, *components],
-        f"{text[0].upper()}{text[1:]}; {plausible} of {len(cells)} cells may be draws of our law.",
+        f"{text[0].upper()}{text[1:]}; {plausible} of {len(cells)} cells are plausible results of our procedure.",
         {"another reading": between},
     )
 
@@ -321,29 +321,29 @@ def claim7(results: Results) -> Finding:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
     label = f"variance of the selected scores, NIPS ÷ ORL, above {SPREAD:g}"
     component = ratio_above(label, of_A, SPREAD, "ratio of variances")
-    told = {number.dataset: number.value for number in numbers("lf20_table1", quantity="variance_of_scores")}
+    reported = {number.dataset: number.value for number in numbers("lf20_table1", quantity="variance_of_scores")}
     centred = f"; with centred vectors {np.exp(np.log(of_centred).mean()):.2g}" if len(of_centred) else ""
     means = both[both["centred"] == 0][["nips", "orl"]].mean()
     return Finding(
         [component],
         f"The variance is {means['nips']:.2g} on NIPS and {means['orl']:.2g} on ORL (means of {component.n} draws), "
         f"the ratio {estimate(component, '.2g')} (geometric mean){centred}; "
-        f"reported: {told['nips'] / told['orl']:.2g}.",
+        f"reported: {reported['nips'] / reported['orl']:.2g}.",
     )
 
 
-# -- reported numbers as single draws
+# -- reported numbers as single draws --
 
 
-@claim("lf20-8", "P and F on NIPS are those of Figure 7.", "§3.3, Figure 7", studies=[NIPS_RUNS, NIPS])
+@claim("lf20-8", "P and F on NIPS have the values of Figure 7.", "§3.3, Figure 7", studies=[NIPS_RUNS, NIPS])
 def claim8(results: Results) -> Finding:
-    """Each cell of Figure 7 is a plausible draw of the best of 100 runs by F.
+    """Each cell of Figure 7 is a plausible best of 100 runs by F.
 
-    Unit: a run. Against: the exact probability that a draw of the same law falls as far out beside ours, two-sided,
-    the reading error added on the side that favours the cell; and Fisher's combination of these over the cells of F and
-    over those of P, which are of separate runs. For: exact binomial tests on blocks of 100 successive runs that the law
-    reaches as far out on either side with a probability of 2.5 % at least. All eight cells and both combinations must
-    hold; 10,000 runs, of which there are a hundred such blocks, refute a cell by itself at 2 % at the least.
+    Unit: a run. Against: exact two-sided p-value that a draw from our distribution is at least as extreme, with the
+    reading error added on the side that favours the cell; and Fisher's combination of these over the cells of F and
+    over the cells of P, which come from separate runs. For: exact binomial tests, on blocks of 100 successive runs,
+    that both tails beyond the cell have a probability of at least 2.5 %. All eight cells and both combinations must
+    hold. With 10,000 runs, a hundred such blocks, the smallest p-value of a single cell is 2 %.
     """
     draws: dict[str, list[Draw]] = {}
     words = []
@@ -356,18 +356,18 @@ def claim8(results: Results) -> Finding:
         symbol = SYMBOLS[number.quantity]
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
         label = f"{symbol} at {at}, reported − ours, best of {BEST_OF}"
-        draw = of_best(label, number, rows["objective"], rows[number.quantity], BEST_OF)
+        draw = judge_best(label, number, rows["objective"], rows[number.quantity], BEST_OF)
         draws.setdefault(symbol, []).append(draw)
         words.append(f"{symbol} {number.value:.4f} against {draw.law()} at {at}")
     if not draws:
         raise NotRunError(f"no rows of {NIPS_RUNS} or {NIPS} on nips")
     cells = [draw.component for of_symbol in draws.values() for draw in of_symbol]
-    every = [jointly(f"{symbol}, {len(of)} cells together", of) for symbol, of in draws.items()]
+    every = [judge_together(f"{symbol}, {len(drawn)} cells together", drawn) for symbol, drawn in draws.items()]
     plausible = sum(component.p_against >= LEVEL for component in cells)
     return Finding(
         [*cells, *every],
-        f"{plausible} of {len(cells)} cells may be draws of our law (reported against its mean, and what our runs do "
-        f"not refute): {', '.join(words)}.",
+        f"{plausible} of {len(cells)} cells are plausible (reported against our mean [95 % prediction interval]): "
+        f"{', '.join(words)}.",
     )
 
 
@@ -378,10 +378,10 @@ def claim8(results: Results) -> Finding:
 def claim9(results: Results) -> Finding:
     """Each of Table 1's six numbers is a plausible draw.
 
-    Unit: a draw of 130 features of ORL, or of 30 of NIPS, of which the report states neither; 300 of each. Against:
-    Student's prediction interval of the logarithm, taken to be normal, with the reading error added. For: that the
-    number lies inside the central 95 % of that law (noncentral t). Singular vectors are of A; for which numbers centred
-    ones would do is told. All six must hold.
+    Unit: a draw of 130 features of ORL, or of 30 of NIPS (the report states neither number); 300 of each. Against:
+    Student's prediction interval of the logarithm, assumed normal, with the reading error added. For: the number lies
+    inside the central 95 % of the distribution (noncentral t). Singular vectors are of A; the numbers that centred
+    vectors would also explain are reported. All six must hold.
     """
     drawn = results.fact("lf20_scores")
     components, words, centred = [], [], []
@@ -392,11 +392,11 @@ def claim9(results: Results) -> Finding:
             continue
         what = f"{number.quantity.replace('_', ' ')} on {dataset_label(number.dataset)}"
         label = f"{what}, reported − ours, inside the 95 % prediction interval of a draw"
-        draw = of_run(label, number, values, logs=True)
+        draw = judge_run(label, number, values, logs=True)
         components.append(draw.component)
         words.append(f"{what} {number.value:.3g} against {draw.law()}")
         others = of_number.loc[of_number["centred"] == 1, number.quantity].to_numpy(dtype=float)
-        if len(others) > 1 and of_run(label, number, others, logs=True).component.p_against >= LEVEL:
+        if len(others) > 1 and judge_run(label, number, others, logs=True).component.p_against >= LEVEL:
             centred.append(what)
     if not components:
         raise NotRunError("lf20_scores has no draws by singular vectors of A")
@@ -410,29 +410,29 @@ def claim9(results: Results) -> Finding:
 
 @claim("lf20-10", "At t = 130 on ORL F is .0422.", "§2.4, Figure 1", studies=[ORL])
 def claim10(results: Results) -> Finding:
-    """F = .0422 is a plausible draw of one run of random signs at t = 130 on ORL.
+    """F = .0422 is a plausible single run of random signs at t = 130 on ORL.
 
     Unit: a repetition, from the same centres as the report's one run. Against: Student's prediction interval of one
-    more run, F taken to be normal, with the reading error added. For: that the number lies inside the central 95 % of
-    that law (noncentral t). P = .7075, which the report gives beside it, is told, under the best matching.
+    more run, with normal F and the reading error added. For: the number lies inside the central 95 % of the
+    distribution (noncentral t). P = .7075, which the report also gives, is reported, under the best matching.
     """
     (number,) = numbers("lf20_fig1", quantity="objective")
     rows = runs(results, ORL, "orl", "random_sign", number.r).drop_duplicates(REPETITION)
     F = rows["objective"].to_numpy(dtype=float)
     label = f"F at t = {number.r:.0f}, reported − ours, inside the 95 % prediction interval of one run"
-    draw = of_run(label, number, F)
-    (told,) = numbers("lf20_fig2", quantity="accuracy")
+    draw = judge_run(label, number, F)
+    (reported_P,) = numbers("lf20_fig2", quantity="accuracy")
     return Finding(
         [draw.component],
-        f"Over {len(F)} runs F at t = {number.r:.0f} is {F.mean():.4f}, from {F.min():.4f} to {F.max():.4f}, and one "
-        f"more is predicted within [{draw.low:.4f}, {draw.high:.4f}], against {number.value:.4f}; P is "
-        f"{rows['accuracy'].mean():.3f}, from {rows['accuracy'].min():.3f} to {rows['accuracy'].max():.3f}, against "
-        f"{told.value:.4f}.",
+        f"The paper reports F = {number.value:.4f} at t = {number.r:.0f}; we obtain {F.mean():.4f} (95 % prediction "
+        f"interval {draw.low:.4f} to {draw.high:.4f}, range {F.min():.4f} to {F.max():.4f}, {len(F)} runs). It reports "
+        f"P = {reported_P.value:.4f}; we obtain {rows['accuracy'].mean():.3f} (range {rows['accuracy'].min():.3f} to "
+        f"{rows['accuracy'].max():.3f}).",
     )
 
 
 def _still_bad(label: str, still: ArrayLike, bad: ArrayLike, part: float | Margin) -> Component:
-    """Test that runs are bad less often than a part of those they are paired with."""
+    """Test that the share of bad runs is below a given part of the share among paired runs."""
     component = below(label, np.asarray(still) - float(part) * np.asarray(bad), 0.0, "share")
     return with_margin(component, part, partial(_still_bad, label, still, bad))
 
@@ -444,9 +444,9 @@ def _still_bad(label: str, still: ArrayLike, bad: ArrayLike, part: float | Margi
 def claim11(results: Results) -> Finding:
     """Without rescaling, less than half as many runs are bad (P < 0.5) on NIPS at r = 30.
 
-    Unit: a repetition, which draws the same columns and starts alike with and without the factors 1/√(r p_i). t test
-    that whether it is bad without them, less half of whether it is bad with them, is below 0 on average: rescaling then
-    makes the greater part of the bad runs (our margin). The shares at the other r are told.
+    Unit: a repetition, with the same columns and starts with and without the factors 1/√(r p_i). t test that the
+    indicator of a bad run without them, minus half of the indicator with them, is below 0 on average: rescaling then
+    causes the greater part of the bad runs (our margin). The shares at the other r are reported.
     """
     with_, without = (
         results.rows(study, datasets=["nips"], reducers=["leverage"])
@@ -484,38 +484,38 @@ def claim11(results: Results) -> Finding:
 def claim12(results: Results) -> Finding:
     """K-means takes more than half of the total time on ORL 64×64, with each of the four matrices.
 
-    Unit: a repetition timed alone; the share of the clustering in the total time, averaged over the grid of t; t test
-    against one half, a component a matrix. The report does not say which matrix its Figure 4 has. The share is as much
-    a matter of the implementation as of the algorithm: that with scikit-learn's k-means and a product by BLAS, on ORL
-    112×92, is told.
+    Unit: a serially timed repetition; the share of the clustering in the total time, averaged over the grid of t; t
+    test against one half, one component per matrix. The report does not say which matrix its Figure 4 shows. The share
+    depends on the implementation as much as on the algorithm, so the share with scikit-learn's k-means and a product by
+    BLAS, on ORL 112×92, is reported.
     """
     parts = results.wide(ORL_64, "cluster_seconds", reducers=MATRICES)
     share_of_total = parts / results.wide(ORL_64, "total_seconds", reducers=MATRICES)
     components = [
         above(f"share of k-means in the time, {KNOWN[name].label}, above {MAIN:g}", means, MAIN, "share of time")
         for name in MATRICES
-        if name in share_of_total and (means := over_r(share_of_total)[name].dropna()).size
+        if name in share_of_total and (means := mean_over_r(share_of_total)[name].dropna()).size
     ]
     if not components:
-        raise NotRunError(f"{ORL_64} has no times taken alone")
-    told = ", ".join(f"{component.label.split(', ')[1]} {estimate(component, '.1%')}" for component in components)
-    sentence = f"Averaged over t, k-means takes this share of the time: {told}"
+        raise NotRunError(f"{ORL_64} has no serially measured times")
+    shares = ", ".join(f"{component.label.split(', ')[1]} {estimate(component, '.1%')}" for component in components)
+    sentence = f"Averaged over t, k-means takes this share of the time: {shares}"
     try:
-        other = over_r(
+        other = mean_over_r(
             results.wide(OTHER_CODE, "cluster_seconds", reducers=["gaussian"])
             / results.wide(OTHER_CODE, "total_seconds", reducers=["gaussian"])
         )["gaussian"]
         sentence += f"; with scikit-learn's k-means and normal numbers by BLAS, on ORL 112×92: {other.mean():.1%}"
     except NotRunError:
         pass  # the claim is decided without it
-    return Finding(of_time(components), f"{sentence}.")
+    return Finding(as_time(components), f"{sentence}.")
 
 
-# -- open points
+# -- open points --
 
 
 def _table2_matching(results: Results) -> str:
-    """Give P of ASD's and AR's kind at t ≥ 130 under both matchings."""
+    """Return P of the methods behind ASD and AR at t ≥ 130 under both matchings."""
     texts = []
     for name, study in AS_SCORED.items():
         best, scored = (
@@ -523,11 +523,11 @@ def _table2_matching(results: Results) -> str:
             for rows in (results.rows(where, datasets=["orl"], reducers=[name]) for where in (ORL, study))
         )
         texts.append(f"P of {KNOWN[name].label} is {best:.3f} one to one and {scored:.3f} as Figure 8's code scored")
-    return f"At t ≥ {ENOUGH} on ORL {'; '.join(texts)}. The other columns of Table 2 were not scored so here."
+    return f"At t ≥ {ENOUGH} on ORL {'; '.join(texts)}. The other columns of Table 2 were not scored in that way here."
 
 
 def _kept_run(results: Results) -> str:
-    """Give P and F of the run of largest F of a hundred."""
+    """Return P and F of the run of largest F of a hundred."""
     rows = runs(results, NIPS_RUNS, "nips", "leverage", WORDS_R)
     worst = best_of(-rows["objective"], min(BEST_OF, len(rows)))
     P, F = (worst.mean(rows[name].to_numpy(dtype=float)) for name in ("accuracy", "objective"))
@@ -535,17 +535,17 @@ def _kept_run(results: Results) -> str:
 
 
 def _drawing_counted(results: Results) -> str:
-    """Share of drawing R in the reduction by random signs."""
+    """Return the share of drawing R in the reduction by random signs."""
     times = results.fact("lf20_sign_times")
     draw = (times["draw_seconds"] / (times["draw_seconds"] + times["apply_seconds"])).groupby(times["r"]).median()
     return (
         f"Drawing R is {draw.min():.0%} to {draw.max():.0%} of the reduction by random signs on ORL "
-        f"(r = {draw.index.min()} to {draw.index.max()}); leaving it out changes no F and no P."
+        f"(r = {draw.index.min()} to {draw.index.max()}); omitting it changes no F and no P."
     )
 
 
 def _iterations(results: Results) -> str:
-    """Say how long the longest run was."""
+    """Return the iterations of the longest run."""
     rows = results.rows("lf20_orl")
     return (
         f"The longest of {len(rows)} runs took {int(rows['n_iter'].max())} iterations, so any limit of at least that "
@@ -554,7 +554,7 @@ def _iterations(results: Results) -> str:
 
 
 def _r_of_fig10(results: Results) -> str:
-    """Give the shares of Figure 10 at each r."""
+    """Return the shares of Figure 10 at each r."""
     rows = results.rows("lf20_nips_runs", reducers=["leverage", "leverage_sqrt"])
     good = (rows["accuracy"] >= 0.5).groupby([rows["reducer"], rows["r"]]).mean()
     parts = [

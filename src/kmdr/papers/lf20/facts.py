@@ -1,4 +1,4 @@
-"""What lf20 shows of the data themselves: leverage scores and words, a bad run's points, the time of drawing R."""
+"""Facts of lf20: leverage scores and words, the points of a bad run, and the time of drawing R."""
 
 from collections.abc import Sequence
 
@@ -23,14 +23,14 @@ from kmdr.reducers.random_projection import RandomSign
 
 from .protocol import BEST_OF, ENOUGH, GOOD, NIPS_RUNS, WORDS_R
 
-# kmeans/lf20_nips.yaml; that it is what the rows were made with is checked against their F.
+# As in kmeans/lf20_nips.yaml; the F of the rows shows whether they were made with it.
 _NIPS_KMEANS = Protocol(n_init=10, max_iter=30, start="sample")
 _DRAWS = 300
 
 
 @fact("lf20_words", ["nips"], studies=[NIPS_RUNS])
 def words(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Words drawn by the best of the first 100 runs by F at r = 30, in alphabetical order, with repetitions."""
+    """Return the words drawn by the best of the first 100 runs by F at r = 30, alphabetically, with repetitions."""
     nips = datasets[0]
     columns, _ = drawn_again(nips, kept_run(runs(results, NIPS_RUNS, "nips", "leverage", WORDS_R).head(BEST_OF)))
     p = leverage_scores(top_right_singular_vectors(nips.A, nips.k))
@@ -42,9 +42,9 @@ def words(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
 
 @fact("lf20_scores", ["orl", "nips"])
 def selected_scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Smallest, largest and variance of the leverage scores of the features that a draw selects, over 300 draws.
+    """Return smallest, largest and variance of the leverage scores of the features that a draw selects, over 300 draws.
 
-    r = 130 on ORL and 30 on NIPS; with singular vectors of A, and of the column-centred A as the report's code takes.
+    r = 130 on ORL and 30 on NIPS; with singular vectors of A, and of the column-centred A as in the report's code.
     """
     del results
     lines = []
@@ -62,9 +62,9 @@ def selected_scores(datasets: Sequence[Dataset], results: Results) -> pd.DataFra
 
 @fact("lf20_tsne", ["nips"], studies=[NIPS_RUNS])
 def tsne(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """t-SNE of C of a typical bad run: at r = 30, of median F among those of the first 100 with P < 0.5.
+    """Return t-SNE of C of a typical bad run: at r = 30, of median F among the first 100 runs with P < 0.5.
 
-    Columns ``repeat objective accuracy x y cluster``, a line a paper.
+    Columns ``repeat objective accuracy x y cluster``, one row per paper.
     """
     nips = datasets[0]
     rows = runs(results, NIPS_RUNS, "nips", "leverage", WORDS_R).head(BEST_OF)
@@ -86,7 +86,7 @@ def tsne(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
 
 @fact("lf20_sign_times", ["orl"])
 def sign_times(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Seconds of drawing R and of multiplying by it, for random signs on ORL: the share that the report leaves out."""
+    """Return the seconds of drawing R and of multiplying by it, for random signs on ORL."""
     del results
     orl = datasets[0]
     reducer = RandomSign()

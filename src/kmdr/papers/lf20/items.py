@@ -44,43 +44,43 @@ WORDS = (
     *("potentials", "providing", "result", "rev", "rob", "ruyter", "ruyter", "ruyter", "turn", "universality"),
 )
 _PARTS: tuple[tuple[LineStyle, str], ...] = (("-", "total"), ("--", "preprocessing"))
-_ONE_RUN = "The report does not say how many runs a point stands for; ours are means."
+_ONE_RUN = "The report does not say how many runs a point represents; ours are means."
 
 
-def _one_panel(results: Results, id_: str, quantity: str) -> Drawing:
+def _draw_panel(results: Results, id_: str, quantity: str) -> Drawing:
     """Draw one quantity of random signs on ORL against t, with the value that the text reports."""
     rows = results.rows(ORL, datasets=["orl"], reducers=["random_sign"])
     with print_style():
         fig, (ax,) = canvas(1)
         drawn = plot_panel(ax, rows, quantity)
         ax.set_xlabel("number of dimensions t")
-        told = _draw_reported(ax, id_, drawn)
+        reported = _draw_reported(ax, id_, drawn)
         count = int(drawn["count"].max())
         note = f"Mean of {count} repetitions; band: 95 % Student-t interval of the mean. {_ONE_RUN}"
-        return Drawing(finish(fig, [note], legend_columns=2), [pd.concat([drawn, told])])
+        return Drawing(finish(fig, [note], legend_columns=2), [pd.concat([drawn, reported])])
 
 
 def _draw_reported(ax: Axes, id_: str, drawn: pd.DataFrame) -> pd.DataFrame:
-    """Mark the reported numbers of a figure as open grey squares, and return them as `plot_panel` returns ours."""
-    told = [number for number in numbers(id_) if number.quantity == drawn["quantity"].iloc[0]]
-    if told:
-        x, y = [number.r for number in told], [number.value for number in told]
+    """Mark the reported numbers of a figure as open grey squares, and return them in the form of `plot_panel`."""
+    reported = [number for number in numbers(id_) if number.quantity == drawn["quantity"].iloc[0]]
+    if reported:
+        x, y = [number.r for number in reported], [number.value for number in reported]
         ax.plot(x, y, "s", color="#777777", markerfacecolor="white", markersize=4, zorder=4, label="reported")
         low, high = ax.get_ylim()
         pad = 0.05 * (high - low)
         ax.set_ylim(min(low, min(y) - pad), max(high, max(y) + pad))
-    return _as_drawn(told)
+    return _as_drawn(reported)
 
 
-def _as_drawn(told: Sequence[Number]) -> pd.DataFrame:
-    """Return reported numbers as `plot_panel` returns ours."""
+def _as_drawn(reported: Sequence[Number]) -> pd.DataFrame:
+    """Return reported numbers in the form of `plot_panel`."""
     return pd.DataFrame(
         [
             {
                 "quantity": number.quantity, "dataset": number.dataset, "reducer": number.method, "r": int(number.r),
                 "mean": number.value, "label": "reported", "drawn_as": "reported",
             }
-            for number in told
+            for number in reported
         ]
     )  # fmt: skip
 
@@ -88,26 +88,26 @@ def _as_drawn(told: Sequence[Number]) -> pd.DataFrame:
 @figure("lf20_fig1", "Normalised objective of random signs on ORL against t", studies=[ORL])
 def figure1(results: Results) -> Drawing:
     """F against t = 5, 10, …, 300, one panel; the text's F at t = 130 marked."""
-    return _one_panel(results, "lf20_fig1", "objective")
+    return _draw_panel(results, "lf20_fig1", "objective")
 
 
 @figure("lf20_fig2", "Accuracy of random signs on ORL against t", studies=[ORL])
 def figure2(results: Results) -> Drawing:
     """P against t = 5, 10, …, 300 under the best matching, one panel; the text's P at t = 130 marked."""
-    return _one_panel(results, "lf20_fig2", "accuracy")
+    return _draw_panel(results, "lf20_fig2", "accuracy")
 
 
 @figure("lf20_fig3", "Total running time of random signs on ORL against t", studies=[ORL])
 def figure3(results: Results) -> Drawing:
     """Time of reduction and k-means against t = 5, 10, …, 300, one panel."""
-    return _one_panel(results, "lf20_fig3", "total_seconds")
+    return _draw_panel(results, "lf20_fig3", "total_seconds")
 
 
 @figure(
     "lf20_fig4", "Total and preprocessing time of four projection matrices on ORL 64×64", studies=[ORL_64]
 )  # fmt: skip
 def figure4(results: Results) -> Drawing:
-    """Total time solid and the part before k-means dashed, in one panel, for each matrix (the report: for one)."""
+    """Total time solid and the part before k-means dashed, in one panel, for each matrix (the report shows one)."""
     rows = results.rows(ORL_64, reducers=MATRICES)
     solid = method_styles((name, params) for name, params in rows[["reducer", "params"]].drop_duplicates().to_numpy())
     whole, before = (
@@ -128,8 +128,8 @@ def figure4(results: Results) -> Drawing:
         ax.set_xlabel("number of dimensions t")
         part = (drawn[1]["mean"] / drawn[0]["mean"]).mean()
         note = (
-            f"Preprocessing is all but k-means: {part:.0%} of the total here, on average; the report calls "
-            f"k-means the main part. Means of {int(both['count'].max())} repetitions, timed alone."
+            f"Preprocessing is everything before k-means: {part:.0%} of the total here, on average; the report calls "
+            f"k-means the main part. Means of {int(both['count'].max())} repetitions, timed serially."
         )
         return Drawing(finish(fig, [note], legend_columns=2), [both])
 
@@ -148,9 +148,9 @@ def _often(words: Sequence[str]) -> str:
     "lf20_fig6", "The 30 words that leverage sampling selects on NIPS", studies=[NIPS_RUNS], facts=["lf20_words"]
 )  # fmt: skip
 def figure6(results: Results) -> Drawing:
-    """As MATLAB printed them: the reported words beside those of our best of 100 runs by F, each as often as drawn.
+    """As MATLAB printed them: the reported words and the words of our best of 100 runs by F, each as often as drawn.
 
-    Words that both have are bold.
+    Words in both lists are bold.
     """
     ours = results.fact("lf20_words")
     lists = {"reported": list(WORDS), "ours": [str(word) for word in ours["word"]]}
@@ -181,13 +181,13 @@ def figure6(results: Results) -> Drawing:
     studies=[NIPS_RUNS, NIPS],
 )  # fmt: skip
 def figure7(results: Results) -> Table:
-    """Give P and F at r = 5k, 10k, 20k and without reduction: a table, which the report prints as its Figure 7.
+    """P and F at r = 5k, 10k, 20k and without reduction: a table, which the report prints as its Figure 7.
 
-    Ours is the mean of the law of the best of 100 runs by F, estimated from all runs.
+    Ours is the mean of the best of 100 runs by F, estimated from all runs.
     """
     note = (
-        f"Ours: mean of the law of the best of {BEST_OF} runs by F; low to high: its central 95 %; ≤ reported: the "
-        "probability of the reported value or less; typical run: mean of single runs."
+        f"Ours: mean of the best of {BEST_OF} runs by F; low to high: central 95 % of its distribution; ≤ reported: "
+        "the probability of the reported value or less; typical run: mean of single runs."
     )
     studies = {"leverage": NIPS_RUNS, "none": NIPS}
     return selection_table(results, "lf20_fig7", studies, dict.fromkeys(studies, BEST_OF), note)
@@ -200,10 +200,10 @@ def figure7(results: Results) -> Table:
     datasets=["nips"],
 )
 def replications(results: Results) -> Table:
-    """Set the report's replication beside bmd09's Table 1 and ours under the protocol of either, a line a cell.
+    """Compare the report's replication with bmd09's Table 1 and with ours under either protocol, one row per cell.
 
-    Ours is the law of the best of m single runs by F: of 30 runs of 30 starts as bmd09 has it (of one run on all
-    features), and of 100 runs of ten starts as the report has it; mean and central 95 %.
+    Ours is the best of m single runs by F: of 30 runs of 30 starts as in bmd09 (of one run on all features), and of 100
+    runs of ten starts as in the report; mean and central 95 % of its distribution.
     """
     sides: tuple[tuple[str, dict[str, str], dict[str, int]], ...] = (
         ("bmd09_table1", {"leverage": "bmd09_table1", "none": "bmd09_table1"}, {"leverage": 30, "none": 1}),
@@ -232,9 +232,8 @@ def replications(results: Results) -> Table:
     if not any(str(name).startswith("ours") for name in frame):
         raise NotRunError("; ".join(dict.fromkeys(gaps)))
     note = (
-        "bmd09: its Table 1; ours of 30: mean and central 95 % of the law of the best of 30 runs by F, of 30 starts "
-        f"each, on all features of one run. lf20: Figure 7; ours of {BEST_OF}: the same of {BEST_OF} runs, of ten "
-        "starts each."
+        "bmd09: its Table 1; ours of 30: mean and central 95 % of the best of 30 runs by F with 30 starts each (of one "
+        f"run on all features). lf20: Figure 7; ours of {BEST_OF}: the same for {BEST_OF} runs with ten starts each."
     )
     formats = {name: ".4g" if name in ("bmd09", "lf20") else ".3f" for name in frame.columns[2:]}
     return Table(frame, formats, note + "".join(f" Not run: {reason}." for reason in dict.fromkeys(gaps)))
@@ -247,8 +246,8 @@ def replications(results: Results) -> Table:
 def figure8(results: Results) -> Drawing:
     """P (left) and total time (right) against r for leverage sampling and random signs, with the reported curves.
 
-    P is drawn under the matching that the report's code used for each method (solid: cluster j taken for person j, for
-    random signs with each tenth image compared with the next person) and under the best matching (dashed).
+    P is drawn under the matching that the report's code used for each method (solid: cluster j taken for person j; for
+    random signs each tenth image compared with the next person) and under the best matching (dashed).
     """
     rows = with_matching(results)
     scored, right = '{"matching":"report\'s"}', '{"matching":"best"}'
@@ -263,21 +262,21 @@ def figure8(results: Results) -> Drawing:
         panels = []
         for letter, ax, shown, quantity in zip("ab", axes, (rows, timed), ("accuracy", "total_seconds"), strict=True):
             drawn = plot_panel(ax, shown, quantity, name=dataset_label("orl"), letter=letter, styles=styles)
-            told = numbers("lf20_fig8", quantity=quantity)
+            reported = numbers("lf20_fig8", quantity=quantity)
             for name in AS_SCORED:
-                curve = [(number.r, number.value) for number in told if number.method == name]
+                curve = [(number.r, number.value) for number in reported if number.method == name]
                 ax.plot(
                     *zip(*curve, strict=True), linestyle="none", marker=KNOWN[name].marker, markerfacecolor="none",
                     markeredgecolor=KNOWN[name].color, markersize=3, alpha=0.7, label=f"{KNOWN[name].label}, reported",
                 )  # fmt: skip
             ax.autoscale(axis="y")
             ax.set_xlabel("number of dimensions r")
-            panels.append(pd.concat([drawn, _as_drawn(told)]))
+            panels.append(pd.concat([drawn, _as_drawn(reported)]))
         notes = [
             f"Within {NEAR} of the reported curve: {near_in_words(results)}.",
             f"Ours are means of {count_repetitions(rows)} repetitions; bands: 95 % intervals.",
-            "Times: of the runs scored by the best matching, taken alone; scoring is not inside. The reported ones are "
-            "another machine's, with a full decomposition.",
+            "Times: of the runs scored by the best matching, timed serially, without scoring. The reported times are "
+            "from another machine, with a full decomposition.",
         ]
         return Drawing(finish(fig, notes, legend_columns=3), panels)
 
@@ -293,7 +292,7 @@ def figure9(results: Results) -> Drawing:
         for letter, ax, quantity in zip("ab", axes, ("accuracy", "total_seconds"), strict=True):
             panels.append(plot_panel(ax, rows, quantity, letter=letter, styles=styles))
             ax.set_xlabel("number of dimensions r")
-        note = f"Means of {count_repetitions(rows)} repetitions (times: those taken alone); bands: 95 % intervals."
+        note = f"Means of {count_repetitions(rows)} repetitions (times: timed serially); bands: 95 % intervals."
         return Drawing(finish(fig, [f"{note} {_ONE_RUN}"], legend_columns=3), panels)
 
 
@@ -320,7 +319,7 @@ def figure10(results: Results) -> Drawing:
         left.set_ylabel("runs")
         left.legend(loc="upper right")
         bars = pd.DataFrame({"low": edges[:-1], "high": edges[1:], "first_runs": first, "all_runs": every})
-        notes = [f"Of all runs {np.mean(P >= GOOD):.0%} reach P ≥ {GOOD}."]
+        notes = [f"{np.mean(P >= GOOD):.0%} of all runs reach P ≥ {GOOD}."]
         points = pd.DataFrame()
         try:
             points = results.fact("lf20_tsne")
@@ -338,8 +337,8 @@ def figure10(results: Results) -> Drawing:
             right.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
             run = points.iloc[0]
             notes.append(
-                f"(b): repetition {run['repeat']:.0f}, of median F ({run['objective']:.3f}) among those of the first "
-                f"{BEST_OF} with P < {GOOD}; its P is {run['accuracy']:.3f}, its largest cluster has "
+                f"(b): repetition {run['repeat']:.0f}, of median F ({run['objective']:.3f}) among the first {BEST_OF} "
+                f"runs with P < {GOOD}; its P is {run['accuracy']:.3f}, its largest cluster has "
                 f"{points['cluster'].value_counts().max()} of {len(points)} papers."
             )
         return Drawing(finish(fig, notes), [bars, points])
@@ -349,7 +348,8 @@ def figure10(results: Results) -> Drawing:
 def table1(results: Results) -> Table:
     """As in the paper: smallest and largest score and variance over the features that sampling selects.
 
-    Ours: mean and central 95 % over 300 draws, of singular vectors of A, and of the centred A as the report's code.
+    Ours: mean and central 95 % over 300 draws, with singular vectors of A, and of the centred A as in the report's
+    code.
     """
     drawn = results.fact("lf20_scores")
     lines = []
@@ -370,8 +370,8 @@ def table1(results: Results) -> Table:
     if not lines:
         raise NotRunError("lf20_scores has no draws")
     note = (
-        "The report does not state r: ours is 130 on ORL, 30 on NIPS. Ours: mean over 300 draws; low to high: their "
-        "central 95 %. Its code takes singular vectors of the column-centred A."
+        "The report does not state r; we use 130 on ORL and 30 on NIPS. Ours: mean over 300 draws; low to high: their "
+        "central 95 %. The report's code uses singular vectors of the column-centred A."
     )
     formats = dict.fromkeys(("reported", "ours", "low", "high"), ".3g") | {"difference": "+.2g", "r": "d"}
     return Table(pd.DataFrame(lines), formats, note)
@@ -381,7 +381,7 @@ def table1(results: Results) -> Table:
 def table2(results: Results) -> Table:
     """As in the paper: P of all features, of projection on singular vectors, of sampling and of random signs.
 
-    Singular vectors are approximate, as the report says of this table.
+    Singular vectors are approximate, as the report states for this table.
     """
     lines: list[dict[str, Any]] = []
     gaps: dict[str, str] = {}
@@ -408,7 +408,7 @@ def table2(results: Results) -> Table:
     note = (
         f"The report does not state r. ORL: mean over r ≥ {ENOUGH} of all repetitions, and its 95 % interval. NIPS: at "
         f"r = {TABLE2_NIPS_R}, the best of {BEST_OF} runs by F, as in Figure 7: mean and central 95 % "
-        "of its law; typical run: mean of single runs."
+        "of its distribution; typical run: mean of single runs."
     )
     formats = {"reported": ".2f", "difference": "+.3f", "runs": ".0f"}
     return Table(frame, formats | dict.fromkeys(("ours", "low", "high", "typical run"), ".3f"), note)

@@ -1,4 +1,4 @@
-"""What lf20's facts, figures, tables and claims share: its studies, its sizes, and the runs that several read."""
+"""Names that lf20's facts, figures, tables and claims share: its studies and sizes, and the runs that several read."""
 
 import json
 
@@ -22,7 +22,7 @@ NEAR = 0.05  # of a reported curve
 
 
 def with_matching(results: Results) -> pd.DataFrame:
-    """Return the rows of Figure 8 under both matchings, told apart by ``params``."""
+    """Return the rows of Figure 8 under both matchings, distinguished by ``params``."""
     parts = []
     for reducer, study in AS_SCORED.items():
         for matching, name in (("best", ORL), ("report's", study)):
@@ -37,26 +37,26 @@ def with_matching(results: Results) -> pd.DataFrame:
 
 
 def near_reported(results: Results) -> dict[tuple[str, str], tuple[int, int]]:
-    """Count the r at which mean P on ORL is within 0.05 of the curve that the report publishes.
+    """Count the r at which mean P on ORL is within 0.05 of the published curve.
 
     Returns
     -------
     dict
-        (reducer, ``"best"`` or ``"report's"``) to the number of such r and that of all r.
+        (reducer, ``"best"`` or ``"report's"``) to the number of such r and the number of all r.
     """
     curve = {(number.method, int(number.r)): number.value for number in numbers("lf20_fig8", quantity="accuracy")}
     counts = {}
     for (reducer, params), rows in with_matching(results).groupby(["reducer", "params"]):
-        told = rows["r"].map({r: value for (name, r), value in curve.items() if name == reducer})
-        gaps = (rows["accuracy"] - told).groupby(rows["r"]).mean().dropna().abs()
+        reported = rows["r"].map({r: value for (name, r), value in curve.items() if name == reducer})
+        gaps = (rows["accuracy"] - reported).groupby(rows["r"]).mean().dropna().abs()
         counts[str(reducer), json.loads(str(params))["matching"]] = int((gaps <= NEAR).sum()), len(gaps)
     return counts
 
 
 def near_in_words(results: Results) -> str:
-    """Say at how many r mean P is near the reported curves, under either matching."""
+    """Return at how many r mean P is near the reported curves, under either matching."""
     counts = near_reported(results)
-    words = {"report's": "the matching of the report's code", "best": "the right matching"}
+    words = {"report's": "the matching of the report's code", "best": "the best matching"}
     return "; ".join(
         f"{label} at {counts[name, matching][0]} of {counts[name, matching][1]} r under {words[matching]}"
         for name, label in (("leverage", "leverage"), ("random_sign", "random signs"))
@@ -66,10 +66,10 @@ def near_in_words(results: Results) -> str:
 
 
 def table2_runs(results: Results, dataset: str, method: str) -> pd.DataFrame:
-    """Return P and F of the runs behind a cell of Table 2, a line a repetition.
+    """Return P and F of the runs behind a cell of Table 2, one row per repetition.
 
-    Of a method that depends on r: on ORL the mean over r ≥ 130, from where on the report sees little change; on NIPS
-    the runs at r = 60, the best of its Figure 7. A thinned run has the nearest r.
+    For a method that depends on r: on ORL the mean over r ≥ 130, beyond which the report sees little change; on NIPS
+    the runs at r = 60, the best r of its Figure 7. A thinned run uses the nearest r.
     """
     rows = results.rows(ORL if dataset == "orl" else NIPS, datasets=[dataset], reducers=[method])
     if method in ("leverage_approx", "random_sign"):

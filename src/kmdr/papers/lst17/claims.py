@@ -1,4 +1,4 @@
-"""What lst17 claims, each statement with its test."""
+"""The claims of lst17, each with its test."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -9,22 +9,22 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import Component, Margin, above, below, equal, ratio_above, ratio_below, several
 from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
-from kmdr.claims.effects import at_each_r, by_repetition, of_time, outcome, paired
+from kmdr.claims.effects import as_time, by_repetition, outcome, paired, test_at_each_r
 from kmdr.figures.panels import dataset_label
 
 from .protocol import DATASETS, GENERATED, NAMES, REDUCERS, STUDIES, powers_of_r
 
 # At most 3.2-fold from r = 10 to 1000, which is little on the paper's logarithmic axes of three decades and more.
-STABLE = Margin(0.25, "power of r with which a time that is stable grows")
+STABLE = Margin(0.25, "largest power of r in a stable time")
 SEVERAL_HUNDRED = Margin(
     200, "ratio of times that is several hundred", {"a hundred": 100, "three hundred": 300}, least=1.5, most=2000
 )
 
 
 class Part(NamedTuple):
-    """A component with its place in the sentence: dataset, what is told of it, of which method, and where it holds.
+    """A component and its place in the sentence: dataset, statement, method, and where it holds.
 
-    Where it is of the mean over r, ``each_r`` is the same at each r.
+    For a statement about the mean over r, ``each_r`` is the same statement at each r.
     """
 
     dataset: str
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """What its test says by itself."""
+        """Return the outcome of its test alone."""
         return outcome([self.component])
 
 
@@ -47,7 +47,7 @@ FORMATS = {"P": "+z.3f", "power of r": "z.2f", "ratio of times": ".3g"}
 
 
 def _table(results: Results, quantity: str, dataset: str) -> pd.DataFrame:
-    """Return a quantity of one dataset by (r, seed, repeat), a column a method of the paper."""
+    """Return a quantity of one dataset by (r, seed, repeat), one column per method of the paper."""
     wide = results.wide(STUDIES, quantity, datasets=[dataset], reducers=list(NAMES))
     return wide.droplevel("dataset").reindex(columns=list(NAMES))
 
@@ -59,7 +59,7 @@ def _label(what: str, name: str, test: Test, bound: float | Margin, dataset: str
 def _grows(
     dataset: str, what: str, test: Test, values: pd.DataFrame, name: str, bound: float | Margin, unit: str
 ) -> list[Part]:
-    """Return the part that tests a method's slope on log₁₀ r, one a repetition; none where r did not vary."""
+    """Return the part that tests a method's slope on log₁₀ r, one per repetition; empty if r did not vary."""
     powers = powers_of_r(values, name)
     if powers.size == 0:
         return []
@@ -74,13 +74,13 @@ def _differs(
     values: pd.DataFrame,
     name: str,
     other: str,
-    told: str,
+    named: str,
     times: float | Margin = 1.0,
 ) -> list[Part]:
-    """Return the part that compares two methods at the r that both have; none where there is no such r.
+    """Return the part that compares two methods at the r that both have; empty if there is no such r.
 
-    Differences are averaged over r within a repetition. Times are compared by ratios, that is by their logarithms, and
-    their mean with ``times``.
+    Differences are averaged over r within a repetition. Times are compared by the logarithms of their ratios, and the
+    mean ratio with ``times``.
     """
     ratio = test in (ratio_above, ratio_below)
     gaps = paired(values, name, other, logs=ratio)
@@ -88,41 +88,41 @@ def _differs(
         return []
     means = by_repetition(gaps)
     by_r = (gaps.groupby("r").mean() - np.log(float(times))) * (1 if test in (above, ratio_above) else -1)
-    label = _label(what, told, test, times if ratio else 0, dataset)
+    label = _label(what, named, test, times if ratio else 0, dataset)
     where = f"at {int((by_r > 0).sum())} of {len(by_r)} r"
     if ratio:
-        (component,) = of_time([test(label, np.exp(means), times)])
-        return [Part(dataset, what, NAMES[told], component, where)]
-    each_r = at_each_r(label, gaps, test)
-    return [Part(dataset, what, NAMES[told], test(label, means, unit="P"), where, each_r)]
+        (component,) = as_time([test(label, np.exp(means), times)])
+        return [Part(dataset, what, NAMES[named], component, where)]
+    each_r = test_at_each_r(label, gaps, test)
+    return [Part(dataset, what, NAMES[named], test(label, means, unit="P"), where, each_r)]
 
 
 def _against_others(dataset: str, what: str, test: Test, values: pd.DataFrame, methods: Sequence[str]) -> list[Part]:
-    """Compare each of some methods with each of the paper's others; ``what`` has a place for the method's name."""
+    """Compare each of some methods with each of the paper's others; ``what`` has a placeholder for the name."""
     return [
         part
         for name in methods
         for other in REDUCERS
         if other not in methods
-        for part in _differs(dataset, what.format(NAMES[name]), test, values, name, other, told=other)
+        for part in _differs(dataset, what.format(NAMES[name]), test, values, name, other, named=other)
     ]
 
 
-def _told(part: Part) -> str:
-    """Return effect and, unless the part holds, what the test says."""
+def _describe(part: Part) -> str:
+    """Return the effect and, unless the part holds, the result of its test."""
     value = part.component.effect
     effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
     if part.outcome == "reproduced":
         return effect
-    says = "not so" if part.outcome == "not reproduced" else "undecided"
-    return f"{effect} ({says}{f'; true {part.where}' if part.where else ''})"
+    result = "fails" if part.outcome == "not reproduced" else "undecided"
+    return f"{effect} ({result}{f'; holds {part.where}' if part.where else ''})"
 
 
 def _holding(parts: Sequence[Part]) -> int:
     return sum(part.outcome == "reproduced" for part in parts)
 
 
-def _on(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
+def _parts_by_dataset(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
     """Return the parts of a claim on each dataset that has rows for any."""
     by_dataset = {}
     for dataset in datasets:
@@ -143,39 +143,38 @@ def _finding(
     datasets: Collection[str] = tuple(DATASETS),
     most: bool = False,
 ) -> Finding:
-    """Test a claim on datasets of the paper's; what stands in for one is told of, but decides nothing.
+    """Test a claim on datasets of the paper; stand-ins are reported but do not decide.
 
     Parameters
     ----------
-    results : Results
     parts : callable
-        Returns what there is to be tested on a dataset.
+        Returns the parts to test on a dataset.
     more : callable
-        Returns what else is told of a dataset.
+        Returns further text about a dataset.
     datasets : collection of str
-        Those that the claim is of.
+        The datasets that the claim is about.
     most : bool
-        Whether, of what is told of one thing on one dataset, more than half is to hold, in place of all.
+        Whether more than half of the parts about one thing on one dataset must hold, instead of all.
 
     Raises
     ------
     NotRunError
-        When no dataset of the paper has what the claim needs.
+        If no dataset of the paper has the rows that the claim needs.
     """
-    own = _on(results, list(datasets), parts)
-    generated = _on(results, [name for dataset in datasets for name in DATASETS[dataset]], parts)
-    if not own:
+    paper_parts = _parts_by_dataset(results, list(datasets), parts)
+    generated = _parts_by_dataset(results, [name for dataset in datasets for name in DATASETS[dataset]], parts)
+    if not paper_parts:
         raise NotRunError("no dataset of the paper was run with the methods that the claim compares")
-    every = [part for of_dataset in own.values() for part in of_dataset]
+    every = [part for of_dataset in paper_parts.values() for part in of_dataset]
     texts: list[str] = []
-    for dataset, of_dataset in own.items():
+    for dataset, of_dataset in paper_parts.items():
         for what in dict.fromkeys(part.what for part in of_dataset):
-            told = ", ".join(_told(part) for part in of_dataset if part.what == what)
-            texts.append(f"on {dataset_label(dataset)} the {what} {told}")
+            described = ", ".join(_describe(part) for part in of_dataset if part.what == what)
+            texts.append(f"on {dataset_label(dataset)} the {what} {described}")
         texts += [text] if (text := more(results, dataset)) else []
     for dataset, of_dataset in generated.items():
         undecided = sum(part.outcome == "inconclusive" for part in of_dataset)
-        failing = [f"{part.what} {_told(part)}" for part in of_dataset if part.outcome == "not reproduced"]
+        failing = [f"{part.what} {_describe(part)}" for part in of_dataset if part.outcome == "not reproduced"]
         texts.append(
             f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) "
             f"{_holding(of_dataset)} of {len(of_dataset)} hold"
@@ -195,9 +194,9 @@ def _finding(
         about = f"{part.what} most others, {dataset_label(part.dataset)}"
         groups.setdefault(about, {})[part.name] = [part.component]
     together = [several(about, of_about, len(of_about) // 2 + 1) for about, of_about in groups.items()]
-    behind_all = [several(about.replace("most", "all"), of, len(of)) for about, of in groups.items()]
+    behind_all = [several(about.replace("most", "all"), of_one, len(of_one)) for about, of_one in groups.items()]
     aside["another reading"] += behind_all
-    return Finding(together, f"More than half are to hold of each: {sentence}", {"one of several": single, **aside})
+    return Finding(together, f"More than half of each must hold: {sentence}", {"one of several": single, **aside})
 
 
 @claim(
@@ -209,9 +208,9 @@ def _finding(
 def claim1(results: Results) -> Finding:
     """P and the running time (reduction and clustering) of each of the six methods grow with r.
 
-    For each dataset and method two statements: the slope of P on log₁₀ r over the grid, and that of log time on log r
-    (the power of r with which the time grows), are above 0; one slope a repetition, by a t test. Any method on any
-    dataset of the paper whose P or time does not grow makes the claim fail; stand-ins decide nothing.
+    For each dataset and method two statements: the slope of P on log₁₀ r over the grid, and the slope of log time on
+    log r (the power of r with which the time grows), are above 0; one slope per repetition, t test. Any method on any
+    dataset of the paper whose P or time does not grow makes the claim fail; stand-ins do not decide.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -241,8 +240,8 @@ def claim2(results: Results) -> Finding:
     """SE has a higher P than each of the five other reduction methods, averaged over the grid of r.
 
     For each dataset and other method: the difference of P between trials that started from the same centres, averaged
-    over the r that both have, is above 0; one value a repetition, by a t test, without a margin, for the paper says
-    superior. Any method that is not behind SE makes the claim fail; stand-ins decide nothing.
+    over the r that both have, is above 0; one value per repetition, t test, without a margin, because the paper says
+    superior. Any method that is not behind SE makes the claim fail; stand-ins do not decide.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -263,9 +262,9 @@ def claim3(results: Results) -> Finding:
     """LLE and LS each have a lower P than most of SVD, RP, PD and SE, averaged over the grid of r.
 
     For each dataset and pair: the difference of P between trials that started from the same centres, averaged over the
-    r that both have, is below 0; one value a repetition, by a t test. The paper says generally: LLE, and LS, is to
-    be behind more than half of the others, whichever (a partial conjunction). That it is behind all, and at each r, are
-    other readings; stand-ins decide nothing.
+    r that both have, is below 0; one value per repetition, t test. The paper says generally: LLE, and LS, must be
+    behind more than half of the others, whichever (a partial conjunction). Being behind all of them, and at each r, are
+    other readings; stand-ins do not decide.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -285,9 +284,9 @@ def claim3(results: Results) -> Finding:
 def claim4(results: Results) -> Finding:
     """SVD and LLE each take longer to reduce than each of LS, RP, PD and SE, averaged over the grid of r.
 
-    For each dataset and pair: the ratio of reduction times (all before k-means), as a geometric mean over the r that
-    both have, is above 1; one value a repetition that ran alone, by a t test of its logarithm. One method that SVD
-    or LLE is not slower than makes the claim fail; stand-ins decide nothing.
+    For each dataset and pair: the ratio of reduction times (everything before k-means), as a geometric mean over the r
+    that both have, is above 1; one value per serially timed repetition, t test of its logarithm. One method that SVD or
+    LLE is not slower than makes the claim fail; stand-ins do not decide.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -307,10 +306,10 @@ def claim5(results: Results) -> Finding:
     """RP's reduction time grows with r, SE's is stable, and SE's is lower than that of each other method.
 
     For each dataset: the power of r in RP's reduction time (slope of log time on log r over the grid) is above 0.25;
-    that of SE lies within ± 0.25, by two one-sided tests: such a time grows at most 3.2-fold from r = 10 to 1000,
+    the power for SE lies within ± 0.25, by two one-sided tests: such a time grows at most 3.2-fold from r = 10 to 1000,
     little on the paper's logarithmic axes; and the ratio of SE's reduction time to that of each other method, as a
-    geometric mean over r, is below 1. One value a repetition that ran alone, by a t test. Any of these that does not
-    hold makes the claim fail; stand-ins decide nothing.
+    geometric mean over r, is below 1. One value per serially timed repetition, t test. Any of these that does not hold
+    makes the claim fail; stand-ins do not decide.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -326,7 +325,7 @@ def claim5(results: Results) -> Finding:
             for name in REDUCERS
             if name != "sparse_embedding"
             for part in _differs(
-                dataset, "reduction time of SE over that of", ratio_below, seconds, "sparse_embedding", name, told=name
+                dataset, "reduction time of SE over that of", ratio_below, seconds, "sparse_embedding", name, named=name
             )
         ]
 
@@ -343,9 +342,9 @@ def claim6(results: Results) -> Finding:
     """K-means on the reduced points takes less time than on all features, for each of the six methods.
 
     For each dataset and method: the ratio of the clustering time to that of k-means on all features from the same
-    initial centres, as a geometric mean over the grid of r, is below 1; one value a repetition that ran alone, by
-    a t test of its logarithm. One method that is not faster makes the claim fail; stand-ins decide nothing. The
-    explanation also names the r from which on a method's mean ratio is 1 or more.
+    initial centres, as a geometric mean over the grid of r, is below 1; one value per serially timed repetition, t test
+    of its logarithm. One method that is not faster makes the claim fail; stand-ins do not decide. The explanation also
+    names the r from which on a method's mean ratio is 1 or more.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -354,7 +353,13 @@ def claim6(results: Results) -> Finding:
             part
             for name in REDUCERS
             for part in _differs(
-                dataset, "clustering time, over that on all features, of", ratio_below, seconds, name, "none", told=name
+                dataset,
+                "clustering time, over that on all features, of",
+                ratio_below,
+                seconds,
+                name,
+                "none",
+                named=name,
             )
         ]
 
@@ -362,7 +367,7 @@ def claim6(results: Results) -> Finding:
 
 
 def _no_longer_faster(results: Results, dataset: str) -> str:
-    """Say from which r on methods take as long as k-means on all features."""
+    """Return the r from which on methods take as long as k-means on all features."""
     seconds = _table(results, "cluster_seconds", dataset).apply(np.log)
     means = seconds.sub(seconds["none"], axis=0).groupby("r").mean()
     texts = []
@@ -384,11 +389,11 @@ def _no_longer_faster(results: Results, dataset: str) -> str:
 def claim7(results: Results) -> Finding:
     """SE reduces at least 200 times faster than each of the five other reduction methods.
 
-    'Several hundred orders of magnitude' cannot be meant literally; it is read as several hundred times, and 200 (our
-    margin) as the least that may be called so. For each dataset and other method: the ratio of its reduction time to
-    that of SE, as a geometric mean over the r that both have, is above 200; one value a repetition that ran alone, by
-    a t test of its logarithm. One method that is not so much slower makes the claim fail; stand-ins decide nothing.
-    The explanation also gives the ratios at the greatest r.
+    'Several hundred orders of magnitude' cannot be literal; it is read as several hundred times, with 200 (our margin)
+    as the smallest such number. For each dataset and other method: the ratio of its reduction time to that of SE, as a
+    geometric mean over the r that both have, is above 200; one value per serially timed repetition, t test of its
+    logarithm. One method that is not so much slower makes the claim fail; stand-ins do not decide. The explanation also
+    gives the ratios at the greatest r.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
@@ -399,33 +404,33 @@ def claim7(results: Results) -> Finding:
             if name != "sparse_embedding"
             for part in _differs(
                 dataset, "reduction time, over that of SE, of", ratio_above, seconds, name, "sparse_embedding",
-                told=name, times=SEVERAL_HUNDRED,
+                named=name, times=SEVERAL_HUNDRED,
             )
         ]  # fmt: skip
 
-    return _finding(results, parts, _at_the_greatest_r)
+    return _finding(results, parts, _ratios_at_greatest_r)
 
 
-def _at_the_greatest_r(results: Results, dataset: str) -> str:
-    """Give the ratios of reduction times to that of SE at the greatest r."""
+def _ratios_at_greatest_r(results: Results, dataset: str) -> str:
+    """Return the ratios of reduction times to that of SE at the greatest r."""
     logs = _table(results, "reduction_seconds", dataset).apply(np.log)
     ratios = logs.sub(logs["sparse_embedding"], axis=0).groupby("r").mean().dropna(how="all").apply(np.exp)
     if ratios.empty:
         return ""
     last = ratios.iloc[-1].drop(["none", "sparse_embedding"]).dropna()
-    told = ", ".join(f"{NAMES[str(name)]} {ratio:.3g}" for name, ratio in last.items())
-    return f"at r = {ratios.index[-1]} there it is {told}" if told else ""
+    listed = ", ".join(f"{NAMES[str(name)]} {ratio:.3g}" for name, ratio in last.items())
+    return f"at r = {ratios.index[-1]} there it is {listed}" if listed else ""
 
 
 def _repetitions(results: Results) -> str:
-    """Say how far one run is from the mean of many."""
+    """Return how far one run is from the mean of many."""
     table = results.wide("lst17_coil20", "accuracy").drop(columns="none", errors="ignore")
     spread = float(table.groupby(["dataset", "r"]).std().mean().mean())
     difference = (table["sparse_embedding"] - table["random_sign"]).dropna()
     mean = difference.groupby(["dataset", "r"]).transform("mean")
     return (
-        f"On COIL20 P of a single run has a standard deviation of {spread:.3f}; comparing SE with RP in a single run "
-        f"puts them in the other order than their means in {(difference * mean < 0).mean():.0%} of the trials."
+        f"On COIL20 P of a single run has a standard deviation of {spread:.3f}; single runs put SE and RP in the "
+        f"opposite order of their means in {(difference * mean < 0).mean():.0%} of the trials."
     )
 
 
@@ -433,6 +438,6 @@ CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
     "drawing": within_reduction("lst17_coil20", "coil20"),
     "repetitions": _repetitions,
-    "unit_rows": unmeasured("no study scales the rows of text, which dataset.rows=unit does"),
-    "pd_kmeans": unmeasured("PD's own package was not run, only its method"),
+    "unit_rows": unmeasured("no study scales the rows of text (dataset.rows=unit)"),
+    "pd_kmeans": unmeasured("only the method was run, not the authors' package"),
 }

@@ -1,4 +1,4 @@
-"""lst17's Figures 1–3 and Table 1, and the growth of the times that its §4.2 speaks of."""
+"""lst17's Figures 1–3 and Table 1, and the growth of the times that its §4.2 describes."""
 
 from collections.abc import Sequence
 from textwrap import shorten
@@ -22,7 +22,7 @@ from .protocol import DATASETS, GENERATED, GROWTH, NAMES, STUDIES, UNSTATED, pow
 
 
 def _shown(results: Results) -> dict[str, str]:
-    """Return for each dataset of the paper what its panel shows: itself, or what stands in for it."""
+    """Return for each dataset of the paper the one that its panel shows: itself, or its stand-in."""
     have = set(results.rows(STUDIES, mixed=True)["dataset"])
     return {
         name: next((shown for shown in (name, *others) if shown in have), name) for name, others in DATASETS.items()
@@ -30,7 +30,7 @@ def _shown(results: Results) -> dict[str, str]:
 
 
 def _styles(rows: pd.DataFrame) -> dict[Method, Style]:
-    """Return the looks of the methods under the paper's names, in the order of its legend."""
+    """Return the appearance of the methods under the paper's names, in the order of its legend."""
     known = list(NAMES)
     looks = method_styles(methods_of(rows))
     ordered = sorted(looks, key=lambda method: known.index(method[0]) if method[0] in known else len(known))
@@ -45,7 +45,7 @@ def _styles(rows: pd.DataFrame) -> dict[Method, Style]:
 
 
 def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
-    """Say which methods were run at fewer r than the others of their panel."""
+    """Return which methods were run at fewer r than the others of their panel."""
     parts = []
     for dataset in shown:
         reduced = rows[(rows["dataset"] == dataset) & (rows["reducer"] != "none")]
@@ -55,13 +55,13 @@ def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
                 few.setdefault(tuple(sorted(set(group["r"]))), []).append(NAMES.get(str(reducer), str(reducer)))
         name = dataset_label(dataset)
         parts += [f"{' and '.join(who)} on {name} at r = {', '.join(map(str, rs))}" for rs, who in few.items()]
-    return f"As they take long, only at some r: {'; '.join(parts)}." if parts else ""
+    return f"Run at some r only, because they take long: {'; '.join(parts)}." if parts else ""
 
 
 def _generated(stand_ins: Sequence[str]) -> list[str]:
-    """Say what is shown in place of what could not be had."""
+    """Return the descriptions of generated stand-ins."""
     return [
-        f"{' and '.join(names)}: generated {what} of the shape of what could not be had."
+        f"{' and '.join(names)}: synthetic {what} with the dimensions of the unavailable dataset."
         for what in dict.fromkeys(GENERATED.values())
         if (names := [dataset_label(name) for name in stand_ins if GENERATED[name] == what])
     ]
@@ -69,8 +69,8 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
     """Draw one quantity against r in the paper's four panels."""
-    results.rows(STUDIES, mixed=True)  # says that these were used, and why there are none
-    rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # failed ones too, which the notes count
+    results.rows(STUDIES, mixed=True)  # records the use, and raises if there are none
+    rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # including failed ones, which the notes count
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
     shown = _shown(results)
@@ -79,15 +79,11 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
     axis = published[published["id"] == id_].set_index(["dataset", "quantity"])["value"]
     notes = [
         note,
-        "The grey bar at the right edge is reported: what the y axis of the paper's panel spans; no point of its "
-        "curves is given as a number.",
+        "The grey bar at the right edge is the range of the y axis in the paper's panel, which prints no numbers of "
+        "its curves.",
         *_generated(stand_ins),
-        "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: no result within three days."
-        + (
-            " LLE, which takes minutes for each r there, is not run on SECTOR-like."
-            if "sector_like" in stand_ins
-            else ""
-        ),
+        "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: they gave no result within three days."
+        + (" LLE is not run on SECTOR-like, where it takes minutes for each r." if "sector_like" in stand_ins else ""),
         _fewer_r(rows, list(shown.values())),
     ]
     drawing = paper_grid(
@@ -134,8 +130,8 @@ def fig1(results: Results) -> Drawing:
 
 @figure("lst17_fig2", "Dimension reduction time against the number of dimensions", studies=STUDIES)
 def fig2(results: Results) -> Drawing:
-    """Four panels as in Figure 1, logarithmic y: the time to reduce, what does not depend on r included at each r."""
-    note = "Reduction time: all that a method does before k-means, at this r alone."
+    """Four panels as in Figure 1, logarithmic y: the reduction time, including r-independent work, at each r."""
+    note = "Reduction time: everything that a method does before k-means, for a single r."
     return _against_r(results, "lst17_fig2", "reduction_seconds", "reduction time (s)", note)
 
 
@@ -146,7 +142,7 @@ def fig3(results: Results) -> Drawing:
 
 
 class Row(NamedTuple):
-    """A row of the paper's Table 1, the reducer it speaks of, and the power of r in its time."""
+    """A row of the paper's Table 1, its reducer, and the power of r in its time."""
 
     method: str
     description: str
@@ -158,7 +154,7 @@ class Row(NamedTuple):
 
 
 FOLKLORE = "Folklore"
-# The numbers are those of the paper's references.
+# The numbers in brackets are the paper's references.
 TABLE1 = (
     Row("Drineas et al. [13]", "SVD-FE", "k", "O(nd min{n, d})", "2", "svd", 0),
     Row(FOLKLORE, "RP-FE", "O(log(n)/ε²)", "O(nd log(n)/(ε² log(d)))", "1 + ε", "random_sign", 1),
@@ -185,11 +181,11 @@ def _interval(values: Floats) -> tuple[float, float, float]:
     studies=("lst17_coil20", "lst17_table1", "bzmd15_fig2"),
 )
 def table1(results: Results) -> Table:
-    """Print the paper's rows and columns, and beside them what was measured on COIL20 at r = 100 (row [13]: r = k).
+    """Print the paper's rows and columns, and what was measured on COIL20 at r = 100 (row [13]: r = k).
 
-    The power of r in the reduction time is the slope of log time on log r over the grid, one a repetition that ran
-    alone; reported is the power of r = k/ε² (or log(n)/ε²) in the paper's time. F/F_best is the objective over the
-    smallest that any run found.
+    The power of r in the reduction time is the slope of log time on log r over the grid, one per serially timed
+    repetition; reported is the power of r = k/ε² (or log(n)/ε²) in the paper's time. F/F_best is the objective over the
+    smallest of any run.
     """
     studies = ("lst17_coil20", "lst17_table1")
     rows = results.rows(studies, datasets=["coil20"])
@@ -237,33 +233,32 @@ def table1(results: Results) -> Table:
     }  # fmt: skip
     repeats = count_repetitions(rows)
     note = (
-        f"The columns from r on are measured on COIL20: {repeats} repetitions, times from those that ran alone; low "
-        "and high: 95 % Student-t intervals of the mean. The paper's accuracies bound F/F_opt when the reduced points "
-        "are clustered optimally; the measured ratio, of one k-means start to the smallest F found, also holds the "
-        "loss of that start, which the last row shows alone. [12] is Sampl/SVD, [13] and [14] are SVD, [1] and "
-        "Folklore RP, [15] PD. Our SVD computes only r singular vectors, so its time grows with r where the paper's "
-        "does not."
+        f"The columns from r on are measured on COIL20: {repeats} repetitions, timed serially; low and high: 95 % "
+        "Student-t intervals of the mean. The paper's accuracies bound F/F_opt if the reduced points are clustered "
+        "optimally; the measured ratio, of one k-means start to the smallest F found, also includes the loss of that "
+        "start, which the last row shows separately. [12] is Sampl/SVD, [13] and [14] are SVD, [1] and Folklore are "
+        "RP, [15] is PD. Our SVD computes only r singular vectors, so its time grows with r, unlike the paper's."
     )
     return Table(pd.DataFrame(lines), formats, note)
 
 
 @table(
     "lst17_section4-2",
-    "Growth of the reduction time with the entries of sparse data and with r, beside the paper's complexities",
+    "Growth of the reduction time with the entries of sparse data and with r, and the paper's complexities",
     studies=[GROWTH],
 )
 def growth(results: Results) -> Table:
-    """Set measured exponents of the reduction time beside the paper's times, a line a method.
+    """Compare measured exponents of the reduction time with the paper's times, one row per method.
 
-    Exponents are slopes of log time on log n, where every point has as many entries, so that nnz(X) grows with n, and
-    on log r, one a repetition that ran alone.
+    Exponents are slopes of log time on log n, with the same number of entries per point, so that nnz(X) grows with n,
+    and on log r, one per serially timed repetition.
     """
     times = quantity_rows(timed_rows(results.rows(GROWTH, mixed=True)), "reduction_seconds")
     largest = times[(times["n"] == times["n"].max()) & (times["r"] == times["r"].max())]
     lines = []
     for row in TABLE1:
         of_method = times[times["reducer"] == row.reducer]
-        if row.method == FOLKLORE or of_method.empty:  # whose random signs are those of [1]
+        if row.method == FOLKLORE or of_method.empty:  # Folklore uses the random signs of [1]
             continue
         ours = exponent_cells(of_method, {"n": "nnz(X)", "r": "r"})
         lines.append(
@@ -280,9 +275,9 @@ def growth(results: Results) -> Table:
     frame = pd.DataFrame(lines)
     n, r = int(times["n"].max()), int(times["r"].max())
     note = (
-        f"n from {int(times['n'].min())} to {n}, {times['nnz'].max() / n:.0f} entries a point; the seconds are at "
-        f"n = {n} and r = {r}. ±: half-widths of 95 % Student-t intervals. What a call takes whatever the data are "
-        "makes exponents smaller, and memory beyond the processor's caches makes them larger."
+        f"n from {int(times['n'].min())} to {n}, {times['nnz'].max() / n:.0f} entries per point; the seconds are at "
+        f"n = {n} and r = {r}. ±: half-widths of 95 % Student-t intervals. The fixed cost of a call makes exponents "
+        "smaller, and memory beyond the processor's caches makes them larger."
     )
     return Table(frame, dict.fromkeys(frame.columns[3:], ".2f") | {"seconds": ".2g"}, note)
 

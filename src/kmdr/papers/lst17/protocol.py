@@ -1,4 +1,4 @@
-"""What lst17's figures, table and claims share: its studies and datasets, and its names of the methods."""
+"""Names that lst17's figures, table and claims share: its studies and datasets, and its names of the methods."""
 
 from collections.abc import Mapping
 
@@ -14,11 +14,11 @@ STUDIES = (
     *("lst17_ilsvrc2012", "lst17_ilsvrc"),
 )
 GROWTH = "lst17_growth"
-# The papers' datasets in the order of the panels, each with what may stand in for it.
+# The paper's datasets in the order of the panels, each with its possible stand-ins.
 DATASETS: Mapping[str, tuple[str, ...]] = {
     "coil20": (), "sector": ("sector_like",), "rcv1": ("rcv1_like",), "ilsvrc2012": ("ilsvrc_like",),
 }  # fmt: skip
-# What is generated of these stand-ins.
+# The kind of data that each stand-in generates.
 GENERATED = {"sector_like": "text", "rcv1_like": "text", "ilsvrc_like": "features"}
 UNSTATED = {"ilsvrc2012": "the paper states neither its size nor its features"}
 NAMES = {
@@ -34,7 +34,6 @@ def powers_of_r(values: pd.DataFrame, method: str) -> Floats:
     Parameters
     ----------
     values : DataFrame
-        Index (r, seed, repeat), a column a method.
-    method : str
+        Index (r, seed, repeat), one column per method.
     """
     return slopes_on_log_r(values[method].dropna().unstack("r"), np.log10)
