@@ -52,6 +52,11 @@ def test_a_point_of_several_papers_is_shown_once():
     assert len(shown) == len(open_points())
 
 
+def test_the_name_of_a_fact_begins_with_its_papers():
+    """The report names the command that computes a missing fact by it."""
+    assert [fact.name for paper in papers() for fact in paper.facts if not fact.name.startswith(f"{paper.name}_")] == []
+
+
 @pytest.mark.parametrize("made", [*items(), *claims()], ids=lambda made: made.id)
 def test_what_it_reads_exists(made):
     assert made.studies or made.facts

@@ -148,7 +148,7 @@ class Fact:
     Attributes
     ----------
     name : str
-        Stem of its file in ``OUT/facts``.
+        Stem of its file in ``OUT/facts``; begins with the short name of the paper and an underscore.
     datasets : tuple of str
         What it needs; without them it is not made.
     studies : tuple of str

@@ -22,6 +22,7 @@ from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
+    DRAWING_SECONDS,
     Limits,
     Plan,
     Seconds,
@@ -113,8 +114,9 @@ def _out(value: Any) -> Path:
         raise UserError(f"out = {shown(value)} names a home folder that is not known; give the whole path") from error
 
 
-# Called with the folder, the studies that were run and the limits of a reproduction; returns the files that it made.
-Draw = Callable[[Path, Collection[str], Limits | None, Progress], Iterable[Path]]
+# Called with the folder, the studies that were run, the limits of a reproduction, the progress and the time until which
+# it may compute facts; returns the files that it wrote.
+Draw = Callable[[Path, Collection[str], Limits | None, Progress, float], Iterable[Path]]
 # Called with the folder and the (study, ``config_hash``) that were run.
 Show = Callable[[Path, Collection[tuple[str, str]]], None]
 
@@ -379,16 +381,18 @@ def _run(
 ) -> tuple[Rows, int, list[Path]]:
     """Run the plan and draw what follows from it; return the rows, how many tasks were late, and the files."""
     limits, out, bounds, tasks = request.limits, request.store.folder, request.bounds, planned.plan.tasks
-    until = math.inf if bounds.budget is None else start + bounds.budget - ALLOWANCE_SECONDS
+    end = math.inf if bounds.budget is None else start + bounds.budget
     with closing(Progress(len(tasks), planned.whole)) as progress:
         rows, late = planned.known, 0
         if tasks:
-            rows, late = run_tasks(tasks, request.runner, out, planned.seconds, progress, until, len(request.cut))
+            rows, late = run_tasks(
+                tasks, request.runner, out, planned.seconds, progress, end - ALLOWANCE_SECONDS, len(request.cut)
+            )
         if limits and stated and late:
             write_json(out, "plan.json", _described(planned.plan, request.jobs, bounds, late))
         request.store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
         wanted = not request.part and (limits or request.names)
-        made = list(draw(out, request.names, limits, progress)) if draw and wanted else []
+        made = list(draw(out, request.names, limits, progress, end - DRAWING_SECONDS)) if draw and wanted else []
     return rows, late, made
 
 

@@ -22,8 +22,10 @@ from kmdr.harness.experiment import Experiment
 from kmdr.results.store import rows_file
 from kmdr.results.table import open_table
 
-# Beside the trials of a run: starting the workers, figures, tables and the report.
+# Time of a budget that is kept for all but trials: starting workers, facts, figures, tables and the report; and, of
+# that, for what follows the facts.
 ALLOWANCE_SECONDS = 60.0
+DRAWING_SECONDS = 30.0
 # What is assumed of a trial of which nothing like it is known.
 _UNKNOWN_SECONDS = 0.1
 # Beside the trials of a task: sending it, writing its file.
