@@ -103,7 +103,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     assert prepared_by_content() == {}
 
 
-NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run goes on when there are some"
+NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run continues when there are some"
 
 
 @pytest.mark.parametrize(("resources", "expected"), [({"memory": 1.0}, [NO_CORES]), ({"CPU": 2.0}, [])])
@@ -408,7 +408,7 @@ def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(clus
     status, said = finished(first)
     assert status == 2
     (sentence,) = [line for line in said.splitlines() if line.startswith("kmdr: ")]
-    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ is gone; finished tasks are kept", sentence)
+    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ no longer answers; finished tasks are kept", sentence)
     assert "Traceback" not in said, said
     kept = {path: path.read_bytes() for path in (tmp_path / "there").glob("tasks/*/*/*/*.csv")}
     assert len(kept) >= 30

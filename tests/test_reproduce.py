@@ -16,7 +16,7 @@ from kmdr.harness.jobs import compose
 from kmdr.multiverse import choices
 from kmdr.reporting import build, reproduce
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import missing, read_rows, rows_file
+from kmdr.results.store import Store, missing, read_rows, rows_file
 
 
 def _tiny_studies():
@@ -200,19 +200,18 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     from kmdr.datasets import open_prepared, prepare
+    from kmdr.harness.engines.settings import Runner
     from kmdr.harness.jobs import compose
     from kmdr.harness.progress import Progress
-    from kmdr.harness.runner import Runner, run_tasks
+    from kmdr.harness.runner import run_tasks
 
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     (experiment,) = compose("dataset=synth", "dataset.n=30", "dataset.d=10", "r_grid=[2]", "repeats=3").experiments
     folder = prepare("synth", experiment.options)
     tasks = experiment.tasks(open_prepared(folder), folder)
     runner = Runner("sequential", 1, 1)
-    assert run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() - 1) == (
-        [],
-        3,
-    )
-    rows, late = run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() + 300)
+    store = Store(tmp_path / "o")
+    assert run_tasks(tasks, runner, store, lambda task: 1.0, Progress(3, 3.0), until=time.time() - 1) == ([], 3)
+    rows, late = run_tasks(tasks, runner, store, lambda task: 1.0, Progress(3, 3.0), until=time.time() + 300)
     assert (len(rows), late) == (3, 0)
     assert missing(tasks, rows) == []

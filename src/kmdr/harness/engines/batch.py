@@ -25,13 +25,13 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import write_atomically, writing
 from kmdr.datasets.acquire.find import temporary
 from kmdr.harness.engines.local import SAFE_PATH, TRIES
-from kmdr.harness.runner import SYSTEMS
+from kmdr.harness.engines.settings import SYSTEMS
 
-# A worker runs one task at a time, as its times are those of a process; the batch system limits its memory. Dask would
-# count mapped data files as memory. The web pages of a worker would show its tasks to other users.
+# A worker runs one task at a time, so that the times of its process are those of the task. The batch system limits its
+# memory; Dask would count mapped files as memory. The web pages of a worker would show its tasks to other users.
 _WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
 _PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
-# What a job does before its worker starts: what cannot run kmdr never connects.
+# Run by a job before its worker starts, so that a node that cannot run kmdr never connects.
 _CHECK = "from kmdr.harness.engines.contract import check_installation; check_installation()"
 # A job that failed is submitted again after so many seconds, the next time after their square, and so on.
 _PAUSE_SECONDS = 4
@@ -47,14 +47,14 @@ class Jobs:
     system : str
         One of `SYSTEMS`.
     most : int
-        Jobs at once, at the most.
+        Largest number of jobs at once.
     """
 
     def __init__(self, folder: Path, system: str, most: int) -> None:
         self._folder, self._system, self.most = folder, system, most
         self.cluster: Any = None
-        # Each job by the file that it leaves when it ends, those that were not submitted and why, and how often the
-        # jobs of each name failed since one connected.
+        # Each job by the file that it writes when it ends; jobs that were not submitted, with the reason; and how
+        # often the jobs of each name failed since one connected.
         self._jobs: dict[Path, Any] = {}
         self._refused: list[tuple[Any, str]] = []
         self._failures = Counter[str]()
@@ -102,7 +102,7 @@ class Jobs:
         Parameters
         ----------
         workers : collection of str
-            Names of those that are connected: of the job, or with a suffix where it has several.
+            Names of the connected workers: of the job, or with a suffix if it has several.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Jobs:
         return [self._tolerate(job, fate, bool(workers)) for job, fate in failed]
 
     def _tolerate(self, job: Any, fate: str, others: bool) -> str:
-        """Submit a job that failed again, later each time, and return what to report."""
+        """Submit a failed job again, later each time, and return what to report."""
         self._failures[job.name] += 1
         if self._failures.total() >= TRIES and not others:
             raise UserError(
@@ -163,7 +163,7 @@ class Jobs:
 
 
 def _import_jobqueue() -> Any:
-    """Import dask-jobqueue, which gives this process a handler of SIGINT that exits with status 0, and undo that."""
+    """Import dask-jobqueue, and undo its handler of SIGINT, which exits with status 0."""
     handler = signal.getsignal(signal.SIGINT)
     import dask_jobqueue
 
@@ -173,7 +173,7 @@ def _import_jobqueue() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a job was not submitted: of a command that failed, what it wrote to stderr."""
+    """Return why a job was not submitted: what a failed command wrote to stderr."""
     return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
 
 
@@ -216,25 +216,19 @@ def started(
     system : str
         One of `SYSTEMS`.
     size : int
-        Jobs at once, at the most.
+        Largest number of jobs at once.
     threads : int
         BLAS and OpenMP threads of each worker.
     options : mapping
-        Of the class of dask-jobqueue.
+        Options of the class of dask-jobqueue.
     folder : str
-        On a file system that the nodes share, for credentials and logs; removed at the end.
-    security : distributed.Security
-
-    Raises
-    ------
-    UserError
-        When the system's commands are missing, or an option is not valid.
+        For credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
     cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
     command = shlex.split(cluster_class.job_cls.submit_command)[0]
     if shutil.which(command) is None:
         raise UserError(
-            f"there is no command {command} here; run this where {system} takes jobs, or choose another runner"
+            f"the command {command} is not available; run this where {system} accepts jobs, or choose another runner"
         )
     parent = Path(folder).expanduser().resolve()
     with ExitStack() as stack:
@@ -256,5 +250,5 @@ def started(
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # another run has its folder there
+    with suppress(OSError):  # another run uses it
         folder.rmdir()
