@@ -288,5 +288,5 @@ def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch)
     with pytest.raises(UserError, match="are both named"):
         papers()
     monkeypatch.setenv("KMDR_PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="nowhere, which is no folder"):
+    with pytest.raises(UserError, match="nowhere, which is not a folder"):
         papers()

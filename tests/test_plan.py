@@ -13,9 +13,9 @@ from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
     Limits,
+    balanced_order,
     choose,
     expected_seconds,
-    in_order,
     parse_duration,
     wall_seconds,
 )
@@ -164,7 +164,7 @@ def test_a_thinned_grid_is_of_the_studys_own_values_from_first_to_last(r_grid):
 
 def test_wherever_a_run_stops_all_studies_have_about_the_same_share_of_their_repetitions():
     repeats = {"a": 5, "b": 30, "c": 1000}
-    ordered = in_order([task for study, R in repeats.items() for task in tasks(study, repeats=R)], one_second)
+    ordered = balanced_order([task for study, R in repeats.items() for task in tasks(study, repeats=R)], one_second)
     assert len(ordered) == sum(repeats.values())
     for stop in range(0, len(ordered), 37):
         for study, R in repeats.items():

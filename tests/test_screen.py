@@ -21,7 +21,7 @@ from kmdr.cli import screen
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
-from kmdr.harness.plan import in_words
+from kmdr.harness.plan import duration_text
 from kmdr.results.reader import rows_of
 from rows import make_rows, write_rows
 
@@ -314,7 +314,7 @@ def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(her
 
 
 def test_durations_are_said_as_people_say_them():
-    assert [in_words(s) for s in (0.4, 59.4, 60, 3599, 7260)] == [
+    assert [duration_text(s) for s in (0.4, 59.4, 60, 3599, 7260)] == [
         "0 s",
         "59 s",
         "1 min",

@@ -1,4 +1,4 @@
-"""Jobs: what one command asks for. It is composed, checked, prepared, planned, run and reported here."""
+"""Jobs: the requests of one command. They are composed, checked, prepared, planned, run and reported here."""
 
 import math
 import os
@@ -28,8 +28,8 @@ from kmdr.harness.plan import (
     Plan,
     Seconds,
     choose,
+    duration_text,
     expected_seconds,
-    in_words,
     reference_rows,
     wall_seconds,
 )
@@ -55,7 +55,7 @@ _HEAVY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """What one command asks for; ``study`` is the tree of that name in the configuration.
+    """The request of one command; ``study`` is the tree of that name in the configuration.
 
     With ``refresh``, rows made by older code are computed again.
     """
@@ -192,14 +192,15 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
         shorter = "naming one paper takes less"
     else:
         shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
+    size = f"{workers} workers" if workers > 1 else "one worker"
     _note(
-        f"{len(plan.tasks)} tasks, about {in_words(seconds)} on {f'{workers} workers' if workers > 1 else 'one worker'}"
-        f"; {shorter}, and finished tasks are kept when it is stopped"
+        f"{len(plan.tasks)} tasks, about {duration_text(seconds)} on {size}; {shorter}, and finished tasks are kept when "
+        "it is stopped"
     )
 
 
 def _plan_file(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
-    """Return the content of ``plan.json``: what the studies ask for and what was planned; ``late`` tasks not begun."""
+    """Return the content of ``plan.json``: repetitions asked for and planned, and ``late`` tasks not begun."""
     full = {job.study["name"]: max(e.repeats for e in job.experiments) for job in jobs if job.study}
     studies = {
         name: {
@@ -240,12 +241,12 @@ def _trials(tasks: Iterable[Task]) -> set[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class _Request:
-    """What the jobs of one folder ask for.
+    """The request of all jobs of one folder.
 
     Attributes
     ----------
     tasks : list of Task
-        Those to be run here: all, or those of a part.
+        The tasks to run here: all, or one part.
     asked : set of (str, str)
         Study and ``config_hash`` of the tasks of all parts.
     names : list of str
@@ -307,7 +308,7 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
     cut, seconds = [tasks], None
     if part:
         seconds = expected_seconds(reference_rows())
-        cut = partition(tasks, part.of, seconds)
+        cut = partition(tasks, part.total, seconds)
         tasks = cut[part.number - 1]
     files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
     write_json(store.folder, "missing.json", {name: without_folders(text, files) for name, text in missing.items()})
@@ -388,7 +389,7 @@ def _close_part(store: Store, part: Part, cut: Sequence[Sequence[Task]], *, fini
     """Record a finished part, and return what to do with it."""
     plan, tasks = hash_of_cut(cut), cut[part.number - 1]
     if finished:
-        store.change(SHARDS, lambda known: with_parts(known, {plan: {"of": part.of, "parts": [part.number]}}))
+        store.change(SHARDS, lambda known: with_parts(known, {plan: {"of": part.total, "parts": [part.number]}}))
     return [
         f"part {part} of the plan {plan}: {len(tasks)} of {sum(map(len, cut))} tasks; tables, figures and the report "
         "are made from all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
@@ -433,10 +434,10 @@ def run_jobs(
     """
     failed, start = 0, time.time()
 
-    def where(job: Job) -> tuple[str, str, bool]:
+    def destination(job: Job) -> tuple[str, str, bool]:
         return str(job.out), repr(job.runner), job.refresh
 
-    for _, group in groupby(sorted(jobs, key=where), key=where):
+    for _, group in groupby(sorted(jobs, key=destination), key=destination):
         together = list(group)
         try:
             store = Store(together[0].out)  # refuses a folder that cannot be written to

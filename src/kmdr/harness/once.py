@@ -13,7 +13,7 @@ import numpy as np
 
 from kmdr.base.timing import Stopwatch
 
-# Bytes that kept results may take in a process. Those of a run are needed in turn, so the first that fit stay.
+# Bytes that kept results may take in a process. The results of a run are needed in turn, so the first that fit stay.
 _MOST_BYTES = 2**28
 # Seconds that a result must have cost to be kept, in all and per byte; copying takes a thirtieth of that.
 _LEAST_SECONDS, _WORTH = 1e-4, 1e-8

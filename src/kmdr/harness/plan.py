@@ -1,6 +1,6 @@
-"""Estimate what a run will take, and choose what it omits to fit a time budget.
+"""Estimate the time of a run, and choose what it omits to fit a time budget.
 
-The expected seconds of a task are those of the same trials in known rows: of the folder itself, else of the committed
+The expected seconds of a task come from the same trials in known rows: of the folder itself, else of the committed
 reference run. They decide the order of tasks, the time left and what fits a budget, but never a number in a row.
 """
 
@@ -38,14 +38,14 @@ Seconds = Callable[[Task], float]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may cost; by default no limits.
+    """Limits on the cost of a run; by default none.
 
     Attributes
     ----------
     budget : float or None
         Seconds of wall time, report included. One fraction of all repetitions is chosen to fit it.
     repeats, timing_repeats : int or None
-        Largest number of repetitions, and of those that are timed.
+        Largest number of repetitions, and of timed ones.
     grid : int or None
         Largest number of r, taken from each study's own grid.
     task_seconds : float or None
@@ -98,12 +98,12 @@ def parse_duration(text: str) -> float:
     return total
 
 
-def in_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a duration in words.
 
     Examples
     --------
-    >>> in_words(40), in_words(100), in_words(5000)
+    >>> duration_text(40), duration_text(100), duration_text(5000)
     ('40 s', '2 min', '1 h 23 min')
     """
     minutes = round(seconds / 60)
@@ -218,10 +218,10 @@ def choose(
     spent : float
         Seconds of the budget that have passed.
     """
-    full = {study: 1 + max(task.repeat for task in group) for study, group in _by_study(tasks)}
+    full = {study: 1 + max(task.repeat for task in group) for study, group in _group_by_study(tasks)}
     least = {
         study: min(full[study], max(_LEAST_REPEATS, 1 + max((t.repeat for t in group if t.serial), default=-1)))
-        for study, group in _by_study(tasks)
+        for study, group in _group_by_study(tasks)
     }
     cost = {task: wall_seconds(task, seconds, n_jobs) for task in left}
     out: dict[tuple[str, str], str] = {}
@@ -259,12 +259,12 @@ def choose(
     return Plan(taken(fraction), repeats(fraction), left_out)
 
 
-def _by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:
+def _group_by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:
     ordered = sorted(tasks, key=lambda task: task.study)
     return ((study, list(group)) for study, group in groupby(ordered, key=lambda task: task.study))
 
 
-def in_order(tasks: Iterable[Task], seconds: Seconds) -> list[Task]:
+def balanced_order(tasks: Iterable[Task], seconds: Seconds) -> list[Task]:
     """Return tasks in an order that leaves a stopped run balanced: all studies at the same share of repetitions.
 
     Among equals the long tasks come first, so that short ones fill the end.

@@ -1,4 +1,4 @@
-"""New metrics of old trials: ``kmdr metrics DIR`` scores the labels that ``keep_labels=true`` kept, without new trials.
+"""Score finished trials by new metrics: ``kmdr metrics DIR`` uses the labels that ``keep_labels=true`` kept.
 
 Metrics that an older version of their plugin computed are computed again.
 """

@@ -24,7 +24,7 @@ from kmdr.harness.compiled import compile_kernels, is_compiled, parts
 from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.harness.engines.settings import Runner
-from kmdr.harness.plan import Seconds, in_order, wall_seconds
+from kmdr.harness.plan import Seconds, balanced_order, wall_seconds
 from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp, failed, seconds_inside
 from kmdr.results.rows import TextRow
@@ -58,7 +58,7 @@ def _engine(runner: Runner, workers: Workers, progress: Progress) -> Iterator[Pe
 
 @dataclass
 class _Stage:
-    """What one stage did: tasks, seconds of wall time, seconds of its workers inside trials, tasks not begun."""
+    """Totals of one stage: tasks, seconds of wall time, seconds of its workers inside trials, tasks not begun."""
 
     tasks: int = 0
     wall: float = 0.0
@@ -185,8 +185,8 @@ def run_tasks(
         rows; on nodes with one core each row would otherwise look as if it had run alone, and enter time figures.
     """
     env_hash = store.add_environment(environment())
-    serial = in_order((task for task in left if task.serial), seconds)
-    parallel = in_order((task for task in left if not task.serial), seconds)
+    serial = balanced_order((task for task in left if task.serial), seconds)
+    parallel = balanced_order((task for task in left if not task.serial), seconds)
     one_worker = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)
     timed, other = _Stage(), _Stage()
 

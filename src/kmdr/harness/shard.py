@@ -1,7 +1,7 @@
 """``kmdr shard I/N``: one part of a plan's tasks, for machines without a common file system or engine.
 
-Each machine cuts the plan by itself, and all get the same parts: tasks are ordered by name, and the expected times are
-those of the committed reference run in whole milliseconds, so that neither existing rows nor the last bit of a mean
+Each machine cuts the plan by itself, and all get the same parts: tasks are ordered by name, and the expected times come
+from the committed reference run in whole milliseconds, so that neither existing rows nor the last bit of a mean
 matters. The timed tasks of a study stay together, so that no curve mixes times of several machines.
 
 A finished part records which cut it belongs to, so that ``kmdr merge`` can report missing parts.
@@ -19,13 +19,13 @@ from kmdr.harness.plan import Seconds
 
 
 class Part(NamedTuple):
-    """Part ``number`` of ``of``, counted from 1."""
+    """Part ``number`` of ``total``, counted from 1."""
 
     number: int
-    of: int
+    total: int
 
     def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
+        return f"{self.number}/{self.total}"
 
 
 def parse_part(text: str) -> Part:
@@ -34,11 +34,11 @@ def parse_part(text: str) -> Part:
     Examples
     --------
     >>> parse_part("2/5")
-    Part(number=2, of=5)
+    Part(number=2, total=5)
     """
     match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     part = Part(*map(int, match.groups())) if match else Part(0, 0)
-    if not 1 <= part.number <= part.of:
+    if not 1 <= part.number <= part.total:
         raise UserError(
             f"{shown(text)} does not name a part of a plan; write I/N with I from 1 to N, "
             "e.g. 'kmdr shard 2/5 bzmd15_fig1 out=parts/2'"

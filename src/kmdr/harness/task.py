@@ -31,7 +31,7 @@ _ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a row states about the machine and the run."""
+    """Provenance of a task's rows: the machine and the circumstances of the run."""
 
     concurrency: int
     threads: int
@@ -251,8 +251,6 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     ----------
     data : Dataset
         The dataset that the task names.
-    stamp : Stamp
-        Written into every row.
     timed : bool
         Whether the times of a serial trial will be used, so that each of its cells is run once untimed before.
 

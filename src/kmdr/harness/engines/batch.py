@@ -27,7 +27,7 @@ from kmdr.datasets.acquire.find import temporary
 from kmdr.harness.engines.local import SAFE_PATH, TRIES
 from kmdr.harness.engines.settings import SYSTEMS
 
-# A worker runs one task at a time, so that the times of its process are those of the task. The batch system limits its
+# A worker runs one task at a time, so that the times of its process belong to that task. The batch system limits its
 # memory; Dask would count mapped files as memory. The web pages of a worker would show its tasks to other users.
 _WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
 _PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
@@ -173,12 +173,12 @@ def _import_jobqueue() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a job was not submitted: what a failed command wrote to stderr."""
+    """Return the reason why a job was not submitted: the stderr of the failed command."""
     return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
 
 
 def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the options of a cluster class: those given, else those of Dask's configuration, else kmdr's defaults."""
+    """Return the options of a cluster class: given ones first, then Dask's configuration, then kmdr's defaults."""
     defaults: dict[str, Any] = {
         "cores": None, "memory": "4GB", "processes": 1, "log_directory": str(folder), "job_script_prologue": [],
         "worker_extra_args": [], "scheduler_options": {}, "python": sys.executable,
@@ -194,7 +194,7 @@ def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) 
     return options
 
 
-def _in_files(security: distributed.Security, folder: Path) -> distributed.Security:
+def _write_credentials(security: distributed.Security, folder: Path) -> distributed.Security:
     """Return the same credentials, in files that only the owner of the jobs can read."""
     paths = {name: str(folder / f"{name}.pem") for name in ("ca_file", "cert", "key")}
     for name, path in paths.items():
@@ -239,7 +239,7 @@ def started(
         try:
             cluster = cluster_class(
                 **_options(system, threads, options, place), job_cls=jobs.job_class(cluster_class.job_cls),
-                name="kmdr", security=_in_files(security, place), silence_logs=logging.CRITICAL,
+                name="kmdr", security=_write_credentials(security, place), silence_logs=logging.CRITICAL,
             )  # fmt: skip
         except (TypeError, ValueError, AttributeError) as error:
             raise UserError(f"runner.options: {' '.join(str(error).split())[:300]}") from error

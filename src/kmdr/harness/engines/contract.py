@@ -1,6 +1,6 @@
-"""What a worker does: a task comes in, its rows go out. Nothing is written here and no lock is taken.
+"""The work of a worker: a task comes in, its rows go out. Nothing is written here and no lock is taken.
 
-Workers of this machine also get the folder of the prepared data. Those of other machines (`serve`) find the data by
+Workers of this machine also get the folder of the prepared data. Workers of other machines (`serve`) find the data by
 their content: in their own cache, prepared from files available there, or sent by the driver.
 """
 
@@ -56,7 +56,7 @@ Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost]]]
 
 
 class Cluster(Protocol):
-    """What the runner needs of an engine of many machines."""
+    """An engine of many machines, as the runner uses it."""
 
     def size(self) -> int:
         """Return the number of its workers, at least 1."""
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 def never_alone(stamp: Stamp, workers: int = 0) -> Stamp:
-    """Return the stamp of a trial on a cluster, which never counts as serial: other workers may join unnoticed."""
+    """Return the provenance of a trial on a cluster: never serial, as other workers may join unnoticed."""
     return replace(stamp, concurrency=max(2, workers or stamp.concurrency))
 
 
@@ -121,14 +121,12 @@ def check_installation() -> None:
 
 
 def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
-    """Run one task far from the driver, on data found by their content, with this machine's stamp.
+    """Run one task far from the driver, on data found by their content, and name this machine in its rows.
 
     Parameters
     ----------
     task : Task
         Its folder is the driver's and is not used.
-    stamp : Stamp
-        Its code, environment and machine are replaced by this machine's.
     code : str
         `Task.current_code` on the driver; other code is refused.
     parcel : tuple, optional
@@ -147,13 +145,13 @@ def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = 
             return Answer(failed(task, stamp, str(error)))
         if folder is None:
             return Lacking()
-        manifest, key = _here()
+        manifest, key = _this_environment()
         stamp = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
         return replace(execute(replace(task, folder=str(folder)), stamp), environment=manifest)
 
 
 @cache
-def _here() -> tuple[Mapping[str, Any], str]:
+def _this_environment() -> tuple[Mapping[str, Any], str]:
     manifest = environment()
     return manifest, short_hash(manifest)
 

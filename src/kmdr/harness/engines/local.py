@@ -134,13 +134,13 @@ class Workers:
     Parameters
     ----------
     function : callable
-        What they do; defined at the top level of a module.
+        Their work; defined at the top level of a module.
     threads : int
         BLAS and OpenMP threads of each.
     tell : callable
         Called with a sentence for each worker that dies.
     shared : tuple
-        Arguments before those of each call; sent to each worker once.
+        Arguments that come before the arguments of each call; sent to each worker once.
     """
 
     def __init__(
