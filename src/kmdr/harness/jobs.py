@@ -194,8 +194,8 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
         shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
     size = f"{workers} workers" if workers > 1 else "one worker"
     _note(
-        f"{len(plan.tasks)} tasks, about {duration_text(seconds)} on {size}; {shorter}, and finished tasks are kept when "
-        "it is stopped"
+        f"{len(plan.tasks)} tasks, about {duration_text(seconds)} on {size}; {shorter}, and finished tasks are kept "
+        "when it is stopped"
     )
 
 

@@ -7,15 +7,14 @@ Rule of comparison
 ------------------
 objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 
-* *exact*: all are the same, to the last bit. If CPU, BLAS, numpy, scipy and numba are those of the row, nothing else
-passes. * *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9). *
-*another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between clusters at equal
-distance
-  and between starts of equal inertia, and from there Lloyd may go another way.
-* *different*: everything else, and a trial that fails. * *skipped*: its dataset is not available here with the content
-that the row names. Never counts as passed. * *not verified*: its reducer or engine is third-party code: neither built
-in, nor an installed plugin, nor named by ``--trust``. A
-  folder of results cannot make kmdr import such code. Never counts as passed.
+* *exact*: all are the same, to the last bit. With the CPU, BLAS, numpy, scipy and numba of the row, nothing else passes.
+* *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9).
+* *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between clusters at equal
+  distance and between starts of equal inertia, and from there Lloyd may go another way.
+* *different*: everything else, and a trial that fails.
+* *skipped*: its dataset is not available here with the content that the row names. Never counts as passed.
+* *not verified*: its reducer or engine is third-party code: neither built in, nor an installed plugin, nor named by
+  ``--trust``. A folder of results cannot make kmdr import such code. Never counts as passed.
 """
 
 import random

@@ -1,12 +1,11 @@
 """Findings from the rows of a multiverse, about reported numbers and claims.
 
 * Each number has a distribution in each universe (`kmdr.multiverse.laws`). The variance of the means over universes is
-divided among the
-  choices by Shapley shares, with intervals by the bootstrap over repetitions, which all universes share.
+  divided among the choices by Shapley shares, with intervals by the bootstrap over repetitions, which all universes
+  share.
 * A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is not
-rejected if, of the
-  tables drawn from its distributions, at least 5 % are as unlikely as the reported one. As the nearest was selected
-  among many, it is also selected by half of the cells and evaluated on the other half, repeatedly.
+  rejected if, of the tables drawn from its distributions, at least 5 % are as unlikely as the reported one. As the
+  nearest was selected among many, it is also selected by half of the cells and evaluated on the other half, repeatedly.
 * A claim is tested, uncorrected, on the rows of each universe as if they were rows of the paper's studies.
 """
 
