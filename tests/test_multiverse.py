@@ -585,10 +585,10 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
         "own-2, number": ["reproduced"] * 3,
     }
     assert _holds(SimpleNamespace(outcomes=outcomes)) == {
-        "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on as "
-        "many rows as universes have",
-        "own-2": "is supported in 1 of 3 universes, fails in 1, is not run in 1; its number is supported in 3 of 3 universes. "
-        "With the paper's own choices it fails on as many rows as universes have",
+        "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on "
+        "as many rows as universes have",
+        "own-2": "is supported in 1 of 3 universes, fails in 1, is not run in 1; its number is supported in 3 of 3 "
+        "universes. With the paper's own choices it fails on as many rows as universes have",
     }
 
 

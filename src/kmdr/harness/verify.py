@@ -7,7 +7,7 @@ Rule of comparison
 ------------------
 objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 
-* *exact*: all are the same, to the last bit. With the CPU, BLAS, numpy, scipy and numba of the row, nothing else passes.
+* *exact*: all are the same, to the last bit. With the row's CPU, BLAS, numpy, scipy and numba nothing else passes.
 * *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9).
 * *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between clusters at equal
   distance and between starts of equal inertia, and from there Lloyd may go another way.
