@@ -196,7 +196,7 @@ class Workers:
         Raises
         ------
         UserError
-            When workers die before they are ready for a call.
+            When several workers in a row die before they are ready for a call.
         Exception
             What the function raised, with the worker's traceback as a note.
         """
@@ -244,7 +244,7 @@ class Workers:
                     with suppress(OSError):  # see above
                         pipe.send(self._shared)
                     continue
-                worker.ready, worker.job = True, None
+                worker.ready, worker.job, never_ready = True, None, 0
                 if isinstance(answer, Exception):
                     raise answer
                 if job is not None:
@@ -256,6 +256,6 @@ class Workers:
 def _refuse_many(never_ready: int, end: str) -> None:
     if never_ready == TRIES:
         raise UserError(
-            f"no worker can be started: {never_ready} of them {end}, the last one; free some memory, or use "
+            f"no worker can be started: {never_ready} of them died, and the last {end}; free some memory, or use "
             "runner=sequential, which needs none"
         )
