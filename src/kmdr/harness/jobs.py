@@ -31,7 +31,6 @@ from kmdr.harness.plan import (
     duration_text,
     expected_seconds,
     reference_rows,
-    wall_seconds,
 )
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
@@ -285,10 +284,9 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Planned:
-    """What is left to do of a request: the plan, its expected times, and the rows that the folder has already."""
+    """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already."""
 
     plan: Plan
-    seconds: Seconds
     left: list[Task]
     known: list[TextRow]
     total_seconds: float
@@ -332,10 +330,9 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
     if request.limits and stated:
         write_json(store.folder, "plan.json", _plan_file(plan, request.jobs, bounds, late=0))
-    work = sum(wall_seconds(task, seconds, workers) for task in plan.tasks)
-    total = work + (ALLOWANCE_SECONDS if request.limits else 0.0)
+    total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
-    return _Planned(plan, seconds, left, known, total)
+    return _Planned(plan, left, known, total)
 
 
 def _run(
@@ -348,7 +345,8 @@ def _run(
         rows, late = planned.known, 0
         if tasks:
             until = end - ALLOWANCE_SECONDS
-            rows, late = run_tasks(tasks, request.runner, store, planned.seconds, progress, until, len(request.cut))
+            seconds = planned.plan.seconds
+            rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and stated and late:
             write_json(store.folder, "plan.json", _plan_file(planned.plan, request.jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))

@@ -171,13 +171,19 @@ def expected_seconds(*tables: Known) -> Seconds:
     return seconds
 
 
-def wall_seconds(task: Task, seconds: Seconds, n_jobs: int) -> float:
-    """Return what a task adds to the time of a run.
+def wall_seconds(tasks: Iterable[Task], seconds: Seconds, n_jobs: int) -> dict[Task, float]:
+    """Return what each task adds to the time of a run of them.
 
-    A timed task has the machine to itself. The first repetition of serial tasks follows an untimed warm-up.
+    A timed task has the machine to itself. Serial trials of a configuration follow one untimed warm-up.
     """
-    warm_ups = int(task.repeat == 0 and (task.serial or n_jobs == 1))
-    return (1 + warm_ups) * seconds(task) / (1 if task.serial else n_jobs)
+    wall: dict[Task, float] = {}
+    warm: set[tuple[str, int]] = set()
+    for task in sorted(tasks, key=lambda task: task.repeat):
+        cells = {(task.config_hash, r) for r in task.r_grid} if task.serial or n_jobs == 1 else set()
+        warm_ups = len(cells - warm) / len(task.r_grid)
+        warm |= cells
+        wall[task] = (1 + warm_ups) * seconds(task) / (1 if task.serial else n_jobs)
+    return wall
 
 
 # -- what fits -------------------------------------------------------------------------------------------------------
@@ -193,9 +199,13 @@ def _label(task: Task) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done of a run's tasks: repetitions of each study, and labels of the methods it omits."""
+    """What is done of a run's tasks, in order, with the wall time that each adds.
+
+    ``repeats`` has the repetitions of each study, ``left_out`` the labels of the methods that it omits.
+    """
 
     tasks: list[Task]
+    seconds: Mapping[Task, float]
     repeats: dict[str, int]
     left_out: dict[str, list[str]]
 
@@ -223,7 +233,7 @@ def choose(
         study: min(full[study], max(_LEAST_REPEATS, 1 + max((t.repeat for t in group if t.serial), default=-1)))
         for study, group in _group_by_study(tasks)
     }
-    cost = {task: wall_seconds(task, seconds, n_jobs) for task in left}
+    cost = wall_seconds(left, seconds, n_jobs)
     out: dict[tuple[str, str], str] = {}
     if limits.task_seconds is not None:
         out = {_line(task): _label(task) for task in left if seconds(task) > limits.task_seconds}
@@ -256,7 +266,7 @@ def choose(
     left_out: dict[str, list[str]] = {study: [] for study in full}
     for (study, _), label in sorted(out.items(), key=lambda item: (item[0][0], item[1])):
         left_out[study].append(label)
-    return Plan(taken(fraction), repeats(fraction), left_out)
+    return Plan(balanced_order(taken(fraction), seconds), cost, repeats(fraction), left_out)
 
 
 def _group_by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:

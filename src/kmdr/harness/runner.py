@@ -9,7 +9,7 @@ that shrinks or the end of memory, costs that task alone.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ from kmdr.harness.compiled import compile_kernels, is_compiled, parts
 from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.harness.engines.settings import Runner
-from kmdr.harness.plan import Seconds, balanced_order, wall_seconds
 from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp, failed, seconds_inside
 from kmdr.results.rows import TextRow
@@ -163,7 +162,7 @@ def run_tasks(
     left: Sequence[Task],
     runner: Runner,
     store: Store,
-    seconds: Seconds,
+    seconds: Mapping[Task, float],
     progress: Progress,
     until: float = math.inf,
     shards: int = 1,
@@ -175,9 +174,9 @@ def run_tasks(
     Parameters
     ----------
     left : sequence of Task
-        At least one, and none that is done (see `kmdr.results.store.missing`).
-    seconds : callable
-        Expected seconds of a task, for the order of tasks and the time left.
+        At least one, and none that is done (see `kmdr.results.store.missing`); they are run in this order.
+    seconds : mapping
+        Expected wall time of each task, for the time left.
     until : float
         Seconds since the epoch after which no task begins.
     shards : int
@@ -185,13 +184,13 @@ def run_tasks(
         rows; on nodes with one core each row would otherwise look as if it had run alone, and enter time figures.
     """
     env_hash = store.add_environment(environment())
-    serial = balanced_order((task for task in left if task.serial), seconds)
-    parallel = balanced_order((task for task in left if not task.serial), seconds)
+    serial = [task for task in left if task.serial]
+    parallel = [task for task in left if not task.serial]
     one_worker = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)
     timed, other = _Stage(), _Stage()
 
     def done(task: Task, rows: list[Row]) -> None:
-        progress.advance(rows, wall_seconds(task, seconds, runner.size))
+        progress.advance(rows, seconds[task])
 
     def stamp(concurrency: int) -> Stamp:
         return Stamp(concurrency, runner.threads, code_version(), env_hash, machine())

@@ -128,7 +128,7 @@ def run_multiverses(
     designs = [_Design(spec, studies, pairs, out, prepared) for spec in specs]
 
     def cost(tasks: Sequence[Task]) -> float:
-        return sum(wall_seconds(task, seconds, workers) for task in missing(tasks, rows))
+        return sum(wall_seconds(missing(tasks, rows), seconds, workers).values())
 
     first = [(design, design.grow(min(design.spec.block, design.spec.all))) for design in designs]
     jobs = [job for design in designs for job in design.jobs()]
