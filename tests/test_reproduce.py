@@ -147,8 +147,8 @@ def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(
 @pytest.mark.slow
 def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, whole, tmp_path, monkeypatch):
     # A repetition has 13 trials; were each to take 10 s, it would take 65 s in parallel and 130 s if it is timed. The
-    # studies have the same trials, so one warm-up of 130 s serves both timed repetitions. The budget leaves 950 s: 2 of 4
-    # and 8 of 12 repetitions take 910 s, and the next ones, 3 and 9, would take 1040 s.
+    # studies have the same trials, so one warm-up of 130 s serves both timed repetitions. The budget leaves 950 s: 2 of
+    # 4 and 8 of 12 repetitions take 910 s, and the next ones, 3 and 9, would take 1040 s.
     monkeypatch.setenv("TINY_TRIAL_SECONDS", "10")
     finish(tiny("reproduce", "BUDGET=16m50s", f"OUT={tmp_path}"))
     monkeypatch.delenv("TINY_TRIAL_SECONDS")
