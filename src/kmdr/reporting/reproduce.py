@@ -7,13 +7,10 @@ from pathlib import Path
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import announce
 from kmdr.claims.catalogue import papers
-from kmdr.claims.facts import fact_tasks
 from kmdr.config.studies import studies
-from kmdr.harness.facts import run_facts
 from kmdr.harness.jobs import compose_studies, run_jobs
 from kmdr.harness.plan import Limits
 from kmdr.harness.progress import Progress
-from kmdr.multiverse.run import STUDY
 
 
 def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
@@ -34,6 +31,9 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     list of Path
         What was written.
     """
+    from kmdr.claims.facts import fact_tasks
+    from kmdr.harness.facts import run_facts
+    from kmdr.multiverse.run import STUDY
     from kmdr.reporting.build import build, draw_items, is_current
 
     if not limits:

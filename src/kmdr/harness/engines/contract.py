@@ -85,9 +85,7 @@ def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
     return open_prepared(Path(folder), verify)
 
 
-@cache
-def _pin_once(threads: int) -> None:
-    pin(threads)
+_pin_once = cache(pin)
 
 
 def execute(task: Task, stamp: Stamp) -> Answer:

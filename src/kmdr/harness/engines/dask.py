@@ -84,9 +84,8 @@ class Cluster:
         self._client, self._where, self._most, self._jobs = client, where, most, jobs
         self._task_seconds = math.inf
         self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
-        # Why each worker cannot run tasks, empty if it can; and the excluded workers that are not reported yet.
+        # Why each worker cannot run tasks, empty if it can; and what is to be reported.
         self._faults: dict[str, str] = {}
-        self._unreported: list[str] = []
         self._lines: list[str] = []
 
     def size(self) -> int:
@@ -130,18 +129,11 @@ class Cluster:
                     continue  # it is busy, e.g. with its imports: asked again
                 fault = " ".join(f"{type(answer).__name__}: {answer}".split()) if isinstance(answer, Exception) else ""
                 self._faults[address] = fault
-                self._unreported += [address] * bool(fault)
-
-    def _report(self, tell: Callable[[str], None]) -> None:
-        """Report jobs that failed, and in one line the newly excluded workers."""
-        while self._lines:
-            tell(self._lines.pop(0))
-        if new := [address for address in self._unreported if self._faults.get(address)]:
-            tell(
-                f"kmdr: excluded {', '.join(new)} of {self._where}, which cannot run kmdr ({self._faults[new[0]]}); "
-                "install the same kmdr there"
-            )
-        self._unreported = []
+            if excluded := [address for address in addresses if self._faults.get(address)]:
+                self._lines.append(
+                    f"kmdr: excluded {', '.join(excluded)} of {self._where}, which cannot run kmdr "
+                    f"({self._faults[excluded[0]]}); install the same kmdr there"
+                )
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -177,7 +169,8 @@ class Cluster:
             with self._connection():
                 workers = self._look().total()
                 free = self._capacity(workers) - len(in_flight) - len(queue)
-            self._report(tell)
+            while self._lines:
+                tell(self._lines.pop(0))
             queue.extend(_Attempt(call) for call in islice(source, max(0, free)))
             if not queue and not in_flight:
                 return
