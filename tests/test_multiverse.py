@@ -519,7 +519,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     assert len(numbers_in(out)) == 6 * (2 * 6 + 4)
     page, text = ((out / "report" / name).read_text() for name in ("index.html", "report.md"))
     scope = "Each has 4 to 6 repetitions of 2 methods on Synth, at the r of the studies."
-    for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "Nearest to the 3 reported numbers"):
+    for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "nearest to the 3 reported numbers"):
         assert part in page
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
