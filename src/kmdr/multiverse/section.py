@@ -59,31 +59,25 @@ def multiverse_section(
         findings = attempt(lambda rows: find(rows, spec, settled), results)
     except NotRunError as reason:
         return MultiverseSection(spec.paper, (f"Not run: {reason}.",), (), {})
-    stem = f"{spec.paper}_multiverse"
+    stem, labels = f"{spec.paper}_multiverse", _labels(findings.numbers)
     pieces = []
+
+    def add(title: str, files: Sequence[Path], table: Table | None = None) -> None:
+        pieces.append(Piece(title, tuple(file.relative_to(folder) for file in files), table))
+
     for number, group in enumerate(_groups(findings.numbers), 1):
-        files = save(_curves(findings, group), folder / "figures" / f"{stem}{number}")
-        pieces.append(Piece(f"Specification curves: {_together(findings, group)}", _relative(files, folder)))
-    tables = {
-        "options": ("The options", _options(findings)),
-        "universes": ("The universes", Table(findings.table(), {})),
-    }
+        curves = _curves(findings, group, labels)
+        title = "; ".join(labels[position] for position in group)
+        add(f"Specification curves: {title}", save(curves, folder / "figures" / f"{stem}{number}"))
+    tables = [("options", "The options", _options(findings))]
     if findings.numbers:
-        tables |= {
-            "nearest": ("The universe that is nearest", _nearest(findings)),
-            "shares": ("Share of the variance over universes that each choice explains", _shares(findings)),
-        }
-    for name in ("nearest", "shares", "options", "universes"):
-        if name in tables:
-            title, table = tables[name]
-            files = save_table(table, folder / "tables" / f"{stem}_{name}")
-            shown = table if name != "universes" else None
-            pieces.append(Piece(title, _relative(files, folder), shown))
+        shares = "Share of the variance over universes that each choice explains"
+        tables = [("nearest", "The nearest universe", _nearest(findings, labels)),
+                  ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
+    for name, title, table in tables:
+        add(title, save_table(table, folder / "tables" / f"{stem}_{name}"), table)
+    add("The universes", save_table(Table(findings.table(), {}), folder / "tables" / f"{stem}_universes"))
     return MultiverseSection(spec.paper, _sentences(findings), tuple(pieces), _holds(findings))
-
-
-def _relative(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    return tuple(file.relative_to(folder) for file in files)
 
 
 def _label(number: Number) -> str:
@@ -111,13 +105,8 @@ def _groups(several: Sequence[Number]) -> list[list[int]]:
     return [group[i : i + _MOST_CURVES] for group in groups.values() for i in range(0, len(group), _MOST_CURVES)]
 
 
-def _together(findings: Findings, group: Sequence[int]) -> str:
-    labels = _labels(findings.numbers)
-    return "; ".join(labels[position] for position in group)
-
-
-def _curves(findings: Findings, group: Sequence[int]) -> Drawing:
-    labels, curves = _labels(findings.numbers), []
+def _curves(findings: Findings, group: Sequence[int], labels: Sequence[str]) -> Drawing:
+    curves = []
     for position in group:
         laws = [of_universe[position] for of_universe in findings.laws]
         frame = pd.DataFrame([(law.mean, *law.interval) for law in laws], columns=["mean", "low", "high"])
@@ -128,9 +117,9 @@ def _curves(findings: Findings, group: Sequence[int]) -> Drawing:
     return specification_curves(curves, findings.universes, options, findings.nearest)
 
 
-def _nearest(findings: Findings) -> Table:
+def _nearest(findings: Findings, labels: Sequence[str]) -> Table:
     lines = []
-    for position, label in enumerate(_labels(findings.numbers)):
+    for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label, "reported": findings.numbers[position].value}
         for name, universe in (("nearest", findings.nearest), ("own", 0)):
             law = findings.laws[universe][position]
@@ -149,9 +138,9 @@ def _nearest(findings: Findings) -> Table:
     )  # fmt: skip
 
 
-def _shares(findings: Findings) -> Table:
+def _shares(findings: Findings, labels: Sequence[str]) -> Table:
     lines = []
-    for position, label in enumerate(_labels(findings.numbers)):
+    for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label}
         for choice, (share, low, high) in zip(findings.spec.choices, findings.shares[:, position], strict=True):
             line[choice] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
