@@ -119,8 +119,8 @@ def test_no_fact_is_begun_when_the_time_is_over(tmp_path, capsys):
     from kmdr.harness.facts import FactTask, run_facts
 
     task = FactTask("mine_x", (), [], [], lambda datasets: pytest.fail("computed"))
-    run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail), until=time.time() - 1)
-    assert "the budget was over before these facts: mine_x; the same command computes them" in capsys.readouterr().err
+    run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail, tell=print), until=time.time() - 1)
+    assert "the budget was over before these facts: mine_x; the same command computes them" in capsys.readouterr().out
     assert not (tmp_path / "facts").exists()
 
 
@@ -134,5 +134,5 @@ def test_a_dataset_that_cannot_be_loaded_is_a_reason_and_no_crash(tmp_path, caps
     monkeypatch.setattr(facts, "availability", lambda name: SimpleNamespace(state="prepared"))
     monkeypatch.setattr(facts, "load", load)
     task = facts.FactTask("mine_x", ("digits",), [], [], lambda datasets: pytest.fail("computed"))
-    facts.run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail))
-    assert "the fact mine_x is not computed: digits is damaged" in capsys.readouterr().err
+    facts.run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail, tell=print))
+    assert "the fact mine_x is not computed: digits is damaged" in capsys.readouterr().out

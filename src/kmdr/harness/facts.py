@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError, note_of
-from kmdr.base.text import short_hash, tell
+from kmdr.base.text import Volume, short_hash
 from kmdr.datasets import Dataset, availability, load
 from kmdr.harness.progress import Progress
 from kmdr.results.folder import read_file, write_file
@@ -68,7 +68,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         except DamagedError:  # the report says so
             continue
         except UserError as error:
-            tell(f"kmdr: the fact {task.name} is not computed: {error}")
+            progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
             continue
         if content is not None and note == note_of(made_from, content):
             continue
@@ -81,7 +81,9 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
             content = table.to_csv(index=False, lineterminator="\n").encode()
             write_file(folder, folder / "facts" / f"{task.name}.from", note_of(made_from, content))
             write_file(folder, folder / "facts" / f"{task.name}.csv", content)
-    if without_data:
-        tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
+    if without_data and Volume.level >= 0:
+        progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:
-        tell(f"kmdr: the budget was over before these facts: {', '.join(late)}; the same command computes them")
+        progress.tell(
+            f"kmdr: the budget was over before these facts: {', '.join(late)}; the same command computes them"
+        )
