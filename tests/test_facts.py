@@ -120,7 +120,7 @@ def test_no_fact_is_begun_when_the_time_is_over(tmp_path, capsys):
 
     task = FactTask("mine_x", (), [], [], lambda datasets: pytest.fail("computed"))
     run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail, tell=print), until=time.time() - 1)
-    assert "the budget was over before these facts: mine_x; the same command computes them" in capsys.readouterr().out
+    assert "the budget was over before the facts mine_x; the same command computes them" in capsys.readouterr().out
     assert not (tmp_path / "facts").exists()
 
 

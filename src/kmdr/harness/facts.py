@@ -84,6 +84,4 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
     if without_data and Volume.level >= 0:
         progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:
-        progress.tell(
-            f"kmdr: the budget was over before these facts: {', '.join(late)}; the same command computes them"
-        )
+        progress.tell(f"kmdr: the budget was over before the facts {', '.join(late)}; the same command computes them")
