@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kmdr.harness.runner import BACKENDS
+from kmdr.harness.engines.settings import BACKENDS
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import read_rows
 

@@ -39,8 +39,8 @@ from kmdr.cli import commands as cli
 from kmdr.cli.jobs import from_command_line
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.sources import loaders
+from kmdr.harness import facts
 from kmdr.harness.engines import local as workers
-from kmdr.reporting import build
 
 HANG_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")
@@ -448,7 +448,7 @@ def warm_up(sandbox: Sandbox) -> None:
     """Bring into this process what every command needs."""
     tqdm.tqdm.monitor_interval = 0  # no thread may run where one forks
     warnings.simplefilter("ignore")
-    build.write_facts = lambda *_, **__: None  # type: ignore[attr-defined]  # those that need no data take a minute
+    facts.run_facts = lambda *_, **__: None  # those without data take a minute
     workers.get_context = lambda _: _Forks  # type: ignore[attr-defined]
     os.environ.update(sandbox.environment())
     import matplotlib.pyplot  # noqa: F401

@@ -32,8 +32,8 @@ from clusters import (
 from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
+from kmdr.harness.engines.settings import SYSTEMS
 from kmdr.harness.jobs import compose
-from kmdr.harness.runner import SYSTEMS
 from kmdr.results.store import read_rows
 
 if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
@@ -240,7 +240,7 @@ SLOW = ("reducer=outside", "reducer.path=slow.Slow")
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (["runner=slurm", "runner.n_jobs=-1"], "slurm has no number of its own"),
+        (["runner=slurm", "runner.n_jobs=-1"], "runner.n_jobs = -1 is not possible with slurm"),
         (["runner=slurm", "runner.folder=3"], "runner.folder = 3 is not a folder"),
         (["runner=slurm", "runner.options=3"], "runner.options = 3 is not a mapping"),
         (["runner=slurm", "runner.options.n_workers=3"], "runner.options.n_workers is set by kmdr"),
@@ -270,7 +270,7 @@ def test_a_missing_batch_system_is_reported_in_a_sentence(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="there is no command sbatch here"):
+    with pytest.raises(UserError, match="the command sbatch is not available"):
         run_jobs([compose(*TINY, "reducer=svd", "runner=slurm", "out=o")])
     assert not (tmp_path / "o" / "jobs").exists()
 

@@ -28,7 +28,6 @@ def folders(tmp_path, monkeypatch):
         monkeypatch.setattr(build, kind, lambda few=few: few)
     flip = Flip("flip_rank_bzmd15", "Rank r", "rank", ("bzmd15_fig1",), ("bzmd15-2",))
     monkeypatch.setattr(build, "flips", lambda configs: [flip])
-    monkeypatch.setattr(build, "write_facts", lambda *_, **__: None)
     parts = [*trials("bzmd15_fig1", "usps"), *trials("bzmd15_fig1", "synth"), *trials("lf20_orl", "orl"),
              *trials("flip_rank_bzmd15", "usps", objective=0.25)]  # fmt: skip
     made = []

@@ -52,6 +52,11 @@ def test_a_point_of_several_papers_is_shown_once():
     assert len(shown) == len(open_points())
 
 
+def test_the_name_of_a_fact_begins_with_its_papers():
+    """The report names the command that computes a missing fact by it."""
+    assert [fact.name for paper in papers() for fact in paper.facts if not fact.name.startswith(f"{paper.name}_")] == []
+
+
 @pytest.mark.parametrize("made", [*items(), *claims()], ids=lambda made: made.id)
 def test_what_it_reads_exists(made):
     assert made.studies or made.facts
@@ -283,5 +288,5 @@ def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch)
     with pytest.raises(UserError, match="are both named"):
         papers()
     monkeypatch.setenv("KMDR_PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="nowhere, which is no folder"):
+    with pytest.raises(UserError, match="nowhere, which is not a folder"):
         papers()

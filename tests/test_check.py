@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from edits import with_everything_changed
-from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError, note_of, noted, write_atomically
 from kmdr.base.plugins import PaperFolder
@@ -23,6 +22,7 @@ from kmdr.claims import facts
 from kmdr.claims.catalogue import Fact
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
+from kmdr.harness import facts as running
 from kmdr.papers import lf20
 from kmdr.results.check import faults, repair, run
 from kmdr.results.folder import read_json, write_json
@@ -197,13 +197,13 @@ def make_fact(folder, monkeypatch):
         folder=PaperFolder("lf20", Path(lf20.__file__).parent, lf20.__name__),
     )
     monkeypatch.setattr(facts, "papers", lambda: [paper])
-    monkeypatch.setattr(facts, "availability", lambda name: SimpleNamespace(state="prepared"))
-    monkeypatch.setattr(facts, "load", lambda name: SimpleNamespace(data_sha256="5" * 64))
-    told = []
+    monkeypatch.setattr(running, "availability", lambda name: SimpleNamespace(state="prepared"))
+    monkeypatch.setattr(running, "load", lambda name: SimpleNamespace(data_sha256="5" * 64))
+    computed = []
 
     def make():
-        facts.write_facts(folder, Results.of_folder(folder), tell=told.append)
-        return len(told)
+        running.run_facts(facts.fact_tasks(folder), folder, SimpleNamespace(making=computed.append))
+        return len(computed)
 
     return make
 

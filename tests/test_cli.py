@@ -19,8 +19,8 @@ from kmdr.cli.commands import COMMANDS, main
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.studies import config_files, on_request, study_names
 from kmdr.harness import task
+from kmdr.harness.engines.settings import BACKENDS
 from kmdr.harness.jobs import compose, compose_studies
-from kmdr.harness.runner import BACKENDS
 from kmdr.results.store import Store
 
 PAPER = papers()[0].name

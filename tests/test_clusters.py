@@ -103,7 +103,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     assert prepared_by_content() == {}
 
 
-NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run goes on when there are some"
+NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run continues when there are some"
 
 
 @pytest.mark.parametrize(("resources", "expected"), [({"memory": 1.0}, [NO_CORES]), ({"CPU": 2.0}, [])])
@@ -304,7 +304,7 @@ def test_dask_workers_that_cannot_run_kmdr_are_left_out(tmp_path):
         cluster.wait_for_workers()
         status, said = finished(command(tmp_path, *run))
         assert (status, "Traceback" in said) == (0, False), said
-        (line,) = [line for line in said.splitlines() if "left out" in line]
+        (line,) = [line for line in said.splitlines() if "excluded" in line]
         assert line.count("tcp://") >= 2
     rows = read_rows(tmp_path / "there" / "rows.csv")
     assert [row["status"] for row in rows] == ["ok"] * 8
@@ -384,7 +384,7 @@ def test_a_scheduler_that_is_not_there_is_told_of_in_a_sentence(monkeypatch, tmp
     for setting, words in (
         (f"runner.address=tcp://127.0.0.1:{free_port()}", "no Dask scheduler answers at tcp://127.0.0.1"),
         ("runner.address=nonsense", "no Dask scheduler answers at nonsense"),
-        ("runner.scheduler_file=nowhere.json", "runner.scheduler_file = 'nowhere.json' is no file"),
+        ("runner.scheduler_file=nowhere.json", "runner.scheduler_file = 'nowhere.json' is not a file"),
     ):
         with pytest.raises(UserError, match=re.escape(words)):
             run_jobs([compose(*TINY, "reducer=svd", "runner=dask", setting, "out=o")])
@@ -408,7 +408,7 @@ def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(clus
     status, said = finished(first)
     assert status == 2
     (sentence,) = [line for line in said.splitlines() if line.startswith("kmdr: ")]
-    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ is gone; finished tasks are kept", sentence)
+    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ no longer answers; finished tasks are kept", sentence)
     assert "Traceback" not in said, said
     kept = {path: path.read_bytes() for path in (tmp_path / "there").glob("tasks/*/*/*/*.csv")}
     assert len(kept) >= 30

@@ -10,8 +10,10 @@ import pytest
 from kmdr.clustering.kmeans import Protocol
 from kmdr.harness import compiled
 from kmdr.harness import runner as module
+from kmdr.harness.engines.settings import Runner
 from kmdr.harness.progress import Progress
-from kmdr.harness.runner import Runner, run_tasks
+from kmdr.harness.runner import run_tasks
+from kmdr.results.store import Store
 
 _COMPILE = """
 from types import SimpleNamespace
@@ -68,7 +70,7 @@ def test_a_run_on_several_cores_compiles_what_nobody_has(backend, n_jobs, kept, 
     monkeypatch.setattr(module, "compile_kernels", lambda parts, n, tell: seen.append((parts, n)))
     monkeypatch.setattr(module, "_run_stage", lambda *_: module._Stage(wall=1.0))
     some = [SimpleNamespace(**vars(task("svd")), serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
-    run_tasks(some, Runner(backend, n_jobs, 1), tmp_path / "o", lambda _: 1.0, Progress(3, 1.0))
+    run_tasks(some, Runner(backend, n_jobs, 1), Store(tmp_path / "o"), {}, Progress(3, 1.0))
     assert seen == ([(compiled.parts(some), 2)] if compiles else [])
 
 

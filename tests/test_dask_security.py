@@ -46,7 +46,7 @@ def test_without_cryptography_the_error_names_what_to_install(monkeypatch):
         raise ImportError("cryptography")
 
     monkeypatch.setattr(distributed.Security, "temporary", fail)
-    with pytest.raises(UserError, match=r"needs the package cryptography.* pip install 'kmdr\[dask\]' has it"):
+    with pytest.raises(UserError, match=r"needs the package cryptography.* pip install 'kmdr\[dask\]'"):
         dask._temporary_credentials()
 
 

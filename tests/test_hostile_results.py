@@ -47,7 +47,6 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(module, "items", lambda: [item for item in ITEMS if item.id == "bzmd15_fig1"])
     monkeypatch.setattr(module, "claims", lambda: [claim for claim in CLAIMS if claim.id == "bzmd15-1"])
-    monkeypatch.setattr(module, "write_facts", lambda folder, *_, **__: None)
     monkeypatch.setattr(module, "flips", lambda configs: [])
 
 

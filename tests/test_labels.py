@@ -135,8 +135,8 @@ def test_labels_of_other_rows_are_not_scored(kept, tmp_path, monkeypatch, capfd)
     path.write_bytes(packed({r: np.arange(60) % 3 for r in (2, 5)}))
     assert rescore.run([str(folder)]) == 1
     captured = capfd.readouterr()
-    assert "2 rows have metrics that they had not, 2 could not be scored" in captured.out
-    assert "r=2 repeat=0: the labels are not those of this row" in captured.err
+    assert "2 rows have new metrics, 2 could not be scored" in captured.out
+    assert "r=2 repeat=0: the labels do not belong to this row" in captured.err
     path.write_bytes(packed({r: np.arange(50) % 3 for r in (2, 5)}))
     assert check.faults(folder)[0].path == path
 

@@ -239,7 +239,7 @@ def test_where_one_universe_is_right_it_is_picked_again(rng):
         log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), claims_multiverse.cells(CELLS)
     )
     assert check.again == 1
-    assert check.picked > check.any > check.own
+    assert check.picked > check.any > check.paper
     assert cross_validated(np.zeros((3, 1)), [[0]]) is None
 
 
@@ -318,7 +318,7 @@ def test_from_rows_to_findings(rng):
 def test_a_number_that_is_printed_at_each_r_counts_once(rng):
     _, results, _ = universes_and_rows(rng)
     every = [P._replace(method="none", r=float(r)) for r in (10, 20)] + [P._replace(r=15.0), P._replace(r=30.0)]
-    assert claims_multiverse._once(every, results.all_rows) == [0, 2, 3]
+    assert claims_multiverse._without_repeats(every, results.all_rows) == [0, 2, 3]
 
 
 def test_universes_that_lack_rows_are_left_out(rng):
@@ -381,21 +381,21 @@ WHOLE = {
 BROKEN = [
     ("studie", "[bmd09_table1]", "no key in"),
     ("studies", "[bmd10_table1]", "no name for studies"),
-    ("studies", "bmd09_table1", "no list of names"),
+    ("studies", "bmd09_table1", "not a list of names"),
     ("universes", "many", "not a whole number"),
     ("claims", "[lf20-1]", "no name for claims"),
-    ("numbers", "{bmd09_table9: {}}", "no id of the paper's"),
+    ("numbers", "{bmd09_table9: {}}", "not an id of the paper's"),
     ("numbers", "{bmd09_table1: {share: {of: accuracy}}}", "lacks one of"),
     ("methods", "{leverage: {best_of: 30}}", "lacks runs"),
     ("methods", "{leverage: {runs: 0}}", "not a whole number of at least 1"),
     ("r_grid", "[15, many]", "not a whole number"),
     ("choices", "{}", "lacks choices"),
     ("choices", "{weather: {fair: {}, foul: {}}}", "no key in choices"),
-    ("choices", "{starts: {sampled: {}}}", "two at least"),
+    ("choices", "{starts: {sampled: {}}}", "at least two"),
     ("choices", "{starts: {yes: {}, no: {}}}", "put it in quotes"),
-    ("choices", "{starts: {plus: {kmeans: {start: plus}}, sampled: {}}}", "leave it {}"),
+    ("choices", "{starts: {plus: {kmeans: {start: plus}}, sampled: {}}}", "write {}"),
     ("choices", "{starts: {sampled: {}, plus: {kmean: {start: plus}}}}", "no key in 'plus'"),
-    ("choices", "{starts: {sampled: {}, plus: {kmeans: plus}}}", "maps no names"),
+    ("choices", "{starts: {sampled: {}, plus: {kmeans: plus}}}", "not a mapping"),
     ("choices", "{starts: {sampled: {}, few: {methods: {svd: {runs: 3}}}}}", "no key in methods"),
 ]
 
@@ -423,7 +423,7 @@ def test_a_malformed_file_is_refused_in_one_sentence(key, value, words, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("a: [", "cannot be read"), ("[]", "maps no names"), ("", "maps no names")]
+    ("text", "words"), [("a: [", "cannot be read"), ("[]", "not a mapping"), ("", "not a mapping")]
 )
 def test_a_file_that_is_no_mapping_is_refused(text, words, tmp_path):
     with pytest.raises(UserError, match=words):
@@ -519,7 +519,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     assert len(numbers_in(out)) == 6 * (2 * 6 + 4)
     page, text = ((out / "report" / name).read_text() for name in ("index.html", "report.md"))
     scope = "Each has 4 to 6 repetitions of 2 methods on Synth, at the r of the studies."
-    for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "Nearest to the 3 reported numbers"):
+    for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "nearest to the 3 reported numbers"):
         assert part in page
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
@@ -585,10 +585,10 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
         "own-2, number": ["reproduced"] * 3,
     }
     assert _holds(SimpleNamespace(outcomes=outcomes)) == {
-        "own-1": "holds in 2 of 3 universes, stays open in 1. With the paper's own choices it stays open on as many "
-        "rows as universes have",
-        "own-2": "holds in 1 of 3 universes, fails in 1, is not run in 1; its number holds in 3 of 3 universes. With "
-        "the paper's own choices it fails on as many rows as universes have",
+        "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on "
+        "as many rows as universes have",
+        "own-2": "is supported in 1 of 3 universes, fails in 1, is not run in 1; its number is supported in 3 of 3 "
+        "universes. With the paper's own choices it fails on as many rows as universes have",
     }
 
 

@@ -13,7 +13,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, origins_of_methods
 from kmdr.datasets import Dataset
 from kmdr.harness import once as module
-from kmdr.harness.once import once, under
+from kmdr.harness.once import do_once, extend
 from kmdr.harness.task import Stamp, run, seconds_inside
 from kmdr.reducers import names
 from kmdr.results.schema import TIME_COLUMNS
@@ -176,10 +176,10 @@ def test_what_drew_is_no_function_of_its_key(draw, drawn):
         return generator(1).random(3)
 
     rng = generator(0)
-    first = once(("key",), rng, lambda: step(rng))
+    first = do_once(("key",), rng, lambda: step(rng))
     assert (first.key, bool(module._kept)) == ((None, False) if drawn else (("key",), True))
-    assert under(first.key, 2) == (None if drawn else ("key", 2))
-    again = once(("key",), generator(5), lambda: generator(2).random(3))
+    assert extend(first.key, 2) == (None if drawn else ("key", 2))
+    again = do_once(("key",), generator(5), lambda: generator(2).random(3))
     assert (again.seconds is None) != drawn
     assert np.array_equal(again.value, first.value) != drawn
 
@@ -197,8 +197,8 @@ def test_a_copy_is_handed_out_that_can_be_written_to(value):
         return repr(given.toarray() if sp.issparse(given) else given)
 
     before = plain(value)
-    once(("key",), None, lambda: value)
-    copy = once(("key",), None, pytest.fail).value
+    do_once(("key",), None, lambda: value)
+    copy = do_once(("key",), None, pytest.fail).value
     assert (type(copy), plain(copy)) == (type(value), before)
     if isinstance(copy, np.ndarray):
         assert copy.dtype == value.dtype
@@ -207,23 +207,23 @@ def test_a_copy_is_handed_out_that_can_be_written_to(value):
             value.flags.f_contiguous,
         )
         copy += 1
-        assert plain(once(("key",), None, pytest.fail).value) == before
+        assert plain(do_once(("key",), None, pytest.fail).value) == before
 
 
 def test_only_what_fits_and_was_worth_it_and_can_be_copied_is_kept(monkeypatch):
-    monkeypatch.setattr(module, "_ROOM", 3000)
+    monkeypatch.setattr(module, "_MOST_BYTES", 3000)
     for i in range(5):
-        once((i,), None, lambda: np.zeros(100))
+        do_once((i,), None, lambda: np.zeros(100))
     assert [*module._kept] == [(0,), (1,), (2,)], "the first that fit stay, as repetitions come round in turn"
     monkeypatch.setattr(module, "_kept", {})
-    once((0,), None, lambda: lambda: 1)
+    do_once((0,), None, lambda: lambda: 1)
     assert not module._kept
     monkeypatch.setattr(module, "_WORTH", 1e9)
-    once((1,), None, lambda: np.zeros(100))
+    do_once((1,), None, lambda: np.zeros(100))
     assert not module._kept
 
 
 def test_a_step_that_fails_is_tried_again():
     with pytest.raises(ZeroDivisionError):
-        once(("key",), None, lambda: 1 / 0)
-    assert once(("key",), None, lambda: 1).value == 1
+        do_once(("key",), None, lambda: 1 / 0)
+    assert do_once(("key",), None, lambda: 1).value == 1

@@ -13,9 +13,9 @@ from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
     Limits,
+    balanced_order,
     choose,
     expected_seconds,
-    in_order,
     parse_duration,
     wall_seconds,
 )
@@ -82,7 +82,7 @@ def test_a_timed_task_takes_what_those_alone_took_and_what_is_done_once_is_share
 def test_without_limits_everything_that_is_left_is_run():
     all_of_it = [*tasks("a", repeats=5), *tasks("b", repeats=30)]
     plan = choose(all_of_it, all_of_it[3:], one_second, 2, Limits())
-    assert plan.tasks == all_of_it[3:]
+    assert set(plan.tasks) == set(all_of_it[3:])
     assert plan.repeats == {"a": 5, "b": 30}
     assert plan.left_out == {"a": [], "b": []}
 
@@ -101,7 +101,8 @@ def test_the_largest_common_fraction_of_repetitions_that_fits_is_taken(room):
         return warm_up + serial + (repeats["a"] - serial + repeats["b"] + repeats["c"]) / 2
 
     plan = choose(all_of_it, all_of_it, one_second, 2, limits)
-    assert sum(wall_seconds(task, one_second, 2) for task in plan.tasks) == cost(plan.repeats) <= room
+    assert sum(wall_seconds(plan.tasks, one_second, 2).values()) == cost(plan.repeats) <= room
+    assert sum(plan.seconds[task] for task in plan.tasks) == cost(plan.repeats)
     brute_force = max((planned(i / 1000) for i in range(1001) if cost(planned(i / 1000)) <= room), key=cost)
     assert plan.repeats == brute_force
     assert not any(plan.left_out.values())
@@ -116,11 +117,20 @@ def test_what_is_done_costs_nothing_and_a_larger_budget_does_only_what_is_missin
     small = choose(all_of_it, all_of_it, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 20))
     assert small.repeats == {"s": 19}, "the first is preceded by an untimed one"
     left = [task for task in all_of_it if task not in small.tasks]
-    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30)).repeats == {"s": 49}
-    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30), spent=10).repeats == {"s": 39}
-    assert choose(all_of_it, left, one_second, 1, Limits()).tasks == left
+    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30)).repeats == {"s": 48}
+    assert choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30), spent=10).repeats == {"s": 38}
+    assert set(choose(all_of_it, left, one_second, 1, Limits()).tasks) == set(left)
     nothing = choose(all_of_it, left, one_second, 1, Limits(budget=ALLOWANCE_SECONDS + 30), spent=90)
     assert (nothing.tasks, nothing.repeats) == ([], {"s": 19})
+
+
+def test_the_warm_up_of_a_configuration_is_counted_once_and_not_in_each_study_or_after_a_pause():
+    first, second = tasks("a", timed=3), tasks("b", timed=3)
+    assert sum(wall_seconds([*first[:3], *second[:3]], one_second, 2).values()) == 7
+    assert wall_seconds(first[1:3], one_second, 2) == {first[1]: 2, first[2]: 1}, "a later run warms up again"
+    more = tasks("c", timed=1, r_grid=(2, 9))
+    assert wall_seconds([*first[:1], more[0]], one_second, 2)[more[0]] == 1.5, "one of two r is new"
+    assert sum(wall_seconds(first[3:], one_second, 2).values()) == 1, "parallel tasks have none"
 
 
 def test_methods_whose_least_repetitions_do_not_fit_are_left_out_dearest_first_and_named():
@@ -164,7 +174,7 @@ def test_a_thinned_grid_is_of_the_studys_own_values_from_first_to_last(r_grid):
 
 def test_wherever_a_run_stops_all_studies_have_about_the_same_share_of_their_repetitions():
     repeats = {"a": 5, "b": 30, "c": 1000}
-    ordered = in_order([task for study, R in repeats.items() for task in tasks(study, repeats=R)], one_second)
+    ordered = balanced_order([task for study, R in repeats.items() for task in tasks(study, repeats=R)], one_second)
     assert len(ordered) == sum(repeats.values())
     for stop in range(0, len(ordered), 37):
         for study, R in repeats.items():

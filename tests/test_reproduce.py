@@ -16,7 +16,7 @@ from kmdr.harness.jobs import compose
 from kmdr.multiverse import choices
 from kmdr.reporting import build, reproduce
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import missing, read_rows, rows_file
+from kmdr.results.store import Store, missing, read_rows, rows_file
 
 
 def _tiny_studies():
@@ -146,9 +146,9 @@ def test_a_quick_run_thins_each_studys_own_grid_and_never_passes_for_a_full_one(
 
 @pytest.mark.slow
 def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, whole, tmp_path, monkeypatch):
-    # A repetition has 13 trials; were each to take 10 s, it would take 65 s in parallel, and 260 s where it is timed,
-    # with the untimed trials before it. The budget leaves 950 s: 2 of 4 timed and 6 of 12 other repetitions take 910 s,
-    # the next, 7 of 12, would make it 975 s.
+    # A repetition has 13 trials; were each to take 10 s, it would take 65 s in parallel and 130 s if it is timed. The
+    # studies have the same trials, so one warm-up of 130 s serves both timed repetitions. The budget leaves 950 s: 2 of
+    # 4 and 8 of 12 repetitions take 910 s, and the next ones, 3 and 9, would take 1040 s.
     monkeypatch.setenv("TINY_TRIAL_SECONDS", "10")
     finish(tiny("reproduce", "BUDGET=16m50s", f"OUT={tmp_path}"))
     monkeypatch.delenv("TINY_TRIAL_SECONDS")
@@ -157,7 +157,7 @@ def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, who
     assert not planned["full"]
     assert not planned["thinned_grid"]
     repeats = {name: study["repeats_planned"] for name, study in planned["studies"].items()}
-    assert repeats == {"bzmd15_fig1": 2, "bzmd15_fig2": 6}
+    assert repeats == {"bzmd15_fig1": 2, "bzmd15_fig2": 8}
     first = table(tmp_path)
     assert {(row["study"], int(row["repeat"])) for row in first} == {
         (n, i) for n, R in repeats.items() for i in range(R)
@@ -200,19 +200,18 @@ def test_a_mistake_is_one_sentence(tiny, tmp_path, arguments, words):
 
 def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     from kmdr.datasets import open_prepared, prepare
+    from kmdr.harness.engines.settings import Runner
     from kmdr.harness.jobs import compose
     from kmdr.harness.progress import Progress
-    from kmdr.harness.runner import Runner, run_tasks
+    from kmdr.harness.runner import run_tasks
 
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     (experiment,) = compose("dataset=synth", "dataset.n=30", "dataset.d=10", "r_grid=[2]", "repeats=3").experiments
     folder = prepare("synth", experiment.options)
     tasks = experiment.tasks(open_prepared(folder), folder)
     runner = Runner("sequential", 1, 1)
-    assert run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() - 1) == (
-        [],
-        3,
-    )
-    rows, late = run_tasks(tasks, runner, tmp_path / "o", lambda task: 1.0, Progress(3, 3.0), until=time.time() + 300)
+    store, seconds = Store(tmp_path / "o"), dict.fromkeys(tasks, 1.0)
+    assert run_tasks(tasks, runner, store, seconds, Progress(3, 3.0), until=time.time() - 1) == ([], 3)
+    rows, late = run_tasks(tasks, runner, store, seconds, Progress(3, 3.0), until=time.time() + 300)
     assert (len(rows), late) == (3, 0)
     assert missing(tasks, rows) == []

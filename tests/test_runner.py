@@ -12,9 +12,10 @@ import pytest
 
 from kmdr.datasets import open_prepared, prepare
 from kmdr.harness import runner as module
+from kmdr.harness.engines.settings import Runner
 from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
-from kmdr.harness.runner import Runner, execute, run_tasks
+from kmdr.harness.runner import execute, run_tasks
 from kmdr.results.store import Store
 
 
@@ -35,7 +36,7 @@ def tasks(tmp_path, monkeypatch):
 
 
 def rows_of(tasks, runner, out):
-    rows, _ = run_tasks(tasks, runner, out, lambda task: 1.0, Progress(len(tasks), 1.0))
+    rows, _ = run_tasks(tasks, runner, Store(out), dict.fromkeys(tasks, 1.0), Progress(len(tasks), 1.0))
     return rows
 
 
@@ -97,5 +98,5 @@ def test_an_answer_is_told_when_it_comes_where_they_come_seldom(
     monkeypatch.setattr(Progress, "advance", lambda self, rows, seconds: told.append(rows))
     beside = [replace(task, serial=False) for task in tasks[30] + tasks[40]]
     runner = Runner("sequential", 1, 1)
-    run_tasks(beside, runner, tmp_path / "o", lambda task: 1.0, Progress(4, 4.0), shards=2)
+    run_tasks(beside, runner, Store(tmp_path / "o"), dict.fromkeys(beside, 1.0), Progress(4, 4.0), shards=2)
     assert [*counts[1:], len(told)] == [*told_before_the_next[:-1], 4]

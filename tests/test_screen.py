@@ -21,6 +21,7 @@ from kmdr.cli import screen
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
+from kmdr.harness.plan import duration_text
 from kmdr.results.reader import rows_of
 from rows import make_rows, write_rows
 
@@ -291,7 +292,7 @@ def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypat
     out, err = capsys.readouterr()
     assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
     assert "o/rows.csv: 4 rows" in out
-    assert "note: svd has r = 2 alone here, as its paper has it, whatever r_grid says; a run of reducer=svd" in err
+    assert "note: svd uses only r = 2, as in its paper, whatever r_grid says; with reducer=svd" in err
     for more in (["reducer.rank=r"], ["seed=1"]):
         assert kmdr(monkeypatch, *TINY, "reducer=svd", *more, "out=o", "-q") == 0
         assert capsys.readouterr() == ("", "")
@@ -313,7 +314,7 @@ def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(her
 
 
 def test_durations_are_said_as_people_say_them():
-    assert [jobs._in_words(s) for s in (0.4, 59.4, 60, 3599, 7260)] == [
+    assert [duration_text(s) for s in (0.4, 59.4, 60, 3599, 7260)] == [
         "0 s",
         "59 s",
         "1 min",

@@ -258,7 +258,7 @@ def test_a_plugin_that_is_not_here_is_third_party_code():
     "setting", ["", EVIL, "reducer=", "reducer=svd", "dataset=a.b", "reducer=a.b;c", "reducer=.a.b"]
 )
 def test_trust_names_a_setting_and_an_import_path(setting):
-    with pytest.raises(UserError, match="names no third-party code; write"):
+    with pytest.raises(UserError, match="does not name third-party code; write"):
         check_trust(setting)
 
 

@@ -1,5 +1,6 @@
 """Workers that die, and commands that are told to stop."""
 
+import operator
 import os
 import signal
 import subprocess
@@ -57,6 +58,24 @@ def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_other
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_workers_that_die_as_they_start_end_a_run_only_in_a_row(tmp_path):
+    """Three of them died in a run of days, each with hours between them in which others worked."""
+    starts, first = tmp_path / "starts", tmp_path / "first"
+    kill = "__import__('os').kill(__import__('os').getpid(), 9)"
+
+    class EverySecond:
+        def __reduce__(self):
+            grown = f"(open({str(starts)!r}, 'a').write('.'), open({str(starts)!r}).read().count('.') % 2)[1]"
+            return eval, (f"{kill} if {grown} else eval",)
+
+    once = f"open({str(first)!r} + NAME, 'x').close() or {kill}"
+    unless = f"__import__('os').path.exists({str(first)!r} + NAME)"
+    calls = [(f"1 if {unless} else {once}".replace("NAME", repr(name)),) for name in "abc"]
+    with Workers(operator.call, 1, lambda line: None, (EverySecond(),)) as workers:
+        assert [answer for _, answer in workers.run(calls, 1, str)] == [1, 1, 1]
+    assert len(starts.read_text()) == 8
 
 
 def test_what_a_call_raises_is_raised_here_with_the_traceback_of_the_worker():

@@ -201,11 +201,12 @@ class Results:
         Raises
         ------
         NotRunError
-            When it was not made.
+            When the folder does not have it.
         """
         fact = fact_of(self._facts, name) if self._facts else None
         if fact is None:
-            raise NotRunError(f"the table {name} was not made, for want of its data")
+            paper = name.partition("_")[0]
+            raise NotRunError(f"fact {name} is missing; 'kmdr reproduce {paper}' computes it if its data are available")
         return fact
 
     def wide(

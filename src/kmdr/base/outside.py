@@ -1,8 +1,8 @@
-"""Classes of other packages, found by their import path: ``package.module.Class``.
+"""Third-party classes, named by their import path: ``package.module.Class``.
 
-A path that came with a folder of results is never imported. `kmdr.reducers.make`, `kmdr.clustering.engines.check` and
-``cluster``, and `kmdr.compare` are for a caller who names the path, and allow it; ``make_allowed``, ``check_allowed``
-and ``cluster_allowed``, which kmdr itself uses, take any name and import only what was allowed before.
+A path from a folder of results is never imported. `kmdr.reducers.make`, `kmdr.clustering.engines.check` and
+``cluster``, and `kmdr.compare` are for callers who name the path, and allow it. ``make_allowed``, ``check_allowed`` and
+``cluster_allowed``, which kmdr itself uses, take any name and import only what was allowed before.
 """
 
 import importlib
@@ -18,12 +18,12 @@ import numpy as np
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.identity import hash_of, third_party_origin
 
-# Import paths that the user of this process named. A worker takes them over with each task of its driver.
+# Import paths that the user of this process named. A worker gets them with each task of its driver.
 _allowed: set[str] = set()
 
 
 def allow(*names: Any) -> None:
-    """Allow imports by these names, where they are import paths: never by names that a folder of results holds."""
+    """Allow imports of those names that are import paths. Never call this with names from a folder of results."""
     _allowed.update(name for name in names if isinstance(name, str) and "." in name)
 
 
@@ -38,9 +38,9 @@ def find_class(path: str, what: str) -> type:
     Parameters
     ----------
     path : str
-        ``package.module.Class``; the module may be of an installed package or lie in a folder of ``PYTHONPATH``.
+        ``package.module.Class``; the module may be of an installed package or in a folder of ``PYTHONPATH``.
     what : str
-        What it is to be, for the sentence of an error, e.g. ``"reducer"``.
+        Its role for error messages, e.g. ``"reducer"``.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _imported(path: str, what: str) -> type:
 
 
 def _hint(module: str) -> str:
-    """Return the remedy for a module of the current folder, from which nothing is imported unasked."""
+    """Return the remedy for a module of the current folder, from which nothing is imported by default."""
     package = module.partition(".")[0]
     here = any(Path(name).exists() for name in (f"{package}.py", f"{package}/__init__.py"))
     return f"; {package!r} lies in the current folder, which PYTHONPATH=. names" if here else ""
@@ -85,12 +85,7 @@ def arguments(cls: type) -> list[str]:
 
 
 def check_arguments(cls: type, given: Mapping[str, Any], what: str) -> None:
-    """Refuse arguments that a constructor does not take.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse arguments that a constructor does not take."""
     valid = arguments(cls)
     for name in given:
         if name not in valid:
@@ -103,12 +98,12 @@ def seed_of(rng: np.random.Generator) -> int:
 
 
 def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
-    """Return the import path of a class, or of an instance's with the arguments in which it differs from a new one.
+    """Return the import path of a class or an instance, and the arguments in which an instance differs from a new one.
 
     Raises
     ------
     UserError
-        When the class cannot be imported by its path, or an argument cannot be written down as JSON.
+        When the class cannot be imported by its path, or an argument cannot be written as JSON.
     """
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"
@@ -124,7 +119,7 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
         json.dumps(args)
     except TypeError as error:
         raise UserError(
-            f"the arguments {shown(args)} of {path} cannot be written down ({error}); give plain values"
+            f"the arguments {shown(args)} of {path} cannot be written as JSON ({error}); give plain values"
         ) from error
     return path, args
 
@@ -133,7 +128,7 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
 def origin(path: str) -> str:
     """Return where a class comes from: its distribution and version, and the hash of the code that it reaches.
 
-    Empty where its module is not available.
+    Empty if its module is not available.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Where papers, methods and data come from: the built-in folder, then folders of the user's with the same layout.
+"""Where papers, methods and data come from: the built-in folder, and plugins with the same layout.
 
 A root is a folder that may hold ``reducers/ engines/ metrics/ datasets/ papers/ conf/``. The built-in one is this
-package; others, the guests, are packages with an entry point in the group ``kmdr.guests``, then the folders that
-``KMDR_PATH`` names. A folder's modules are imported under a package name of their own, which its path determines, so
-that relative imports work inside it and nothing of it can be mistaken for another's. They are a user's own code, and
-are run from where the user named them and from nowhere else.
+package. Plugins are packages with an entry point in the group `ENTRY_POINTS`, then the folders that ``KMDR_PATH``
+names. A folder's modules are imported under a package name derived from its path, so that relative imports work inside
+it and its modules cannot be confused with others. They are the user's own code, run from where the user named them and
+from nowhere else.
 """
 
 import importlib
@@ -27,11 +27,11 @@ from kmdr.base.identity import code_hash, hash_of, is_own, origins, sources
 ENTRY_POINTS = "kmdr.guests"
 # The packages of folders that KMDR_PATH names; their names depend on where the folder lies.
 PLUGIN_PREFIX = "kmdr_guest_"
-# Folders whose modules are loaded; those in the others are there to be imported by these.
+# Folders whose modules are loaded; modules elsewhere are only imported by these.
 _KINDS = ("reducers", "engines", "metrics", "datasets")
-# What of a guest can change a number.
+# Files of a plugin that can change a number.
 _COUNTED = (".py", ".yaml", ".toml", ".csv")
-# What tells that a folder within a guest's is none of its code: results of runs, or an environment of Python.
+# Files that mark a folder in a plugin's as something other than code: results of runs, or a Python environment.
 _NOT_CODE = ("runs.jsonl", "configs.jsonl", "pyvenv.cfg")
 
 
@@ -45,7 +45,7 @@ class Root:
     package : str
         Under which its modules are imported.
     name, version : str
-        Of the distribution that brings it; a folder has its own name and no version.
+        Of its distribution; a folder has its own name and no version.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class Root:
 
 @dataclass(frozen=True)
 class PaperFolder:
-    """A folder that holds all there is of one paper.
+    """The folder of one paper.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class PaperFolder:
     package: str
 
     def module(self, name: str) -> ModuleType | None:
-        """Return one of the paper's modules; None where it has none of that name."""
+        """Return one of the paper's modules; None if it has none of that name."""
         return importlib.import_module(f"{self.package}.{name}") if (self.folder / f"{name}.py").is_file() else None
 
 
@@ -88,15 +88,15 @@ def origin_of_root(root: Root) -> str:
     """Return name, version and hash of a plugin: of its files, and of what its modules import elsewhere."""
     digest = content_hash(sorted(_files(root.folder)))[:12]
     modules = [f"{root.package}.{kind}.{file.stem}" for kind in _KINDS for file in root.files(kind, "*.py")]
-    inside = [each for each in sources(*modules) if f"{each}.".startswith(f"{root.package}.")]
-    elsewhere = [each for each in sources(*modules) if each not in inside and not is_own(each)]
+    inside = [name for name in sources(*modules) if f"{name}.".startswith(f"{root.package}.")]
+    elsewhere = [name for name in sources(*modules) if name not in inside and not is_own(name)]
     if more := [*map(code_hash, elsewhere), *origins(inside)]:
         digest = hash_of([digest, *more])
     return " ".join(filter(None, (root.name, root.version, digest)))
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a guest that can change a number."""
+    """Yield the files of a plugin that can change a number."""
     for place, folders, names in os.walk(folder):
         path = Path(place)
         if path != folder and any((path / name).exists() for name in _NOT_CODE):
@@ -108,64 +108,49 @@ def _files(folder: Path) -> Iterator[Path]:
 
 @cache
 def _packages() -> tuple[Root, ...]:
-    """Return the installed packages that are guests."""
-    guests = []
+    """Return the installed packages that are plugins."""
+    plugins = []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         spec = importlib.util.find_spec(point.value)
         places = list(spec.submodule_search_locations or ()) if spec else []
         if not places:
-            raise UserError(f"the entry point {point.name} names {point.value!r}, which is no package; name a package")
+            raise UserError(f"the entry point {point.name} names {point.value!r}, which is not a package; name one")
         known = point.dist
-        guests.append(
+        plugins.append(
             Root(Path(places[0]), point.value, known.name if known else point.name, known.version if known else "")
         )
-    return tuple(guests)
+    return tuple(plugins)
 
 
 def roots() -> tuple[Root, ...]:
-    """Return the built-in root, installed packages that are guests, and the folders that ``KMDR_PATH`` names.
-
-    Raises
-    ------
-    UserError
-        When one of them is not a folder.
-    """
+    """Return the built-in root, the installed plugins, and the folders that ``KMDR_PATH`` names."""
     named = [Path(text).expanduser() for text in os.environ.get("KMDR_PATH", "").split(os.pathsep) if text]
-    return (_BUILT_IN, *_packages(), *map(_guest, named))
+    return (_BUILT_IN, *_packages(), *map(_folder_root, named))
 
 
 def guests() -> tuple[Root, ...]:
-    """Return the roots that are not built in."""
+    """Return the plugins: all roots but the built-in one."""
     return roots()[1:]
 
 
 def _load(kind: str, root: Root) -> None:
-    """Import every module of one of a root's folders: each makes what it defines known by a decorator.
-
-    Raises
-    ------
-    UserError
-        When one cannot be imported.
-    """
+    """Import every module of one of a root's folders, whose decorators register what it defines."""
     for file in root.files(kind, "*.py"):
         try:
             importlib.import_module(f"{root.package}.{kind}.{file.stem}")
         except UserError:
             raise
         except Exception as error:  # whatever a user's module raises
-            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); mend it") from error
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); fix it") from error
 
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """What modules make known by name: kmdr's own, and those of the guests that there are now.
+    """Registered objects by name: kmdr's own, and those from the current plugins.
 
-    Parameters
-    ----------
-    kind : {"reducers", "engines", "metrics", "datasets"}
-        The folder of a guest whose modules are looked through.
+    ``kind`` is the folder of a plugin whose modules are loaded.
     """
 
     def __init__(self, kind: str) -> None:
@@ -173,17 +158,11 @@ class Registry(Generic[T]):
         self._made: dict[tuple[str, str], T] = {}
 
     def add(self, name: str, module: str, made: T) -> None:
-        """Make something known under a name; the module that defines it may do so again."""
+        """Register an object under a name; the module that defines it may do so again."""
         self._made[name, module] = made
 
     def known(self) -> dict[str, T]:
-        """Return what is known, by name.
-
-        Raises
-        ------
-        UserError
-            When a guest's module cannot be imported, or two make something of one name known.
-        """
+        """Return the registered objects by name, after loading the plugins' modules."""
         return dict(self._known(guests(), len(self._made)))
 
     @cache  # noqa: B019  registries live as long as the process
@@ -194,8 +173,8 @@ class Registry(Generic[T]):
         here = tuple(f"{root.package}." for root in places)
         where: dict[str, str] = {}
         for name, module in self._made:
-            gone = module.startswith(PLUGIN_PREFIX) and not module.startswith(here)
-            if not gone and where.setdefault(name, module) != module:
+            removed = module.startswith(PLUGIN_PREFIX) and not module.startswith(here)
+            if not removed and where.setdefault(name, module) != module:
                 raise UserError(
                     f"two {self._kind} are named {name!r}, in {where[name]} and {module}; rename one of them"
                 )
@@ -203,15 +182,15 @@ class Registry(Generic[T]):
 
 
 def origin_of(module: str) -> str:
-    """Return the origin of the guest that a module belongs to; nothing for one of kmdr's own."""
+    """Return the origin of the plugin that a module belongs to; empty for kmdr's own modules."""
     return next((origin_of_root(root) for root in guests() if module.startswith(f"{root.package}.")), "")
 
 
-def _guest(folder: Path) -> Root:
+def _folder_root(folder: Path) -> Root:
     """Return a user's folder as a root, and let its modules be imported under their own package name."""
     if not folder.is_dir():
         raise UserError(
-            f"KMDR_PATH names {folder}, which is no folder; name folders that hold reducers/, datasets/, papers/ …"
+            f"KMDR_PATH names {folder}, which is not a folder; name folders that hold reducers/, datasets/, papers/ …"
         )
     place = folder.resolve()
     package = f"{PLUGIN_PREFIX}{sha256(str(place).encode()).hexdigest()[:12]}"
@@ -223,13 +202,7 @@ def _guest(folder: Path) -> Root:
 
 
 def paper_folders() -> tuple[PaperFolder, ...]:
-    """Return the folders of all papers, those that hold a ``paper.toml``, by name.
-
-    Raises
-    ------
-    UserError
-        When two have one name, or a name that no id can begin with.
-    """
+    """Return the folders of all papers, each with a ``paper.toml``, by name."""
     return _paper_folders(roots())
 
 

@@ -1,4 +1,4 @@
-"""What made a row: the code that computes it, the code's version and the environment it ran in."""
+"""Provenance of rows: the version of the code, the machine, and the environment."""
 
 import hashlib
 import platform
@@ -22,8 +22,8 @@ _CODE = ("src", "conf", "datasets/registry.toml")
 def code_version() -> str:
     """Return the package's version; in a checkout also the last commit to code, and ``.dirty`` if it changed since.
 
-    Only what can change a number counts as code: the package, the configurations and the dataset registry. Where git
-    is not there or refuses to tell, a hash of all of the package stands for the commit.
+    Only what can change a number counts as code: the package, the configurations and the dataset registry. If git is
+    not available, a hash of the whole package replaces the commit.
     """
     if not IN_CHECKOUT:
         return metadata.version("kmdr")
@@ -53,7 +53,7 @@ def _cpu() -> str:
 
 @cache
 def machine() -> str:
-    """Return 12 hexadecimal digits that tell this machine from others, and do not say its name."""
+    """Return 12 hexadecimal digits that identify this machine without revealing its name."""
     try:
         number = Path("/etc/machine-id").read_text("ascii").strip()
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def machine() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Return the manifest of the environment: packages, BLAS, CPU, Python, operating system. No names of machines."""
+    """Return the manifest of the environment: packages, BLAS, CPU, Python, operating system; no names of machines."""
     # numpy and scipy each carry a BLAS; import both, so that the manifest does not depend on what ran before.
     import scipy.linalg  # noqa: F401
 

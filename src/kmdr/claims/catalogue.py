@@ -147,7 +147,7 @@ class Fact:
     Attributes
     ----------
     name : str
-        Stem of its file in ``OUT/facts``.
+        Stem of its file in ``OUT/facts``; begins with the short name of the paper and an underscore.
     datasets : tuple of str
         Required datasets; without them it is not computed.
     studies : tuple of str

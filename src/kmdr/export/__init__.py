@@ -1,1 +1,1 @@
-"""Results and datasets for others: research objects that repositories and catalogues read."""
+"""Results and datasets for archives and catalogues: RO-Crate and Croissant."""

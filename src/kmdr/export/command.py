@@ -1,4 +1,4 @@
-"""``kmdr export``: a folder of results as an RO-Crate, or a dataset of the registry described in Croissant."""
+"""``kmdr export``: a folder of results as an RO-Crate, or a registered dataset described in Croissant."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,11 +24,13 @@ def run(arguments: Sequence[str]) -> None:
     if kinds == ["--croissant"]:
         announce(str(write_croissant(names[0], Path(names[1]).expanduser())))
         return
-    if words[0] == "--crate":  # before both: DIR is what comes last
+    if words[0] == "--crate":  # then DIR comes last
         names.reverse()
     licence = licences[0] if licences else ""
     if licence and not licence.startswith(("https://", "http://")):
-        raise UserError(f"LICENSE = {shown(licence)} is no address; give one, e.g. https://spdx.org/licenses/CC-BY-4.0")
+        raise UserError(
+            f"LICENSE = {shown(licence)} is not an address; give one, e.g. https://spdx.org/licenses/CC-BY-4.0"
+        )
     folder, target = (Path(name).expanduser() for name in names)
     from kmdr.export.crate import write_crate
 

@@ -1,14 +1,13 @@
-"""A folder of results as an RO-Crate after the Process Run Crate profile: each study an action.
+"""A folder of results as an RO-Crate with the Process Run Crate profile: each study is an action.
 
-What is said of an action is what rows, log and registry say: its inputs are datasets by the hash of their content, and
-configurations; its instrument is kmdr in each version that made rows; its results are the rows and what was made of
+An action states what rows, log and registry state: its inputs are datasets, by the hash of their content, and
+configurations; its instrument is kmdr in each version that made rows; its results are the rows and what was made from
 them. It names no person and no machine.
 """
 
 import hashlib
 import json
 import re
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,24 +43,24 @@ _CRATE, _PROFILE = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/p
 _METADATA = "ro-crate-metadata.json"
 Entity = dict[str, Any]
 
-# What goes into a crate beside the table, with what it is; of folders all files.
+# Files of a crate in addition to the table, with their description; folders with all their files.
 _PARTS: Mapping[str, str] = {
-    "configs.jsonl": "What the config_hash of a row stands for, a line each",
-    "environments": "What the env_hash of a row stands for: packages, BLAS, CPU, Python",
-    LOG: "A line a run: when it ended, and what it took",
+    "configs.jsonl": "The configuration of each config_hash, one per line",
+    "environments": "The environment of an env_hash: packages, BLAS, CPU, Python",
+    LOG: "One line per run: when it ended, and its times",
     "asked.json": "The configurations that each study was last run with",
     "universes.json": "The universes of papers that were run",
-    "plan.json": "What was planned of each study",
-    "missing.json": "Which datasets could not be had, and why",
+    "plan.json": "The plan of each study",
+    "missing.json": "Datasets that were not available, with the reason",
     "facts": "Tables computed from datasets",
     "figures": "A figure, or its numbers",
     "tables": "A table",
     "verdicts.csv": "The verdict on each claim of the papers",
     "components.csv": "The statements that verdicts rest on",
-    "margins.csv": "Verdicts at other margins than ours",
+    "margins.csv": "Verdicts at other margins",
     "report": "The report",
 }
-# Formats that are searched for folders as they are.
+# Text files, which are searched for names of the user's folders.
 _TEXT = (".csv", ".html", ".json", ".jsonl", ".md", ".tex")
 _FORMATS: Mapping[str, tuple[str, str]] = {  # media type, PRONOM
     ".csv": ("text/csv", "x-fmt/18"),
@@ -77,7 +76,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {  # media type, PRONOM
 
 
 def _refer(ids: Iterable[str]) -> dict[str, str] | list[dict[str, str]]:
-    """Return references to some entities; a single one not as a list, as the specification recommends."""
+    """Return references to entities; a single one not as a list, as the specification recommends."""
     references = [{"@id": id_} for id_ in dict.fromkeys(ids)]
     return references[0] if len(references) == 1 else references
 
@@ -86,23 +85,23 @@ def _slug(text: str) -> str:
     return quote(re.sub(r"\s+", "-", text.strip()), safe="-._")
 
 
-# What of that belongs to the rows themselves.
-_BESIDE_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.json", "missing.json")
+# Files that belong to the rows themselves.
+_OF_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.json", "missing.json")
 
 
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, description and content of each file of a crate."""
     table, home = rows_file(folder), multiverse_folder(folder)
-    yield table.name, "The rows: a trial each", public_content(folder, table)
+    yield table.name, "The rows, one per trial", public_content(folder, table)
     parts = [(folder / name, what) for name, what in _PARTS.items()]
     if home != folder:
-        parts += [(rows_file(home), "The rows of multiverses: a trial each")]
-        parts += [(home / name, _PARTS[name]) for name in _BESIDE_ROWS]
-    private = {path.encode() for each in {folder, home} for path in stated_paths(rows_file(each))}
+        parts += [(rows_file(home), "The rows of multiverses, one per trial")]
+        parts += [(home / name, _PARTS[name]) for name in _OF_ROWS]
+    private = {path.encode() for place in {folder, home} for path in stated_paths(rows_file(place))}
     for path, what in parts:
         for file in files_at(folder, path):
             name = file.relative_to(folder).as_posix()
-            if not name.isprintable():  # a name of bytes that are no text, or of control characters
+            if not name.isprintable():
                 raise UserError(f"{folder} has a file named {name!r}, which kmdr did not write; remove it")
             if file == rows_file(home):
                 content = public_content(home, file)
@@ -139,9 +138,9 @@ def _file(name: str, what: str, content: bytes) -> Entity:
 
 
 def _formats(files: Sequence[Entity]) -> list[Entity]:
-    """Return what the addresses of formats stand for."""
-    known = {each["encodingFormat"][1]["@id"]: each["encodingFormat"][0] for each in files
-             if isinstance(each["encodingFormat"], list)}  # fmt: skip
+    """Return the entities of the PRONOM formats."""
+    known = {file["encodingFormat"][1]["@id"]: file["encodingFormat"][0] for file in files
+             if isinstance(file["encodingFormat"], list)}  # fmt: skip
     return [{"@id": id_, "@type": "WebSite", "name": name} for id_, name in sorted(known.items())]
 
 
@@ -158,12 +157,12 @@ def _columns() -> list[Entity]:
 
 
 def data_id(data_sha256: str) -> str:
-    """Return what a dataset is named by: the hash of its content."""
+    """Return the identifier of a dataset, from the hash of its content."""
     return f"urn:sha256:{data_sha256}"
 
 
 def _data(name: str, data_sha256: str, rows: Sequence[Mapping[str, str]]) -> list[Entity]:
-    """Return a dataset and what it refers to: its licence, whom to cite, and the files that it may be had from."""
+    """Return a dataset with the entities it refers to: licence, citation, and the files of its sources."""
     row = rows[0]
     shape = f"{row['n']} points, {row['d']} features, k = {row['k']}"
     entity: Entity = {
@@ -175,7 +174,7 @@ def _data(name: str, data_sha256: str, rows: Sequence[Mapping[str, str]]) -> lis
     entry = registry.entry(name)
     entity["description"] = f"{entry.title}; {shape}" + (f"; stand-in: {row['stand_in']}" if row["stand_in"] else "")
     licence = {"@id": f"#licence-{_slug(entry.licence)}", "@type": "CreativeWork", "name": entry.licence,
-               "description": "What the source of the data says of their licence"}  # fmt: skip
+               "description": "Licence of the data as stated by their source"}  # fmt: skip
     cited = {"@id": f"#citation-{name}", "@type": "CreativeWork", "name": entry.citation}
     downloads = [
         {"@id": source.url, "@type": "DataDownload", "name": source.filename, "contentUrl": source.url,
@@ -184,7 +183,7 @@ def _data(name: str, data_sha256: str, rows: Sequence[Mapping[str, str]]) -> lis
     ]  # fmt: skip
     entity |= {"license": {"@id": licence["@id"]}, "citation": {"@id": cited["@id"]}}
     if downloads:
-        entity["distribution"] = _refer(each["@id"] for each in downloads)
+        entity["distribution"] = _refer(download["@id"] for download in downloads)
     return [entity, licence, cited, *downloads]
 
 
@@ -203,15 +202,15 @@ def _times(folder: Path) -> dict[str, tuple[datetime, datetime]]:
 
 
 def _results_of(study: str, files: Iterable[str]) -> Iterator[str]:
-    """Yield which files of a folder were made of a study."""
+    """Yield the files of a folder that were made from a study."""
     made = {item.id for item in items() if study in item.studies}
     stem = re.escape(re.sub(r"[^\w.+-]", "_", study))
-    own = re.compile(rf"(own_)?{stem}(_\d+)?")
+    own_files = re.compile(rf"(own_)?{stem}(_\d+)?")
     judged = any(study in claim.studies for claim in claims())
     for name in files:
         path = Path(name)
         if path.parts[0] in ("figures", "tables"):
-            if path.stem in made or own.fullmatch(path.stem):
+            if path.stem in made or own_files.fullmatch(path.stem):
                 yield name
         elif judged and name in ("verdicts.csv", "components.csv", "margins.csv"):
             yield name
@@ -221,15 +220,15 @@ def _action(study: str, rows: Sequence[Mapping[str, str]], files: Sequence[str],
     """Return a study as an action, without its times."""
     failed = sum(row["status"] != "ok" for row in rows)
     inputs = [data_id(digest) for digest in sorted({row["data_sha256"] for row in rows})]
-    there = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {"configs.jsonl"}
-    told = f"{len(rows)} trials" + (f", {failed} of them failed" if failed else "")
+    described = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {"configs.jsonl"}
+    trials = f"{len(rows)} trials" + (f", {failed} of them failed" if failed else "")
     status = "Failed" if failed == len(rows) else "Completed"
     results = [next(name for name in files if name.startswith("rows.csv")), *_results_of(study, files)]
     return {
         "@id": f"#study-{_slug(study)}", "@type": "CreateAction", "name": study,
-        "description": f"{titles.get(study) or study}: {told}",
+        "description": f"{titles.get(study) or study}: {trials}",
         "instrument": _refer(_software_id(version) for version in sorted({row["code_version"] for row in rows})),
-        "object": _refer([*inputs, *(quote(name) for name in files if name in there)]),
+        "object": _refer([*inputs, *(quote(name) for name in files if name in described)]),
         "result": _refer(map(quote, results)),
         "actionStatus": f"http://schema.org/{status}ActionStatus",
     }  # fmt: skip
@@ -240,7 +239,7 @@ def _software_id(version: str) -> str:
 
 
 def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[str, Any]:
-    """Return what ``ro-crate-metadata.json`` says of a folder.
+    """Return the content of ``ro-crate-metadata.json``.
 
     Parameters
     ----------
@@ -249,10 +248,10 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     files : sequence of dict
         The entities of its files, the table first.
     licence : str
-        Address of the licence of the results; without one it says that none is stated.
+        Address of the licence of the results; without one, the crate says that none is stated.
     """
     rows = read_rows(rows_file(folder), row_check(folder))
-    names = [each["name"] for each in files]
+    names = [file["name"] for file in files]
     by_study: dict[str, list[TextRow]] = {}
     by_data: dict[tuple[str, str], list[TextRow]] = {}
     for row in rows:
@@ -266,11 +265,11 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
             began, ended = times[action["name"]]
             action |= {"startTime": began.isoformat(), "endTime": ended.isoformat()}
     data = [entity for (name, digest), of_data in sorted(by_data.items()) for entity in _data(name, digest, of_data)]
-    inputs = [each["@id"] for each in data if each["@type"] == "Dataset"]
+    inputs = [entity["@id"] for entity in data if entity["@type"] == "Dataset"]
     published = max((ended for _, ended in times.values()), default=datetime.now(UTC))
     terms = {
         "@id": licence or "#licence-not-stated", "@type": "CreativeWork", "name": licence or "none stated",
-        "description": "The licence of these results" if licence else "Whoever publishes these results states it",
+        "description": "The licence of these results" if licence else "To be stated by whoever publishes these results",
     }  # fmt: skip
     table = {**files[0], "variableMeasured": _refer(f"#column-{name}" for name in COLUMNS)}
     software = [
@@ -282,9 +281,9 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     root = {
         "@id": "./", "@type": "Dataset", "name": f"Results of {', '.join(sorted(by_study)[:3])}"
         + (f" and {len(by_study) - 3} more studies" if len(by_study) > 3 else ""),
-        "description": f"{len(rows)} trials of k-means after dimensionality reduction, and what was made of them",
+        "description": f"{len(rows)} trials of k-means after dimensionality reduction, with figures and verdicts",
         "datePublished": published.date().isoformat(), "license": {"@id": terms["@id"]},
-        "conformsTo": {"@id": _PROFILE}, "hasPart": _refer([*(each["@id"] for each in files), *inputs]),
+        "conformsTo": {"@id": _PROFILE}, "hasPart": _refer([*(file["@id"] for file in files), *inputs]),
         "mentions": _refer(action["@id"] for action in actions),
     }  # fmt: skip
     descriptor = {"@id": _METADATA, "@type": "CreativeWork", "conformsTo": {"@id": _CRATE}, "about": {"@id": "./"}}
@@ -305,39 +304,33 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     Parameters
     ----------
     folder : Path
-        Is only read. Task files and labels stay there: the table has all that they say of trials.
+        Only read. Task files and labels are not exported: the table has all of the trials.
     target : Path
-        A folder that is not there yet, or a file ``.zip``.
+        A folder that does not exist yet, or a file ``.zip``.
     licence : str
         Address of the licence of the results.
-
-    Raises
-    ------
-    UserError
-        When the folder has no rows or is damaged, or the target is there.
     """
     check_places(folder)
     table = rows_file(folder)
     if not has_file(folder, table):
-        raise UserError(f"there is no {table}, so {folder} has nothing to export; name a folder of results")
+        raise UserError(f"{folder} has no {table.name} to export; name a folder of results")
     if target.exists() or target.is_symlink():
-        raise UserError(f"{target} is there already; name another, or remove it")
+        raise UserError(f"{target} already exists; name another, or remove it")
     contents: list[tuple[str, bytes]] = []
     files: list[Entity] = []
     for name, what, content in _described_files(folder):
         contents.append((name, content))
         files.append(_file(name, what, content))
-    told = json.dumps(metadata(folder, files, licence), indent=2, ensure_ascii=False) + "\n"
-    contents.insert(0, (_METADATA, told.encode()))
+    text = json.dumps(metadata(folder, files, licence), indent=2, ensure_ascii=False) + "\n"
+    contents.insert(0, (_METADATA, text.encode()))
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            crate = aside / target.name
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+            crate = Path(temporary) / target.name
             if target.suffix == ".zip":
                 with zipfile.ZipFile(crate, "w", zipfile.ZIP_DEFLATED) as archive:
                     for name, content in contents:
-                        member = zipfile.ZipInfo(name)  # of no date, so that the same results give the same bytes
+                        member = zipfile.ZipInfo(name)  # without a date: the same results give the same bytes
                         member.external_attr = 0o644 << 16
                         archive.writestr(member, content, zipfile.ZIP_DEFLATED)
             else:
@@ -345,6 +338,4 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
                     (crate / name).parent.mkdir(parents=True, exist_ok=True)
                     (crate / name).write_bytes(content)
             crate.rename(target)
-        finally:
-            shutil.rmtree(aside)
     return target

@@ -1,4 +1,4 @@
-"""A dataset of the registry described in Croissant 1.0: what its files are, and what a record of it has."""
+"""A registered dataset described in Croissant 1.0: its files, and what a record has."""
 
 import json
 import mimetypes
@@ -30,7 +30,7 @@ def _format(filename: str) -> str:
 
 
 def _files(source: Source, known: set[str]) -> list[dict[str, Any]]:
-    """Return the file that a source gives, and before it the archive that it lies in."""
+    """Return the file that a source gives, after the archive that contains it, if any."""
 
     def file(name: str, address: str, sha256: str, **more: Any) -> dict[str, Any]:
         id_ = name if name not in known else f"{source.kind}/{name}"
@@ -52,11 +52,7 @@ def _files(source: Source, known: set[str]) -> list[dict[str, Any]]:
 
 
 def description(entry: Entry) -> dict[str, Any]:
-    """Return what Croissant says of a dataset.
-
-    Parameters
-    ----------
-    entry : Entry
+    """Return the Croissant description of a dataset.
 
     Raises
     ------
@@ -64,7 +60,7 @@ def description(entry: Entry) -> dict[str, Any]:
         When its files are the user's own, of which the registry knows nothing.
     """
     if entry.by_path or not entry.n:
-        raise UserError(f"dataset {entry.name!r} is a file of yours, which the registry cannot describe; name another")
+        raise UserError(f"dataset {entry.name!r} is a user's file, which the registry cannot describe; name another")
     known: set[str] = set()
     of_sources = [_files(source, known) for source in entry.sources]
     distribution = [file for files in of_sources for file in files]
@@ -74,7 +70,7 @@ def description(entry: Entry) -> dict[str, Any]:
     ]
     extract = {"extract": {"fileProperty": "content"}}
     record: dict[str, Any] = {
-        "@type": "cr:RecordSet", "@id": "points", "name": "points", "description": f"{entry.n} points, a record each",
+        "@type": "cr:RecordSet", "@id": "points", "name": "points", "description": f"{entry.n} points, one record each",
         "field": [
             {
                 "@type": "cr:Field", "@id": f"points/{name}", "name": name, "description": what, "dataType": kind,
@@ -97,13 +93,7 @@ def description(entry: Entry) -> dict[str, Any]:
 
 
 def write_croissant(name: str, target: Path) -> Path:
-    """Describe a dataset of the registry in a file; nothing is downloaded.
-
-    Raises
-    ------
-    UserError
-        When there is no such dataset, or its files are the user's own.
-    """
-    told = description(registry.entry(name))
-    write_atomically(target, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+    """Describe a registered dataset in a file; nothing is downloaded."""
+    text = json.dumps(description(registry.entry(name)), indent=2, ensure_ascii=False)
+    write_atomically(target, f"{text}\n".encode())
     return target

@@ -1,8 +1,7 @@
-"""Compiling the kernels of a first run on all cores before anything is timed.
+"""Compile kernels on all cores before the first run times anything.
 
-Numba keeps what it compiled, so that this is done once an installation. A worker that meets kernels that nobody has
-compiled does it by itself, too, but one after the other, for most of a minute, while the other cores have nothing to do
-beside what is timed.
+Numba keeps compiled code, so this happens once per installation. A worker that meets an uncompiled kernel compiles it
+too, but one after the other, for most of a minute, while the other cores wait for what is timed.
 """
 
 import json
@@ -20,42 +19,42 @@ from kmdr.config.task import Task
 from kmdr.harness.engines.local import Workers
 from kmdr.harness.task import tiny_matrices, warm_up
 
-# A reducer, its parameters, and whether the data are sparse.
+# Reducer, its parameters, and whether the data are sparse.
 Part = tuple[str, str, bool]
 
 
 def is_compiled() -> bool:
-    """Tell whether kernels were compiled here before, perhaps of another version, or never are, as under a debugger."""
+    """Return whether kernels were compiled here, perhaps of an older version, or never are, as in a debugger."""
     folder = getattr(getattr(run_starts, "_cache", None), "cache_path", None)
     return folder is None or next(Path(folder).glob("*.nbi"), None) is not None
 
 
 def parts(tasks: Sequence[Task]) -> list[Part]:
-    """Return what tasks take: k-means and scores, as of no reducer, then each reducer; of dense and of sparse data.
+    """Return what tasks need: k-means and scores, listed as reducer none, then each reducer; for dense and sparse data.
 
-    Nothing of those whose k-means is another's: to compile ours for them would only keep them waiting.
+    Tasks with another k-means engine are skipped: compiling kmdr's own for them would only delay them.
     """
-    ours = (task for task in tasks if task.protocol.engine == "kmdr")
-    kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in ours}
+    own_engine = (task for task in tasks if task.protocol.engine == "kmdr")
+    kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in own_engine}
     rest = {("none", "{}", sparse) for _, _, sparse in kinds}
     return [*sorted(rest), *sorted(kinds - rest)]
 
 
 def compile_part(reducer: str, params: str, sparse: bool) -> None:
-    """Compile what one of `parts` takes; what fails is left to the trial that will tell of it."""
+    """Compile what one of `parts` needs; errors are left to the trial that will report them."""
     with suppress(Exception):
         if reducer == "none":
-            for name in ("none", "leverage"):  # what is mapped is read-only and what is reduced is not
+            for name in ("none", "leverage"):  # mapped data are read-only, reduced data are not
                 warm_up(name, "{}", Protocol(1, 2), sparse, False, "float64", True)
             return
         allow(reducer)
-        made = reducers.make_allowed(reducer, json.loads(params))
+        instance = reducers.make_allowed(reducer, json.loads(params))
         for A in tiny_matrices(sparse, "float64"):
             rng = generator(0, "warm-up")
-            made.reduce(A, 2, rng, made.prepare(A, 2, rng))
+            instance.reduce(A, 2, rng, instance.prepare(A, 2, rng))
 
 
 def compile_kernels(some: Iterable[Part], processes: int, tell: Callable[[str], None]) -> None:
-    """Compile some of `parts`, as many at a time as there are to be processes."""
+    """Compile some of `parts` in parallel processes."""
     with Workers(compile_part, 1, tell) as workers:
         deque(workers.run(some, processes, lambda part: f"compiling {part[0]}"), maxlen=0)

@@ -48,10 +48,10 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
             raise unknown("setting of kmeans", name, valid)
     for name in ("n_init", "max_iter"):
         if name not in settings:
-            raise UserError(f"kmeans.{name} is not set; leave '~kmeans.{name}' away")
+            raise UserError(f"kmeans.{name} is not set; remove '~kmeans.{name}'")
     args = settings.pop("args", None) or {}
     if not isinstance(args, Mapping):
-        raise UserError(f"kmeans.args = {shown(args)} are no named arguments; write e.g. kmeans.args.batch_size=1000")
+        raise UserError(f"kmeans.args = {shown(args)} is not a mapping; write e.g. kmeans.args.batch_size=1000")
     protocol = Protocol(**settings, args=canonical(args))
     engines.check_allowed(protocol)
     return protocol
@@ -62,7 +62,7 @@ def _matching(value: Any, protocol: Protocol) -> str:
         raise UserError(f"matching = {shown(value)} is not one of {', '.join(matchings())}; choose one of them")
     if value != "best" and protocol.start != "first_of_class":
         raise UserError(
-            f"matching = {value!r} takes cluster j for class j, which needs kmeans.start = 'first_of_class', not "
+            f"matching = {value!r} matches cluster j with class j, which needs kmeans.start = 'first_of_class', not "
             f"{protocol.start!r}; use 'best' or that start"
         )
     return str(value)
@@ -76,31 +76,24 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Experiment:
-    """One dataset and one reducer over a grid, repeated.
+    """One dataset and one reducer over a grid of r, repeated.
 
     Attributes
     ----------
-    study : str
-    dataset : str
     options : dict
         Options of the dataset.
-    reducer : str
     params : dict
         Parameters of the reducer.
     k : int or None
-        Clusters; None for the dataset's own number of classes.
-    r_grid : tuple of int
-    repeats : int
+        Clusters; None for the dataset's number of classes.
     timing_repeats : int
-        How many of the repetitions are run with no other worker, for their times.
-    seed : int
-    protocol : Protocol
+        Number of repetitions that are timed, with no other worker running.
     matching : str
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
-        When prepared data are verified, one of `kmdr.datasets.prepared.VERIFY`; no part of any row.
+        When prepared data are verified, one of `kmdr.datasets.prepared.VERIFY`; does not affect rows.
     keep_labels : bool
-        Whether the labels that k-means gave are kept beside the rows; no part of any row.
+        Whether the clusters of the points are stored with the rows; does not affect rows.
     """
 
     study: str
@@ -120,29 +113,25 @@ class Experiment:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Experiment":
-        """Check a plain configuration (the tree of ``conf/config.yaml``) and return the experiment it describes.
-
-        Raises
-        ------
-        UserError
-            With one sentence that names the value and the remedy.
-        """
+        """Check a plain configuration (the tree of ``conf/config.yaml``) and return the experiment it describes."""
         for name in config:
             if name not in SETTINGS:
                 raise unknown("setting", name, SETTINGS)
         for name in SETTINGS:
             if name not in config:
-                raise UserError(f"the setting {name!r} was taken out, but a run needs it; leave '~{name}' away")
+                raise UserError(f"the setting {name!r} was removed, but a run needs it; remove '~{name}'")
         dataset, reducer = section(config, "dataset"), section(config, "reducer")
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducers.named(reducer)
-        allow(name, section(config, "kmeans").get("engine"))  # the user's configuration, the source of all tasks
+        allow(name, section(config, "kmeans").get("engine"))  # named by the user, from whom all tasks come
         protocol = _protocol(config)
         try:
             reducers.make_allowed(name, params).check_protocol(protocol)
         except (TypeError, ValueError) as error:
-            raise UserError(f"reducer {name} cannot be made of {shown(params)} ({error}); give other values") from error
+            raise UserError(
+                f"reducer {name} cannot be made from {shown(params)} ({error}); give other values"
+            ) from error
         return cls(
             study="custom"
             if config["study"] is None
@@ -169,13 +158,13 @@ class Experiment:
         ----------
         data : Dataset
         folder : Path
-            Where its prepared matrix lies.
+            Folder of its prepared matrix.
 
         Raises
         ------
         UserError
-            When k > n, when the reducer cannot follow the protocol or give some r, when C would not fit this machine,
-            or when the start or the matching needs labels that are not there.
+            When k > n, when the reducer does not fit the protocol or some r, when C is larger than the memory, or when
+            the start or the matching needs labels that are missing.
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
@@ -187,7 +176,7 @@ class Experiment:
         r_grid = self.r_grid if fixed is None else (fixed,)
         for r in r_grid:
             reducer.check(n, d, k, r)
-            # Without a reducer C is A, which is mapped, and k-means adds its centres.
+            # Without a reducer C is A, which is mapped; only the centres take memory.
             points = k if fixed == d else n
             check_memory(f"{points} points in {r} dimensions", points * r)
         params = canonical(reducers.recorded(self.reducer, self.params))
@@ -224,19 +213,13 @@ class Experiment:
     def told_options(self, title: str) -> dict[str, Any]:
         """Return the dataset's options as rows state them, and its name if rows have another title for it.
 
-        Only options that differ from the defaults are stated; of files only their names.
+        Only options that differ from the defaults are stated, and only the names of files.
         """
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
-        told = {name: value for name, value in self.options.items() if value != usual.get(name)}
-        return file_names(told) | ({} if title == self.dataset else {"name": self.dataset})
+        stated = {name: value for name, value in self.options.items() if value != usual.get(name)}
+        return file_names(stated) | ({} if title == self.dataset else {"name": self.dataset})
 
 
 def experiments(study: str) -> tuple[Experiment, ...]:
-    """Return the experiments of a study as it is configured; none if the study does not exist.
-
-    Raises
-    ------
-    UserError
-        When its configuration is not valid.
-    """
+    """Return the experiments of a study as it is configured; none if the study does not exist."""
     return tuple(map(Experiment.from_config, study_configs(study)))

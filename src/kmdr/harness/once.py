@@ -1,8 +1,8 @@
-"""Steps of trials that draw no random number, done once a process for all the repetitions that share them.
+"""Steps of trials that draw no random number, computed once per process for all repetitions that share them.
 
 Exact singular vectors, Laplacian scores or locally linear embeddings are the same in each repetition, and so is what
-follows from them as long as nothing is drawn. Whether something is drawn is seen, not said: a step that left its
-generator as it was would give the same with any other.
+follows from them until something is drawn. Whether a step draws is observed: one that left its generator unchanged
+would give the same result with any other.
 """
 
 import pickle
@@ -13,25 +13,24 @@ import numpy as np
 
 from kmdr.base.timing import Stopwatch
 
-# Bytes that results may take in a process. Those of a run come round in turn, so the first that fit stay.
-_ROOM = 2**28
-# What a result must have cost to be kept, and in seconds a byte: copying it takes a thirtieth.
+# Bytes that kept results may take in a process. The results of a run are needed in turn, so the first that fit stay.
+_MOST_BYTES = 2**28
+# Seconds that a result must have cost to be kept, in all and per byte; copying takes a thirtieth of that.
 _LEAST_SECONDS, _WORTH = 1e-4, 1e-8
 
-# What a result is a function of.
 Key = tuple[Any, ...]
 
 
 class Done(NamedTuple):
-    """A step that is done.
+    """The result of a step.
 
     Attributes
     ----------
     value : object
     seconds : float or None
-        What it took; None where the result of an earlier repetition served.
+        Time it took; None if the result of an earlier repetition was used.
     key : tuple or None
-        What ``value`` is a function of; None where that includes random numbers, or is not known.
+        What ``value`` is a function of; None if that includes random numbers or is unknown.
     """
 
     value: Any
@@ -42,24 +41,24 @@ class Done(NamedTuple):
 _kept: dict[Key, tuple[bytes, list[bytes]]] = {}
 
 
-def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any], spent: float = 0.0) -> Done:
-    """Do a step, unless an earlier one with this key drew nothing and what it gave was kept.
+def do_once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any], spent: float = 0.0) -> Done:
+    """Do a step, unless an earlier one with this key drew nothing and its result was kept.
 
     Parameters
     ----------
     key : tuple or None
-        All that the step depends on but ``rng``; None to do it in any case.
+        Everything the step depends on except ``rng``; None to do it in any case.
     rng : numpy.random.Generator or None
-        What it draws from, if anything.
+        What the step draws from, if anything.
     step : callable
-        Without arguments.
+        Takes no arguments.
     spent : float
-        Seconds that went into it before.
+        Seconds spent on it before.
 
     Returns
     -------
     Done
-        A value that was kept is a copy, as writable as the first.
+        A kept value is copied, and as writable as the first.
     """
     if key in _kept:
         head, buffers = _kept[key]
@@ -76,23 +75,23 @@ def once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], An
 
 
 def is_kept(key: Key | None) -> bool:
-    """Tell whether `once` has the result of a step."""
+    """Return whether `do_once` has the result of a step."""
     return key in _kept
 
 
-def under(key: Key | None, *more: Any) -> Key | None:
-    """Return the key of a step that depends on what has ``key`` and on some more; None where that has none."""
+def extend(key: Key | None, *more: Any) -> Key | None:
+    """Return the key of a step that depends on ``key`` and on more; None without a key."""
     return None if key is None else (*key, *more)
 
 
-def untouched(rng: np.random.Generator, make: Callable[[np.random.Generator], Any]) -> tuple[Any, bool]:
+def make_and_check(rng: np.random.Generator, make: Callable[[np.random.Generator], Any]) -> tuple[Any, bool]:
     """Return what is made with a generator, and whether nothing was drawn from it."""
     before = _state(rng)
     return make(rng), _state(rng) == before
 
 
 def _state(rng: np.random.Generator | None) -> Any:
-    """Return all that drawing numbers or spawning generators changes."""
+    """Return everything that drawing numbers or spawning generators changes."""
     if rng is None:
         return None
     source: Any = rng.bit_generator
@@ -100,7 +99,7 @@ def _state(rng: np.random.Generator | None) -> Any:
 
 
 def _keep(key: Key, value: Any, seconds: float) -> None:
-    """Keep a value, if it is small for what it cost, there is room, and it can be copied."""
+    """Keep a value if it is small for what it cost, fits the memory limit and can be pickled."""
     if seconds < _LEAST_SECONDS:
         return
     views: list[pickle.PickleBuffer] = []
@@ -110,5 +109,5 @@ def _keep(key: Key, value: Any, seconds: float) -> None:
         return
     size = len(head) + sum(view.raw().nbytes for view in views)
     taken = sum(len(head) + sum(map(len, buffers)) for head, buffers in _kept.values())
-    if size * _WORTH <= seconds and size <= _ROOM - taken:
+    if size * _WORTH <= seconds and size <= _MOST_BYTES - taken:
         _kept[key] = head, [bytes(view.raw()) for view in views]

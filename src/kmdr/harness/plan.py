@@ -1,7 +1,7 @@
-"""What a run will take, and what it leaves out when it is to be short.
+"""Estimate the time of a run, and choose what it omits to fit a time budget.
 
-The seconds of a task are those of the same trials in rows that are known: of the folder itself, else of the committed
-reference run. They decide the order of tasks, the time left and what fits a budget, and no number of any row.
+The expected seconds of a task come from the same trials in known rows: of the folder itself, else of the committed
+reference run. They decide the order of tasks, the time left and what fits a budget, but never a number in a row.
 """
 
 import re
@@ -22,11 +22,13 @@ from kmdr.harness.experiment import Experiment
 from kmdr.results.store import rows_file
 from kmdr.results.table import open_table
 
-# Beside the trials of a run: starting the workers, figures, tables and the report.
+# Time of a budget that is kept for all but trials: starting workers, facts, figures, tables and the report; and, of
+# that, for what follows the facts.
 ALLOWANCE_SECONDS = 60.0
-# What is assumed of a trial of which nothing like it is known.
+DRAWING_SECONDS = 30.0
+# Assumed for a trial unlike any known one.
 _UNKNOWN_SECONDS = 0.1
-# Beside the trials of a task: sending it, writing its file.
+# Sending a task and writing its file.
 _OVERHEAD_SECONDS = 0.01
 _LEAST_REPEATS = 2
 _REFERENCE = CONF.parent / "results" / "reference"
@@ -36,18 +38,18 @@ Seconds = Callable[[Task], float]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may cost; by default all that its studies ask for.
+    """Limits on the cost of a run; by default none.
 
     Attributes
     ----------
     budget : float or None
-        Seconds of wall time, report included, that one fraction of all repetitions is chosen for.
+        Seconds of wall time, report included. One fraction of all repetitions is chosen to fit it.
     repeats, timing_repeats : int or None
-        Repetitions at the most, and those of them run alone.
+        Largest number of repetitions, and of timed ones.
     grid : int or None
-        Numbers of dimensions at the most, out of each study's own.
+        Largest number of r, taken from each study's own grid.
     task_seconds : float or None
-        Methods with a task that is expected to take longer are left out.
+        Methods with a task that is expected to take longer are omitted.
     """
 
     budget: float | None = None
@@ -57,7 +59,7 @@ class Limits:
     task_seconds: float | None = None
 
     def thin(self, experiment: Experiment) -> Experiment:
-        """Return an experiment cut down to these limits, its first and last r kept."""
+        """Return an experiment within these limits; its first and last r stay."""
         r_grid = experiment.r_grid
         if self.grid is not None and len(r_grid) > self.grid:
             r_grid = tuple(r_grid[i] for i in np.linspace(0, len(r_grid) - 1, self.grid).round().astype(int))
@@ -76,7 +78,7 @@ def parse_duration(text: str) -> float:
     Raises
     ------
     UserError
-        When it is not of that form, or leaves nothing beside `ALLOWANCE_SECONDS`.
+        When it does not have that form, or is not longer than `ALLOWANCE_SECONDS`.
 
     Examples
     --------
@@ -90,10 +92,24 @@ def parse_duration(text: str) -> float:
     total = float(3600 * hours + 60 * minutes + seconds)
     if total <= ALLOWANCE_SECONDS:
         raise UserError(
-            f"budget = {text!r} leaves nothing beside the {ALLOWANCE_SECONDS:.0f} s kept for starting and for the "
+            f"budget = {text!r} leaves nothing but the {ALLOWANCE_SECONDS:.0f} s kept for starting and for the "
             "report; give more, e.g. 5m"
         )
     return total
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in words.
+
+    Examples
+    --------
+    >>> duration_text(40), duration_text(100), duration_text(5000)
+    ('40 s', '2 min', '1 h 23 min')
+    """
+    minutes = round(seconds / 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
 # -- expected seconds ------------------------------------------------------------------------------------------------
@@ -102,14 +118,14 @@ def parse_duration(text: str) -> float:
 _STEPS = ["reduce_seconds", "cluster_seconds", "score_seconds"]
 _LIKE = (["config_hash"], ["dataset", "reducer", "params"], ["dataset"])
 _COLUMNS = [*_LIKE[0], *_LIKE[1], "r", "prepare_seconds", *_STEPS, "status", "concurrency"]
-# What is known of the rows of a folder or of the reference run, as text.
+# Rows of a folder or of the reference run, as text.
 Known = pd.DataFrame | Sequence[Mapping[str, str]]
 
 
 def _means(rows: Known) -> dict[tuple[Any, ...], float]:
-    """Return the mean seconds of preparing and of a trial, for each configuration, method on a dataset, and dataset.
+    """Return mean seconds of preparing and of a trial, by configuration, by method and dataset, and by dataset.
 
-    Trials that ran alone and those beside others are told apart: of these, what another repetition did cost nothing.
+    Serial and parallel trials are kept apart: in parallel, a step shared with another repetition took no time.
     """
     table = pd.DataFrame(rows, columns=_COLUMNS)
     table = table[table["status"] == "ok"]
@@ -131,7 +147,7 @@ def _means(rows: Known) -> dict[tuple[Any, ...], float]:
 
 
 def reference_rows() -> Known:
-    """Return the rows of the committed reference run; none where it is not at hand or of another version."""
+    """Return the rows of the committed reference run; none if they are missing or from another version."""
     with suppress(OSError, UserError, ValueError), open_table(_REFERENCE, rows_file(_REFERENCE).name) as file:
         if file is not None:
             return pd.read_csv(file, usecols=_COLUMNS, dtype=str, keep_default_na=False)
@@ -139,13 +155,7 @@ def reference_rows() -> Known:
 
 
 def expected_seconds(*tables: Known) -> Seconds:
-    """Return the function that gives the seconds a task is expected to take.
-
-    Parameters
-    ----------
-    *tables : sequence of mapping or DataFrame
-        Rows that are known, as text; earlier tables are believed before later ones.
-    """
+    """Return the function that estimates the seconds of a task; earlier tables have precedence."""
     known: dict[tuple[Any, ...], float] = {}
     for table in tables:
         known = _means(table) | known
@@ -161,13 +171,19 @@ def expected_seconds(*tables: Known) -> Seconds:
     return seconds
 
 
-def wall_seconds(task: Task, seconds: Seconds, n_jobs: int) -> float:
-    """Return what a task adds to the time of a run.
+def wall_seconds(tasks: Iterable[Task], seconds: Seconds, n_jobs: int) -> dict[Task, float]:
+    """Return what each task adds to the time of a run of them.
 
-    A timed task has the machine for itself; the first repetition of those that run alone is preceded by an untimed one.
+    A timed task has the machine to itself. Serial trials of a configuration follow one untimed warm-up.
     """
-    warm_ups = int(task.repeat == 0 and (task.serial or n_jobs == 1))
-    return (1 + warm_ups) * seconds(task) / (1 if task.serial else n_jobs)
+    wall: dict[Task, float] = {}
+    warm: set[tuple[str, int]] = set()
+    for task in sorted(tasks, key=lambda task: task.repeat):
+        cells = {(task.config_hash, r) for r in task.r_grid} if task.serial or n_jobs == 1 else set()
+        warm_ups = len(cells - warm) / len(task.r_grid)
+        warm |= cells
+        wall[task] = (1 + warm_ups) * seconds(task) / (1 if task.serial else n_jobs)
+    return wall
 
 
 # -- what fits -------------------------------------------------------------------------------------------------------
@@ -183,19 +199,13 @@ def _label(task: Task) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What of a run's tasks is done.
+    """What is done of a run's tasks, in order, with the wall time that each adds.
 
-    Attributes
-    ----------
-    tasks : list of Task
-        Those to run.
-    repeats : dict of str to int
-        Repetitions of each study.
-    left_out : dict of str to list of str
-        Methods of each study that are not run.
+    ``repeats`` has the repetitions of each study, ``left_out`` the labels of the methods that it omits.
     """
 
     tasks: list[Task]
+    seconds: Mapping[Task, float]
     repeats: dict[str, int]
     left_out: dict[str, list[str]]
 
@@ -205,33 +215,25 @@ def choose(
 ) -> Plan:
     """Choose what to run of what is left.
 
-    One fraction of the repetitions is taken for all studies, the largest that fits the budget; but each keeps its timed
-    repetitions and at least two. Where even these do not fit, the dearest methods are left out until they do. The
-    grid is never thinned here.
+    One fraction of the repetitions is taken for all studies, the largest that fits the budget, but at least their timed
+    repetitions and two. If even these do not fit, the most expensive methods are omitted until they do. The grid is
+    never thinned here.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All that the studies ask for.
+        All tasks of the studies.
     left : sequence of Task
-        What of them is not done.
-    seconds : callable
-        Expected seconds of a task.
-    n_jobs : int
-    limits : Limits
+        Those that are not done.
     spent : float
-        Seconds of the budget that are gone.
-
-    Returns
-    -------
-    Plan
+        Seconds of the budget that have passed.
     """
-    full = {study: 1 + max(task.repeat for task in group) for study, group in _by_study(tasks)}
+    full = {study: 1 + max(task.repeat for task in group) for study, group in _group_by_study(tasks)}
     least = {
         study: min(full[study], max(_LEAST_REPEATS, 1 + max((t.repeat for t in group if t.serial), default=-1)))
-        for study, group in _by_study(tasks)
+        for study, group in _group_by_study(tasks)
     }
-    cost = {task: wall_seconds(task, seconds, n_jobs) for task in left}
+    cost = wall_seconds(left, seconds, n_jobs)
     out: dict[tuple[str, str], str] = {}
     if limits.task_seconds is not None:
         out = {_line(task): _label(task) for task in left if seconds(task) > limits.task_seconds}
@@ -245,37 +247,37 @@ def choose(
 
     fraction = 1.0
     if limits.budget is not None:
-        room = max(0.0, limits.budget - ALLOWANCE_SECONDS - spent)
+        available = max(0.0, limits.budget - ALLOWANCE_SECONDS - spent)
         lines: defaultdict[tuple[str, str], float] = defaultdict(float)
         labels = {_line(task): _label(task) for task in left}
         for task in taken(0.0):
             lines[_line(task)] += cost[task]
         for line in sorted(lines, key=lambda line: (-lines[line], line)):
-            if sum(cost for kept, cost in lines.items() if kept not in out) <= room:
+            if sum(cost for kept, cost in lines.items() if kept not in out) <= available:
                 break
             out[line] = labels[line]
         fractions = sorted({repeat / R for R in full.values() for repeat in range(R + 1)})
-        low, high = 0, len(fractions)  # the first fits, as far as anything does; `high` does not
+        low, high = 0, len(fractions)  # fractions[low] fits, if anything does; fractions[high] does not
         while high - low > 1:
             middle = (low + high) // 2
-            fits = sum(cost[task] for task in taken(fractions[middle])) <= room
+            fits = sum(cost[task] for task in taken(fractions[middle])) <= available
             low, high = (middle, high) if fits else (low, middle)
         fraction = fractions[low]
     left_out: dict[str, list[str]] = {study: [] for study in full}
     for (study, _), label in sorted(out.items(), key=lambda item: (item[0][0], item[1])):
         left_out[study].append(label)
-    return Plan(taken(fraction), repeats(fraction), left_out)
+    return Plan(balanced_order(taken(fraction), seconds), cost, repeats(fraction), left_out)
 
 
-def _by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:
+def _group_by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:
     ordered = sorted(tasks, key=lambda task: task.study)
     return ((study, list(group)) for study, group in groupby(ordered, key=lambda task: task.study))
 
 
-def in_order(tasks: Iterable[Task], seconds: Seconds) -> list[Task]:
-    """Return tasks so that what a stopped run leaves is balanced: each study's by the share of its repetitions.
+def balanced_order(tasks: Iterable[Task], seconds: Seconds) -> list[Task]:
+    """Return tasks in an order that leaves a stopped run balanced: all studies at the same share of repetitions.
 
-    Among equals the long ones go first, so that short ones fill the end.
+    Among equals the long tasks come first, so that short ones fill the end.
     """
     tasks = list(tasks)
     last: defaultdict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""What a person sees of a run: tasks done, time left, failures."""
+"""Progress of a run on the terminal: tasks done, time left, failures."""
 
 import sys
 from collections.abc import Iterable
@@ -12,21 +12,20 @@ from kmdr.harness.task import seconds_inside
 from kmdr.results.schema import Row
 
 _BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
-# A log file gets a line now and then instead of a bar that redraws itself.
+# Interval of lines in a log file, which has no bar that redraws itself.
 _LINE_SECONDS = 15.0
-# How long the expected seconds are believed before what was measured outweighs them.
+# After this time, measured seconds weigh more than expected ones.
 _PRIOR_SECONDS = 10.0
 
 
 class Progress:
-    """One progress bar over a whole run, on a terminal; elsewhere a line every few seconds. A quiet run has neither.
+    """One progress bar over a whole run on a terminal, elsewhere a line every few seconds; nothing in a quiet run.
 
     Parameters
     ----------
     tasks : int
-        Tasks to do.
     seconds : float
-        How long they are expected to take together; the bar and the time left go by these, not by the number of tasks.
+        Expected seconds of all tasks together. The bar and the time left follow these, not the number of tasks.
     """
 
     def __init__(self, tasks: int, seconds: float) -> None:
@@ -34,7 +33,7 @@ class Progress:
         self._seen: set[tuple[str, str, str]] = set()
         self._failures = 0
         self._stage = ""
-        self._tasks, self._tasks_done, self._tasks_told = tasks, 0, 0
+        self._tasks, self._tasks_done, self._tasks_printed = tasks, 0, 0
         self._seconds, self._seconds_done = max(seconds, 1e-9), 0.0
         self._start = self._printed = monotonic()
         self._bar = tqdm(
@@ -55,14 +54,14 @@ class Progress:
             self._bar.set_description_str(self._words())
 
     def making(self, name: str) -> None:
-        """Name a table, figure or other part of the report that is being made, and count a second for it."""
+        """Name a fact, table, figure or other part of the report that is being made, and count a second for it."""
         self._stage = f"making {one_line(name)}: "
         self._count(1.0)
 
     def advance(self, rows: Iterable[Row], seconds: float) -> None:
         """Count a task as done, with the seconds it was expected to take.
 
-        Failures among its rows are told, once for each kind; with ``--verbose`` each task is.
+        Failures among its rows are reported once per kind; with ``--verbose`` each task is.
         """
         rows = list(rows)
         for row in rows:
@@ -76,21 +75,21 @@ class Progress:
                 self.tell(f"failed: {where}: {row['error']}")
         if rows and Volume.level > 0:
             row = rows[0]
-            said = f"{row['dataset']} {row['reducer']} repeat={row['repeat']}: {len(rows)} trials"
-            self.tell(f"{said}, {seconds_inside(rows):.3g} s")
+            trials = f"{row['dataset']} {row['reducer']} repeat={row['repeat']}: {len(rows)} trials"
+            self.tell(f"{trials}, {seconds_inside(rows):.3g} s")
         self._tasks_done += 1
         self._count(seconds)
 
     def _count(self, seconds: float) -> None:
         self._seconds_done = min(self._seconds, self._seconds_done + seconds)
         if self._terminal:
-            with suppress(OSError):  # a terminal that is gone is no reason to stop
+            with suppress(OSError):  # a closed terminal does not stop the run
                 self._bar.set_description_str(self._words(), refresh=False)
                 self._bar.update(self._seconds_done - self._bar.n)
         elif Volume.level >= 0 and (
-            monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_told
+            monotonic() - self._printed > _LINE_SECONDS or self._tasks_done == self._tasks > self._tasks_printed
         ):
-            self._printed, self._tasks_told = monotonic(), self._tasks_done
+            self._printed, self._tasks_printed = monotonic(), self._tasks_done
             share = self._seconds_done / self._seconds
             tell(f"{share:4.0%} {self._words()}")
 
@@ -108,6 +107,6 @@ class Progress:
             tell(line)
 
     def close(self) -> None:
-        """Leave the bar as it is and end the line."""
+        """End the line of the bar."""
         with suppress(OSError):
             self._bar.close()

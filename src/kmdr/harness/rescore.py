@@ -1,6 +1,6 @@
-"""New metrics of old trials: ``kmdr metrics DIR`` scores the labels that ``keep_labels=true`` kept, without a trial.
+"""Score finished trials by new metrics: ``kmdr metrics DIR`` uses the labels that ``keep_labels=true`` kept.
 
-Metrics that other code computed, of an older version of their plugin, are computed again.
+Metrics that an older version of their plugin computed are computed again.
 """
 
 import json
@@ -26,7 +26,7 @@ from kmdr.results.labels import Labels
 from kmdr.results.rows import TextRow
 from kmdr.results.store import Store, labels_file, task_files
 
-# By which F of the labels may differ from the row's, on another machine.
+# Largest relative difference between F of the labels and of the row, on another machine.
 _NEAR = 1e-6
 
 
@@ -45,16 +45,16 @@ def _scaled(folder: Path) -> _Scaled:
     return _Scaled(A, total, data.labels)
 
 
-def _filled(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
+def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
     """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
     before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
     scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
     if not math.isclose(scores["objective"], float(row["objective"]), rel_tol=_NEAR, abs_tol=_NEAR**2):
-        raise UserError("the labels are not those of this row, whose F is another")
+        raise UserError("the labels do not belong to this row: their F differs from its F")
     new = {name: value for name, value in scores.items() if name not in BUILT_IN and name not in before}
     row["metrics"] = canonical(before | new) if before or new else ""
-    brought = [origin for name in new if (origin := origin_of_metric(name))]
-    row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, brought), *brought]))
+    plugins = [origin for name in new if (origin := origin_of_metric(name))]
+    row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, plugins), *plugins]))
     return bool(new)
 
 
@@ -63,53 +63,41 @@ def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:
 
 
 def _outdated(row: Mapping[str, str]) -> set[str]:
-    """Return the metrics in a row that other code than the current one computed."""
+    """Return the metrics in a row that code other than the current one computed."""
     known = row["guests"].split("; ")
     return {name for name in _metrics_of(row).keys() & metrics().keys() if origin_of_metric(name) not in ("", *known)}
 
 
-def _without_older(row: Mapping[str, str], brought: Sequence[str]) -> list[str]:
-    """Return what a row names as not kmdr's own, without what only brought metrics that are computed again."""
+def _without_older(row: Mapping[str, str], plugins: Sequence[str]) -> list[str]:
+    """Return the plugins that a row names, without those that only provided metrics now computed again."""
     name, _ = data_of(row["dataset"], row["options"])
     try:
         others = methods_from(row["reducer"], row["engine"] or "kmdr", name)
-    except (UserError, LookupError):  # not available, so that it cannot be told what it brings
+    except (UserError, LookupError):  # not available, so its origin is unknown
         return row["guests"].split("; ")
-    again = {_name(origin) for origin in brought} - {_name(origin) for origin in others}
+    again = {_name(origin) for origin in plugins} - {_name(origin) for origin in others}
     return [origin for origin in row["guests"].split("; ") if origin and _name(origin) not in again]
 
 
 def _name(origin: str) -> str:
-    """Return what stands before the hash in an origin."""
+    """Return the part of an origin before its hash."""
     return origin.rpartition(" ")[0]
 
 
 def fill(folder: Path) -> tuple[int, int]:
-    """Compute, for trials whose labels are kept, the metrics that their rows lack or that other code computed.
+    """Compute the metrics that rows lack or that other code computed, for trials whose labels are kept.
 
-    Task files are written again one by one, each at once, and the table is merged at the end; so it may be stopped at
-    any time, and called again.
-
-    Parameters
-    ----------
-    folder : Path
-        Of results.
+    Task files are rewritten one by one and the table is merged at the end, so it can be stopped at any time and called
+    again.
 
     Returns
     -------
     rows, failed : int
-        How many rows have a new metric, and how many could not be scored, of which each is told.
-
-    Raises
-    ------
-    UserError
-        When the folder has no labels.
+        The number of rows with a new metric, and of those that could not be scored, which are reported.
     """
     files = [file for file in task_files(folder) if has_file(folder, labels_file(folder, file))]
     if not files:
-        raise UserError(
-            f"{folder} has no labels, of which metrics are computed; run with keep_labels=true, which keeps them"
-        )
+        raise UserError(f"{folder} has no labels to compute metrics of; run with keep_labels=true, which keeps them")
     store, filled, failed = Store(folder), 0, 0
     folders = prepared_by_content()
     wanted = metrics().keys() - set(BUILT_IN)
@@ -119,7 +107,7 @@ def fill(folder: Path) -> tuple[int, int]:
         nonlocal filled, failed
         before = filled
         by_r = {int(row["r"]): row for row in rows}
-        for r, of_r in labels:
+        for r, labels_of_r in labels:
             row = by_r.get(r)
             if row is None or row["status"] != "ok" or wanted <= _metrics_of(row).keys() - _outdated(row):
                 continue
@@ -128,7 +116,7 @@ def fill(folder: Path) -> tuple[int, int]:
                 failed += 1
                 continue
             try:
-                filled += _filled(row, of_r, _scaled(folders[row["data_sha256"]]))
+                filled += _fill_row(row, labels_of_r, _scaled(folders[row["data_sha256"]]))
             except Exception as error:  # whatever a user's metric raises
                 failed += 1
                 tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")
@@ -156,8 +144,5 @@ def run(arguments: Sequence[str]) -> int:
         raise UserError("'kmdr metrics' takes one folder of results, e.g. 'kmdr metrics results/runs'")
     folder = Path(arguments[0])
     filled, failed = fill(folder)
-    print(
-        f"{folder}: {filled} rows have metrics that they had not"
-        + (f", {failed} could not be scored" if failed else "")
-    )
+    print(f"{folder}: {filled} rows have new metrics" + (f", {failed} could not be scored" if failed else ""))
     return int(failed > 0)

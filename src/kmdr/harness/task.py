@@ -1,4 +1,4 @@
-"""A task: one dataset, one reducer, one repetition, every r of a grid. Pure: configuration and seed give rows."""
+"""A task: one dataset, one reducer, one repetition, every r of a grid. Configuration and seed determine its rows."""
 
 import json
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from kmdr.base.timing import Stopwatch
 from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
 from kmdr.config.task import Task, code_of, data_of, guests_of, origins_of_methods, settings_of
 from kmdr.datasets import Dataset, changed
-from kmdr.harness.once import Done, Key, is_kept, once, under, untouched
+from kmdr.harness.once import Done, Key, do_once, extend, is_kept, make_and_check
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
 from kmdr.reducers.base import images, shares_work
 from kmdr.results.schema import Row
 
-# Entries of C, of all trials that share work, up to which more join them where A is not large.
+# Largest number of entries of C that trials may have together to share work, unless A is large.
 _ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a row says about the machine and the moment, beside its numbers."""
+    """Provenance of a task's rows: the machine and the circumstances of the run."""
 
     concurrency: int
     threads: int
@@ -44,9 +44,9 @@ class Stamp:
 def warm_up(
     reducer: str, params: str, protocol: Protocol, sparse: bool, large: bool, dtype: str, together: bool
 ) -> None:
-    """Run tiny trials once a process, so that no compilation or first import falls into a measured time.
+    """Run tiny trials once per process, so that no compilation or first import falls into a measured time.
 
-    Compiled kernels tell the types of matrices apart, and steps whether these are large.
+    Compiled kernels are specific to types of matrices, and some steps to whether these are large.
     """
     labels = np.arange(48) % 2
     for A in tiny_matrices(sparse, dtype):
@@ -59,10 +59,10 @@ def warm_up(
 
 
 def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
-    """Return two matrices of the type that datasets are mapped as, down to being read-only.
+    """Return two matrices of the type that datasets are mapped as; they are read-only, too.
 
-    They are wide enough for sparse maps to be sparse; the second has most of its points in one place, where neighbours
-    are found by other kernels.
+    They are wide enough for sparse maps to be sparse. The second has most of its points in one place, where other
+    kernels find the neighbours.
     """
     rng = generator(0, "warm-up")
     plain = rng.standard_normal((48, 256)).astype(dtype)
@@ -85,58 +85,57 @@ def _failure(error: Exception) -> dict[str, Any]:
 def _trials(
     task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False, score: bool = True
 ) -> list[Row]:
-    """Prepare once, then reduce, cluster and score for each r; where A is dense, many r are scored together.
+    """Prepare once, then reduce, cluster and score for each r; for dense A, many r are scored together.
 
-    They are reduced together too where that is said. With a key, of what is the same in all repetitions, steps that
-    draw nothing are done once for all of them. Without ``score`` nothing is scored and no
-    time is kept.
+    With ``together`` they are reduced together, too. With a key, deterministic steps are computed once for all
+    repetitions. Without ``score``, nothing is scored and no time is kept.
     """
     reducer = reducers.make_allowed(task.reducer, json.loads(task.params))
     address = (task.dataset, task.reducer)
     try:
         rng = generator(task.seed, task.dataset, task.repeat, "starts")
-        starts, same_starts = untouched(
+        starts, same_starts = make_and_check(
             rng, lambda rng: starter(task.protocol, data.A.shape[0], task.k, data.labels, rng)
         )
-        # Both also bring a mapped matrix into memory before any clock runs. Every reducer and F are homogeneous.
+        # Both also load a mapped matrix into memory before any time is taken. Every reducer and F are homogeneous.
         check_structure(data.A)
         A, _, total = normalised(canonical_csr(data.A))
         rng = generator(task.seed, *address, task.repeat, "prepare")
-        prepared = once(key, rng, partial(reducer.prepare, A, task.k, rng))
+        prepared = do_once(key, rng, partial(reducer.prepare, A, task.k, rng))
     except Exception as error:
         return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
 
-    def cluster(C: Matrix, of: Key | None, draws: np.random.Generator) -> Clustering:
-        with same_points(of):
+    def cluster(C: Matrix, C_key: Key | None, draws: np.random.Generator) -> Clustering:
+        with same_points(C_key):
             return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
 
     def to_reduce(r: int) -> np.random.Generator:
         return generator(task.seed, *address, r, task.repeat, "reduce")
 
     def reduced_together(r_grid: Sequence[int]) -> dict[int, Done]:
-        made: list[Matrix] = []
+        reduced: list[Matrix] = []
         if not shares_work(reducer, A):
             return {}
-        with Stopwatch() as watch, suppress(Exception):  # of which one is the cause; each is then reduced by itself
-            made = images(reducer, A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
-        return {r: Done(C, watch.seconds / len(made), None) for r, C in zip(r_grid, made, strict=False)}
+        with Stopwatch() as watch, suppress(Exception):  # each is then reduced by itself, and fails by itself
+            reduced = images(reducer, A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])
+        return {r: Done(C, watch.seconds / len(reduced), None) for r, C in zip(r_grid, reduced, strict=False)}
 
     def clustered(r: int, reduced: Done | None) -> tuple[Done, Row]:
         rng = to_reduce(r)
         if reduced is None:
-            reduced = once(under(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
+            reduced = do_once(extend(prepared.key, r), rng, partial(reducer.reduce, A, r, rng, prepared.value))
         C = reduced.value
         if C is not A and not is_finite(C):
             raise ArithmeticError(f"reducer {task.reducer} returned what is not finite")
         draws = generator(task.seed, *address, r, task.repeat, "cluster")
-        begun = under(reduced.key, task.protocol) if same_starts else None
-        done = once(begun, draws, partial(cluster, C, reduced.key, draws))
+        start_key = extend(reduced.key, task.protocol) if same_starts else None
+        done = do_once(start_key, draws, partial(cluster, C, reduced.key, draws))
         return done, _times(prepare=prepared.seconds, reduce=reduced.seconds, cluster=done.seconds)
 
     def scored(clustered: Done, residual: metrics.Residual | None, spent: float) -> Row:
         clustering = clustered.value
         score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total, residual)
-        done = once(under(clustered.key, task.matching), None, score, spent)
+        done = do_once(extend(clustered.key, task.matching), None, score, spent)
         scores = dict(done.value)
         row: Row = {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
         row |= {"metrics": canonical(scores) if scores else "", **_times(score=done.seconds)}
@@ -152,7 +151,7 @@ def _trials(
                 results.append((row, *clustered(row["r"], reduced.pop(row["r"], None))))
             except Exception as error:
                 row.update(_failure(error))
-        kept = not score or all(is_kept(under(done.key, task.matching)) for _, done, _ in results)
+        kept = not score or all(is_kept(extend(done.key, task.matching)) for _, done, _ in results)
         residuals, seconds = _residuals(A, [] if kept else [done.value for _, done, _ in results], total)
         for (row, done, times), residual in zip_longest(results if score else [], residuals):
             try:
@@ -163,35 +162,35 @@ def _trials(
 
 
 def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
-    """Return the residuals of several clusterings and the seconds of each; none where each is scored by itself."""
+    """Return the residuals of several clusterings and the seconds of each; none if each is scored by itself."""
     residuals: list[metrics.Residual] = []
-    with Stopwatch() as watch, suppress(Exception):  # of which one is the cause
+    with Stopwatch() as watch, suppress(Exception):  # each is then scored by itself
         if len(clusterings) > 1:
-            residuals = metrics.residuals(np.asarray(A), [each.labels for each in clusterings], total)
+            residuals = metrics.residuals(np.asarray(A), [clustering.labels for clustering in clusterings], total)
     return residuals, watch.seconds / max(len(clusterings), 1)
 
 
 def _together(A: Matrix) -> int:
-    """Return the entries of C, of all trials that share work, up to which more join them: the more, the larger A is."""
+    """Return the largest number of entries of C that trials may have together to share work: more if A is large."""
     if is_large(A):
         return max(_ENTRIES, held() // A.dtype.itemsize)
     return _ENTRIES if isinstance(A, np.ndarray) else 0
 
 
 def _groups(rows: Sequence[Row], n: int, entries: int) -> list[list[Row]]:
-    """Return rows of n points in groups that follow each other, each of one or whose C have so many entries at most."""
+    """Return rows of n points in consecutive groups, each of one row or with at most so many entries of C."""
     groups: list[list[Row]] = [[]]
     for row in rows:
-        if groups[-1] and n * sum(each["r"] for each in (*groups[-1], row)) > entries:
+        if groups[-1] and n * sum(other["r"] for other in (*groups[-1], row)) > entries:
             groups.append([])
         groups[-1].append(row)
     return groups
 
 
 def _times(**seconds: float | None) -> Row:
-    """Return the columns of the times that were taken: none of a step whose result was had from another repetition.
+    """Return the time columns; a step whose result came from another repetition has none.
 
-    They are told to a tenth of a microsecond, about what reading the clock takes.
+    Times are rounded to a tenth of a microsecond, about what reading the clock takes.
     """
     times = {f"{name}_seconds": round(taken, 7) for name, taken in seconds.items() if taken is not None}
     whole = [taken for name in ("prepare", "reduce", "cluster") if (taken := times.get(f"{name}_seconds")) is not None]
@@ -199,7 +198,7 @@ def _times(**seconds: float | None) -> Row:
 
 
 def _shared(task: Task, stamp: Stamp) -> Row:
-    """Return what all rows of a task say alike."""
+    """Return what all rows of a task have in common."""
     name, _ = data_of(task.dataset, task.options)
     return {
         "study": task.study,
@@ -223,7 +222,7 @@ def _shared(task: Task, stamp: Stamp) -> Row:
     }
 
 
-# The cells that this process has run with no other worker: everything that decides which code they take.
+# The cells that this process has run serially, each with everything that decides which code runs.
 _warm: set[Key] = set()
 
 
@@ -231,7 +230,7 @@ def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
     """Run each cell of a task once, unscored and untimed, unless this process has run it before.
 
     The first trial of a process finds neither data nor code in the caches, and takes up to 60 times as long as the
-    next. Each trial makes its own reducer and its own generators, so that nothing of this one enters a row.
+    next. Each trial makes its own reducer and generators, so that nothing of this one enters a row.
     """
     cell = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, task.protocol, threads)
     cells = {r: (*cell, r) for r in task.r_grid}
@@ -241,41 +240,35 @@ def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
 
 
 def _shared_key(task: Task, data: Dataset, threads: int) -> Key:
-    """Return all that steps which are the same in all repetitions depend on."""
+    """Return everything that steps shared by all repetitions depend on."""
     return (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, threads)
 
 
 def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
-    """Run a task.
+    """Run a task and return its rows.
 
     Parameters
     ----------
-    task : Task
     data : Dataset
         The dataset that the task names.
-    stamp : Stamp
-        Written into every row.
     timed : bool
-        Whether the times of a trial that runs alone will be used, so that each of its cells is first run once untimed.
+        Whether the times of a serial trial will be used, so that each of its cells is run once untimed before.
 
     Returns
     -------
     list of dict
-        One row for each r, in the order of the grid, with the keys of `COLUMNS` that have a value, and ``labels``, the
-        cluster of each point, where the task keeps them. A trial that raised has ``status`` "failed" and its message;
-        an error in the shared work fails every r, and so does a file of the data that changed before the end.
+        One row for each r, in the order of the grid, with the columns that have a value, and ``labels``, the cluster of
+        each point, if the task keeps them. A trial that raised has ``status`` "failed" and its message; an error in the
+        shared work, or a data file that changed before the end, fails every r.
 
-    Notes
-    -----
-    A trial that runs alone prepares, reduces and clusters by itself, so that its times are measured; the first of a
-    cell (dataset, reducer, r) in a process is preceded by the same trial untimed. Where others run
-    beside it, a step that draws nothing is done once a process, and the repetitions that have its result from there
-    have no time for it; and the trials of a task are reduced together where that is faster, with an equal share of the
-    time each. Alone or not, they are scored together, with equal shares too.
-    What is brought from outside may draw from a generator that is not seen here, and is done each time.
+    Notes ----- A serial trial prepares, reduces and clusters by itself, so that its times are measured; the first of a
+    cell (dataset, reducer, r) in a process follows the same trial untimed. In parallel runs, a deterministic step is
+    computed once per process and its time is empty in the other repetitions; the trials of a task are reduced together
+    if that is faster, and share the time equally. In both cases they are scored together, with equal shares too.
+    Third-party code may draw from a generator that is not observed here, so it is never shared.
     """
-    if why := changed(data):
-        return failed(task, stamp, why)
+    if reason := changed(data):
+        return failed(task, stamp, reason)
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, guests())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
@@ -284,12 +277,12 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if alone and timed:
         _warm_cells(task, data, stamp.threads)
     rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
-    why = changed(data)
-    return failed(task, stamp, why) if why else rows
+    reason = changed(data)
+    return failed(task, stamp, reason) if reason else rows
 
 
 def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:
-    """Return the rows of a task that could not be run to its end, as `run` returns those of one that could."""
+    """Return the rows of a task that could not be run to its end, in the form of `run`."""
     error = " ".join(reason.split())
     return [{**_shared(task, stamp), "r": r, "status": "failed", "error": error} for r in task.r_grid]
 

@@ -1,22 +1,20 @@
 """Rerun a sample of committed rows and compare, to see whether this machine gives the numbers of the repository.
 
-A trial is rebuilt from its row and from the configuration that the row's ``config_hash`` stands for, on the dataset
-whose content has the hash named there; the row's name and options of the dataset only say where to look for it. Nothing
-is written.
+A trial is rebuilt from its row and from the configuration of the row's ``config_hash``, on the dataset whose content
+has the hash named there; the row's name and options of the dataset only say where to look for it. Nothing is written.
 
 Rule of comparison
 ------------------
 objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 
-* *exact*: all are the same, to the last bit. Where CPU, BLAS, numpy, scipy and numba are those of the row, nothing
-  else passes.
+* *exact*: all are the same, to the last bit. With the row's CPU, BLAS, numpy, scipy and numba nothing else passes.
 * *within tolerance*: on another machine, F within 1e-6 of itself and the rest the same (NMI and ARI to 1e-9).
-* *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between
-  clusters at equal distance and between starts of equal inertia, and from there Lloyd may go another way.
+* *another path*: on another machine, the rest differs but F is within 1 %. Rounding decides between clusters at equal
+  distance and between starts of equal inertia, and from there Lloyd may go another way.
 * *different*: everything else, and a trial that fails.
-* *skipped*: its dataset cannot be had here with the content that the row names. Never counts as passed.
-* *not verified*: its reducer or its engine is third-party code, which a folder of results cannot make kmdr import:
-  neither built in, nor a plugin that is installed here, nor named by ``--trust``. Never counts as passed.
+* *skipped*: its dataset is not available here with the content that the row names. Never counts as passed.
+* *not verified*: its reducer or engine is third-party code: neither built in, nor an installed plugin, nor named by
+  ``--trust``. A folder of results cannot make kmdr import such code. Never counts as passed.
 """
 
 import random
@@ -57,7 +55,7 @@ _TRUSTED = ("reducer", "kmeans.engine")
 
 
 class Comparison(NamedTuple):
-    """What became of a row: one of `OUTCOMES`, and why where that is not plain."""
+    """The outcome of a row, one of `OUTCOMES`, with the reason if that is not obvious."""
 
     row: Mapping[str, str]
     outcome: str
@@ -65,20 +63,7 @@ class Comparison(NamedTuple):
 
 
 def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapping[str, str]]:
-    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        A merged table.
-    size : int
-    seed : int
-
-    Returns
-    -------
-    list of mapping
-        Fewer than ``size`` where there are not so many.
-    """
+    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow."""
     draw = random.Random(seed)
     studies: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for row in rows:
@@ -93,57 +78,41 @@ def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapp
 
 
 def folders_by_content(rows: Iterable[Mapping[str, str]], reference: Path | None = None) -> dict[str, Path]:
-    """Return the prepared folder of each content hash among the data of some rows, of those that are available.
+    """Return the prepared folder of each available dataset of some rows, by content hash.
 
     Data that are not prepared yet, or whose loader or source changed, are prepared from the files that the folder of
-    results notes for this machine, else from files of the names in the rows.
-
-    Parameters
-    ----------
-    rows : iterable of mapping
-    reference : Path, optional
-        Folder of results that they come from.
-
-    Returns
-    -------
-    dict
+    results lists for this machine, else from files with the names in the rows.
     """
     folders = prepared_by_content()
     outdated = {digest for digest, folder in folders.items() if is_outdated(folder)}
     wanted = {(row["dataset"], row.get("options", ""), row["data_sha256"]) for row in rows}
-    for dataset, options, digest in sorted(each for each in wanted if each[-1] not in folders.keys() - outdated):
+    for dataset, options, digest in sorted(data for data in wanted if data[-1] not in folders.keys() - outdated):
         name, stated = data_of(dataset, options)
         for paths in (*(local_paths(reference, digest) if reference else ()), {}):
             with suppress(UserError):
                 folder = datasets.prepare(name, stated | paths)
                 folders.pop(digest, None)
-                found = open_prepared(folder).data_sha256
-                folders[found] = folder
-                if found == digest:
+                content = open_prepared(folder).data_sha256
+                folders[content] = folder
+                if content == digest:
                     break
     return folders
 
 
 def third_party(config: Mapping[str, Any]) -> list[str]:
-    """Return the settings of a configuration that name code neither built in nor of a plugin that is installed here."""
+    """Return the settings of a configuration that name code neither built in nor of an installed plugin."""
     engine = config["kmeans"].get("engine", Protocol.engine)
-    named = (("reducer", config["reducer"], reducers.names()), ("kmeans.engine", engine, engines.names()))
-    return [f"{setting}={name}" for setting, name, known in named if name not in known]
+    methods = (("reducer", config["reducer"], reducers.names()), ("kmeans.engine", engine, engines.names()))
+    return [f"{setting}={name}" for setting, name, known in methods if name not in known]
 
 
 def check_trust(setting: str) -> str:
-    """Return what ``--trust`` was given, and allow its import path.
-
-    Raises
-    ------
-    UserError
-        When it names no setting that takes third-party code, or no import path.
-    """
+    """Return an argument of ``--trust``, and allow its import path."""
     name, _, path = setting.partition("=")
     if name not in _TRUSTED or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path):
         raise UserError(
-            f"--trust {shown(setting)} names no third-party code; write e.g. --trust reducer=package.module.Class or "
-            "--trust kmeans.engine=package.module.Class"
+            f"--trust {shown(setting)} does not name third-party code; write e.g. --trust "
+            "reducer=package.module.Class or --trust kmeans.engine=package.module.Class"
         )
     allow(path)
     return setting
@@ -170,7 +139,6 @@ def verify(
 
     Parameters
     ----------
-    row : mapping
     reference : Path
         Folder of results that the row comes from; it is only read.
     folders : mapping of str to Path
@@ -179,10 +147,6 @@ def verify(
         Manifest of this environment.
     trusted : collection of str
         Third-party code that may be imported, e.g. ``"reducer=package.module.Class"``.
-
-    Returns
-    -------
-    Comparison
     """
     config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
@@ -191,9 +155,9 @@ def verify(
     if row["data_sha256"] not in folders:
         name, options = data_of(row["dataset"], row.get("options", ""))
         path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
-        helps = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' helps"
-        lacking = f"{row['dataset']} is not here with content {row['data_sha256'][:12]}…; {helps}"
-        return Comparison(row, "skipped", lacking)
+        remedy = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' says where to get it"
+        content = row["data_sha256"][:12]
+        return Comparison(row, "skipped", f"{row['dataset']} with content {content}… is not available; {remedy}")
     try:
         task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
         reducers.make_allowed(task.reducer, config["params"])
@@ -212,18 +176,18 @@ _described = cache(described)
 
 
 def _false_sizes(row: Mapping[str, str], data: datasets.Dataset) -> str:
-    """Return in which sizes of its data a row differs from them; empty where it does not."""
+    """Return the sizes of its data that a row states differently; empty if there are none."""
     n, d = data.A.shape
     sizes = {"n": n, "d": d, "nnz": n * d if isinstance(data.A, np.ndarray) else data.A.nnz}
     return ", ".join(f"{name} {row[name]} → {size}" for name, size in sizes.items() if int(row[name]) != size)
 
 
 def version_note(version: str) -> str:
-    """Say what is remarkable about the code version of a row: uncommitted changes, or a commit that is not here."""
+    """Return what is remarkable about the code version of a row: uncommitted changes, or a commit that is not here."""
     if version.endswith(".dirty"):
         return "made by code with uncommitted changes"
     commit = version.rpartition("+g")[2]
-    if not re.fullmatch("[0-9a-f]{7,40}", commit):  # it comes from the folder: git would take it for an option
+    if not re.fullmatch("[0-9a-f]{7,40}", commit):  # git would take other text for an option
         return "made by a version that names no commit"
     git = ["git", "-C", str(CONF.parent), "merge-base", "--is-ancestor", commit, "HEAD"]
     try:
@@ -234,7 +198,7 @@ def version_note(version: str) -> str:
 
 
 def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> tuple[list[Comparison], list[str]]:
-    """Return what became of a sample of a folder's rows, and sentences on those that are refused."""
+    """Return the comparisons of a sample of a folder's rows, and sentences on its refused rows."""
     table = rows_file(reference)
     if not has_file(reference, table):
         raise UserError(
@@ -254,27 +218,10 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
 
 
 def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
-    """Rerun a random sample of a folder's rows, and print what became of them.
+    """Rerun a random sample of a folder's rows, print the outcomes, and return the exit status.
 
-    Parameters
-    ----------
-    reference : Path
-        Folder of results; it is only read.
-    size : int
-        Rows to draw.
-    seed : int
-    trusted : collection of str
-        As `verify` takes it.
-
-    Returns
-    -------
-    int
-        Exit status: 0 when some rows were compared, none is different and none is refused, else 1.
-
-    Raises
-    ------
-    UserError
-        When the folder has no rows.
+    The status is 0 if some rows were compared, none is different and none is refused, else 1. ``trusted`` is as for
+    `verify`.
     """
     comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
     studies = sorted({comparison.row["study"] for comparison in comparisons})

@@ -1,4 +1,4 @@
-"""What a partition is worth: the scores, their compiled kernels, and the metrics of a row with those of plugins."""
+"""Scores of partitions, their compiled kernels, and the metrics of a row, built in or from plugins."""
 
 from kmdr.metrics.registry import BUILT_IN, Metric, metric, metrics, score
 from kmdr.metrics.scores import (

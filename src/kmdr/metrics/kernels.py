@@ -1,4 +1,4 @@
-"""Residuals of partitions: sums over clusters of dense and sparse matrices, compiled."""
+"""Residuals of partitions: compiled sums over the clusters of dense and sparse matrices."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import (
-    add_deviations,
-    is_large,
-)
+from kmdr.linalg.matrix import add_deviations, is_large
 from kmdr.linalg.tiles import TILE, add, add_square, load, scratch, store, subtract, zeros
 
 _CACHE = 2**20
@@ -18,16 +15,16 @@ _CACHE = 2**20
 # Fewest columns that are summed at a time.
 _WIDTH = 256
 
-# Sums of clusters of a large matrix, those of several partitions together, that are held at a time (128 MB).
+# Numbers in the sums of clusters of a large matrix, of several partitions together, held at a time (128 MB).
 _SUMS = 2**24
 
-# What rounding may change F by: a millionth of it, or 10⁻²⁴ where the fit is perfect.
+# Largest change of F by rounding: a millionth of it, or 10⁻²⁴ if the fit is perfect.
 _TOLERANCE, _PERFECT = 1e-6, 1e-18
 
 
 @numba.njit(cache=True, nogil=True)
 def _grouped(labels: Dense, k: int) -> tuple[Dense, Dense]:
-    """Return the rows in the order of their clusters, and where each cluster begins in it, the last end included."""
+    """Return the rows ordered by cluster, and where each cluster begins in that order, with the last end."""
     n = len(labels)
     ends = np.zeros(k + 1, np.int64)
     for i in range(n):
@@ -48,7 +45,7 @@ def _strip(m: int, d: int) -> int:
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _residual(A: Dense, labels: Dense, k: int) -> float:
-    """Σ‖a_i − μ‖², cluster by cluster and a strip of columns at a time: A is read once, its mean and error in cache."""
+    """Return Σ‖a_i − μ‖² by cluster and by strip of columns: A is read once, with the mean and its error in cache."""
     d = A.shape[1]
     order, ends = _grouped(labels, k)
     mean, parts, shift = np.empty(d), np.empty(d), np.empty(d)
@@ -72,7 +69,7 @@ def _residual(A: Dense, labels: Dense, k: int) -> float:
                     mean[j] += e[lo + j]
             for j in range(w):
                 mean[j] /= m
-            # A term for each feature, so that the sum over points runs in vector registers and rounds less.
+            # One term per feature, so that the sum over points runs in vector registers and rounds less.
             for q in range(0, even, 4):
                 e, f, g, h = A[rows[q]], A[rows[q + 1]], A[rows[q + 2]], A[rows[q + 3]]
                 for j in range(w):
@@ -87,14 +84,14 @@ def _residual(A: Dense, labels: Dense, k: int) -> float:
                     parts[j] += x * x
                     shift[j] += x
             for j in range(w):
-                parts[j] = max(parts[j] - shift[j] * shift[j] / m, 0.0)  # the rounding of the mean, taken off
+                parts[j] = max(parts[j] - shift[j] * shift[j] / m, 0.0)  # corrected for the rounding of the mean
             total += parts[:w].sum()
     return total
 
 
 @numba.njit(cache=True, nogil=True)
 def _copy_columns(A: Dense, start: int, stop: int, columns: Dense) -> None:
-    """Write columns start … stop to ``columns``, ``TILE`` numbers a row; beyond the last stand zeros."""
+    """Copy columns start … stop to ``columns``, ``TILE`` numbers per row, padded with zeros."""
     for i in range(len(A)):
         row = columns[i * TILE : (i + 1) * TILE]
         for t in range(stop - start):
@@ -106,17 +103,17 @@ def _copy_columns(A: Dense, start: int, stop: int, columns: Dense) -> None:
 def _residuals(  # noqa: PLR0912  one compiled loop: a call for a cluster's few columns would cost as much as they do
     A: Dense, labels: Dense, k: int
 ) -> Dense:
-    """Return `_residual` of several partitions to the last bit: few columns of A at a time serve them all, in cache.
+    """Return `_residual` of several partitions to the last bit; a few columns of A at a time, in cache, serve them all.
 
-    A mean and its errors stay in vector registers. One partition alone takes longer than by `_residual`, by what it
-    costs to copy the columns; three take half the time, and twenty a fifth (400×4096 to 11000×256).
+    A mean and its errors stay in vector registers. A single partition takes longer than by `_residual`, by the cost of
+    copying the columns; three take half the time, and twenty a fifth (400×4096 to 11000×256).
     """
     (n, d), count = A.shape, len(labels)
     order, ends = np.empty((count, n), np.int64), np.empty((count, k + 1), np.int64)
-    strips = np.zeros((count, k + 1), np.int64)  # where those of each cluster begin among the sums of a partition
+    strips = np.zeros((count, k + 1), np.int64)  # where the strips of each cluster begin among the sums of a partition
     for p in range(count):
         grouped, bounds = _grouped(labels[p], k)
-        for i in range(n):  # to assign an array to a slice takes three seconds to compile
+        for i in range(n):  # assigning an array to a slice takes three seconds to compile
             order[p, i] = grouped[i]
         for c in range(k + 1):
             ends[p, c] = bounds[c]
@@ -177,7 +174,7 @@ def _residuals(  # noqa: PLR0912  one compiled loop: a call for a cluster's few 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _residual_csr(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: int) -> float:
-    """Do the same for canonical CSR: the zeros of a feature, which are not stored, are one term."""
+    """Return the same for canonical CSR; the zeros of a feature, which are not stored, are one term."""
     data, indices, indptr = rows
     order, ends = _grouped(labels, k)
     stored, touched = np.zeros(d, np.int64), np.empty(d, np.int64)
@@ -211,20 +208,20 @@ def _residual_csr(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: in
 
 @numba.njit(cache=True, nogil=True)
 def _squared_sums(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: int, squares: Dense) -> Dense:
-    """Write down the squares of each cluster's sums that are not 0, and return where each cluster's begin.
+    """Write the nonzero squares of each cluster's sums, and return where each cluster's begin.
 
-    A cluster's features are in the order in which its rows bring them up. Neither loop branches: a sum that has been
-    squared is set to 0, so that the next square of its feature is not counted.
+    A cluster's features are in the order in which its rows have them. The loops have no branches: a sum that was
+    squared is set to 0, so that the next square of its feature does not count.
     """
     data, indices, indptr = rows
     order, ends = _grouped(labels, k)
     sums, starts, last = np.zeros(d), np.zeros(k + 1, np.int64), 0
     for c in range(k):
-        own = order[ends[c] : ends[c + 1]]
-        for i in own:
+        rows_of_c = order[ends[c] : ends[c + 1]]
+        for i in rows_of_c:
             for p in range(indptr[i], indptr[i + 1]):
                 sums[np.uint64(indices[p])] += data[p]
-        for i in own:
+        for i in rows_of_c:
             for p in range(indptr[i], indptr[i + 1]):
                 j = np.uint64(indices[p])
                 squares[last] = sums[j] * sums[j]
@@ -235,7 +232,7 @@ def _squared_sums(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: in
 
 
 def _within_csr(A: sp.csr_array, labels: Dense, k: int) -> Dense:
-    """Return ‖s‖² of each of k clusters of canonical CSR, s the sum of its rows."""
+    """Return ‖s‖² of each of k clusters of canonical CSR, where s is the sum of its rows."""
     squares = np.empty(min(A.nnz, k * A.shape[1]) + 1)
     starts = _squared_sums((A.data, A.indices, A.indptr), A.shape[1], labels, k, squares)
     within, filled = np.zeros(k), np.flatnonzero(np.diff(starts))
@@ -245,7 +242,7 @@ def _within_csr(A: sp.csr_array, labels: Dense, k: int) -> Dense:
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
-    """Add each row to the sum of its cluster in each partition, in the order in which a file has them."""
+    """Add each row to the sum of its cluster in each partition, in the order of the file."""
     for i in range(A.shape[0]):
         for p in range(len(labels)):
             s = sums[p, labels[p, i]]
@@ -253,16 +250,16 @@ def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
                 s[j] += A[i, j]
 
 
-def _by_sums(A: Matrix, k: int) -> bool:
-    """Whether the sums of k clusters serve; those of very many would take as much memory as A."""
+def _fits_sums(A: Matrix, k: int) -> bool:
+    """Return whether A is large and the sums of k clusters take less memory than A."""
     return is_large(A) and k * A.shape[1] <= _SUMS
 
 
 def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
-    """Yield the sums of the clusters of each partition, (k, d), from few reads of A, from its first row to its last.
+    """Yield the sums of the clusters of each partition, (k, d), reading A from its first row to its last a few times.
 
-    So a file that is not in memory is read ahead. Where the rows of a cluster are fetched one after the other, each of
-    them costs a read of its own, of more than the row.
+    The operating system then reads a file ahead. Fetching the rows cluster by cluster would cost a read per row, of
+    more than the row.
     """
     together = max(1, _SUMS // (k * A.shape[1]))
     for first in range(0, len(partitions), together):
@@ -273,7 +270,7 @@ def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
 
 
 def _residual_of_large(A: Dense, labels: Dense, k: int, sums: Dense) -> float:
-    """Return what `_residual` does, by a read of A from its first row to its last."""
+    """Return what `_residual` does, reading A from its first row to its last."""
     counts = np.bincount(labels, minlength=k)[:, None]
     parts, shift = np.zeros_like(sums), np.zeros_like(sums)
     means = sums / np.maximum(counts, 1)

@@ -1,4 +1,4 @@
-"""The metrics of a row: the built-in ones and those of plugins."""
+"""The metrics of a row, built in or from plugins."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from kmdr.base.plugins import Registry
 from kmdr.linalg import Dense, Matrix
 from kmdr.metrics.scores import Residual, _ari, _contingency, _nmi, accuracy, agreement, objective
 
-# What rounding may take a measure out of its range.
+# How far rounding may take a measure out of its range.
 _SLACK = 1e-9
 
 
@@ -22,10 +22,9 @@ class Metric:
         As in rows, and as in figures and tables.
     low, high : float
         Its range; either may be infinite.
-    better : {"higher", "lower"}
     function : callable
-        From A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones, n each, or None;
-        to a number, or None where it is not defined.
+        From A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones (n each, or None)
+        to a number, or None if it is not defined.
     """
 
     name: str
@@ -42,13 +41,7 @@ _registry: Registry[Metric] = Registry("metrics")
 def metric(
     name: str, label: str, low: float, high: float, better: Literal["higher", "lower"]
 ) -> Callable[[Callable[[Matrix, Dense, Dense | None], float | None]], Metric]:
-    """Make a function a metric: every trial is scored by it, and figures can show it.
-
-    Parameters
-    ----------
-    name, label, low, high, better
-        See `Metric`.
-    """
+    """Register the decorated function as a metric, which scores every trial and which figures can show."""
 
     def add(function: Callable[[Matrix, Dense, Dense | None], float | None]) -> Metric:
         measure = Metric(name, label, low, high, better, function)
@@ -86,7 +79,7 @@ BUILT_IN = ("objective", "accuracy", "nmi", "ari")
 
 
 def metrics() -> Mapping[str, Metric]:
-    """Return all metrics by name: those built in, then those of guests."""
+    """Return all metrics by name, first the built-in ones, then the plugins'."""
     return _registry.known()
 
 
@@ -106,19 +99,14 @@ def score(
     labels : (n,) int array
     truth : (n,) int array or None
     matching : str
-        Of clusters to classes, in ``accuracy``: see `agreement`.
-    total : float, optional
-    residual : Residual, optional
+        Of clusters to classes, for ``accuracy``: see `agreement`.
+    total, residual
         As for `objective`.
-
-    Returns
-    -------
-    dict
 
     Raises
     ------
     ArithmeticError
-        When a metric is outside of its range by more than rounding.
+        When a metric is outside its range by more than rounding.
     """
     scores: dict[str, float] = {"objective": objective(A, labels, total, residual)}
     if truth is not None:

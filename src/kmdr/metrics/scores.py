@@ -1,4 +1,4 @@
-"""What a partition of A is worth: F on the original matrix, and P, NMI, ARI against labels."""
+"""Scores of a partition of A: F on the original matrix, and P, NMI and ARI against labels."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,12 @@ from scipy.optimize import linear_sum_assignment
 from kmdr.base.errors import ArgumentError
 from kmdr.base.plugins import PaperFolder, paper_folders
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import (
-    canonical_csr,
-    normalised,
-    scaled_back,
-    squared_frobenius,
-    squares_at_once,
-)
+from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back, squared_frobenius, squares_at_once
 from kmdr.metrics.kernels import (
     _PERFECT,
     _TOLERANCE,
     _WIDTH,
-    _by_sums,
+    _fits_sums,
     _residual,
     _residual_csr,
     _residual_of_large,
@@ -31,15 +25,15 @@ from kmdr.metrics.kernels import (
     _within_csr,
 )
 
-# Cells of a table of names that is counted directly; names further apart are numbered by sorting first.
+# Largest number of cells that are counted directly; names with a larger range are numbered by sorting first.
 _CELLS = 2**20
 
-# What rounding may change the residual of CSR by in the form that costs less.
+# Largest relative change by rounding of the residual of CSR, in the form that costs less.
 _CANCELLED = 1e-8
 
 
 def _gamma(terms: int) -> float:
-    """mu/(1 − mu), u = 2⁻⁵³: what a sum of m terms errs by, relative to the sum of their magnitudes, in any order."""
+    """Return mu/(1 − mu), u = 2⁻⁵³: the error of a sum of m terms in any order, relative to the sum of their sizes."""
     mu = terms * 2.0**-53
     return mu / (1 - mu) if mu < 0.5 else math.inf
 
@@ -52,7 +46,7 @@ class Residual(NamedTuple):
 
 
 def _from_within(R: float, terms: int, total: float) -> Residual | None:
-    """Return a residual R = Σ‖a_i‖² − Σ‖s‖²/m of sums of so many terms, unless rounding may have changed too much."""
+    """Return a residual R = Σ‖a_i‖² − Σ‖s‖²/m of so many terms; None if rounding may have changed it too much."""
     error = 6 * _gamma(terms) * total
     return Residual(R, error) if error <= _CANCELLED * R else None
 
@@ -60,16 +54,17 @@ def _from_within(R: float, terms: int, total: float) -> Residual | None:
 def _bounded_residual(
     A: Matrix, labels: Dense, k: int, total: float, known: float | None = None, sums: Dense | None = None
 ) -> Residual:
-    """Return it for A in the range of `normalised`; of a dense A the value may be known, of a large one the sums.
+    """Return the residual with its bound, for A as `normalised` returns it.
 
-    With μ̂ the computed mean, m‖μ̂ − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the
-    computed differences give the second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002,
-    §3.1): by 8γ(R + γ²‖A‖²), γ = γ_N, N the additions that a term passes. CSR, and what is large, is first summed as
-    Σ‖a_i‖² − ‖s‖²/m, s the sum of a cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more
-    (of dense data the additions), which serves unless little is left of ‖A‖².
+    ``known`` is the value if it is known, ``sums`` are the clusters' sums of a large A. With μ̂ the computed mean, m‖μ̂
+    − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the computed differences give the
+    second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002, §3.1): by 8γ(R + γ²‖A‖²), γ =
+    γ_N, N the additions that a term passes. CSR, and what is large, is first summed as Σ‖a_i‖² − ‖s‖²/m, s the sum of a
+    cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more (for dense data the additions),
+    which suffices unless little is left of ‖A‖².
     """
     n, d = A.shape
-    if _by_sums(A, k):
+    if _fits_sums(A, k):
         (sums,) = _sums_of_large(A, labels[None], k) if sums is None else (sums,)
         counts = np.maximum(np.bincount(labels, minlength=k), 1)
         within = np.einsum("cj,cj->c", sums, sums) / counts
@@ -90,13 +85,7 @@ def _bounded_residual(
 
 
 def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
-    """Return cluster numbers as int64, and how many they may be.
-
-    Raises
-    ------
-    ArgumentError
-        When they are not n whole numbers from 0.
-    """
+    """Return cluster numbers as int64, and an upper bound of how many there are."""
     labels = np.asarray(labels)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0:
         raise ArgumentError(
@@ -104,14 +93,14 @@ def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
             "row; give these"
         )
     k = int(labels.max()) + 1
-    if k > n:  # numbers that no row has need no room
+    if k > n:  # numbers without rows need no memory
         names, labels = np.unique(labels, return_inverse=True)
         k = len(names)
     return labels.astype(np.int64, copy=False), k
 
 
 def residual(A: Matrix, labels: Dense) -> float:
-    """Return ‖A − XXᵀA‖²_F, the squared distances of the rows to the means of their clusters.
+    """Return ‖A − XXᵀA‖²_F, the sum of squared distances of the rows to the means of their clusters.
 
     Parameters
     ----------
@@ -123,12 +112,7 @@ def residual(A: Matrix, labels: Dense) -> float:
     Returns
     -------
     float
-        Infinite or 0 where it is beyond float64; `objective` is not.
-
-    Raises
-    ------
-    ArgumentError
-        When A is not finite, or the labels are not those of its rows.
+        Infinite or 0 if it is beyond float64; `objective` is not.
     """
     A, e, total = normalised(canonical_csr(A))
     R = _bounded_residual(A, *_clusters(labels, A.shape[0]), total)
@@ -138,28 +122,20 @@ def residual(A: Matrix, labels: Dense) -> float:
 def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Residual]:
     """Return the residuals of several partitions, as `objective` takes them, from one read of A.
 
+    They are the numbers that `objective` computes from each partition alone.
+
     Parameters
     ----------
     A : (n, d) array
         As `normalised` returns it.
     partitions : sequence of (n,) int arrays
-        Of each, the cluster of each row, from 0.
+        Cluster of each row, from 0.
     total : float
         ‖A‖²_F.
-
-    Returns
-    -------
-    list
-        The numbers that `objective` computes from each partition alone.
-
-    Raises
-    ------
-    ArgumentError
-        When the labels are not those of its rows.
     """
     clusters = [_clusters(labels, A.shape[0]) for labels in partitions]
     together, most = np.array([labels for labels, _ in clusters]), max(k for _, k in clusters)
-    if _by_sums(A, most):
+    if _fits_sums(A, most):
         return [
             _bounded_residual(A, labels, most, total, sums=sums)
             for labels, sums in zip(together, _sums_of_large(A, together, most), strict=True)
@@ -179,9 +155,9 @@ def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Re
     A : (n, d) array or CSR
     labels : (n,) int array
     total : float, optional
-        ‖A‖²_F where it is known already, of A as `normalised` returns it.
+        ‖A‖²_F if it is known, of A as `normalised` returns it.
     residual : Residual, optional
-        Where it is known too, from `residuals`.
+        If it is known too, from `residuals`.
 
     Returns
     -------
@@ -191,7 +167,7 @@ def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Re
     Raises
     ------
     ArgumentError
-        When A is not finite, or the labels are not those of its rows.
+        When A is not finite, or the labels do not fit its rows.
     ArithmeticError
         When the a-priori bound of the rounding error exceeds a millionth of F, and 10⁻²⁴.
     """
@@ -215,7 +191,7 @@ def _squares_terms(A: Matrix) -> int:
 
 
 def _numbered(names: Dense) -> tuple[Dense, int]:
-    """Names as numbers from 0, some of which may be unused, and how many numbers there are."""
+    """Return names as numbers from 0, some perhaps unused, and how many numbers there are."""
     if names.dtype == np.int64:  # differences of narrower ones may not fit
         low = int(names.min())
         count = int(names.max()) - low + 1
@@ -226,13 +202,7 @@ def _numbered(names: Dense) -> tuple[Dense, int]:
 
 
 def _contingency(truth: Dense, labels: Dense) -> Dense:
-    """How many points each class (rows) shares with each cluster (columns); none of either is empty.
-
-    Raises
-    ------
-    ArgumentError
-        When the two do not name the same points.
-    """
+    """Return how many points each class (rows) shares with each cluster (columns), without empty ones."""
     truth, labels = np.asarray(truth), np.asarray(labels)
     same = truth.ndim == 1 and truth.shape == labels.shape and truth.size > 0
     if not same or not {truth.dtype.kind, labels.dtype.kind} <= {"i", "u", "b"}:
@@ -253,16 +223,7 @@ def _accuracy(table: Dense) -> float:
 def accuracy(truth: Dense, labels: Dense) -> float:
     """Return P, the fraction of points in the right cluster under the best one-to-one matching (Hungarian method).
 
-    Clusters or classes left over when their numbers differ match nothing.
-
-    Parameters
-    ----------
-    truth, labels : (n,) int arrays
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    If the numbers of clusters and classes differ, those left over match nothing.
     """
     return _accuracy(_contingency(truth, labels))
 
@@ -271,14 +232,6 @@ def class_numbers(truth: Dense) -> Dense:
     """Return the labels as numbers from 0, in the order in which the classes first appear.
 
     These are the numbers of the clusters of ``first_of_class`` starts.
-
-    Parameters
-    ----------
-    truth : (n,) int array
-
-    Returns
-    -------
-    (n,) ndarray of int64
     """
     _, first, inverse = np.unique(truth, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse])
@@ -291,9 +244,9 @@ def _numberings(folders: tuple[PaperFolder, ...]) -> Mapping[str, Callable[[Dens
 
 
 def numberings() -> Mapping[str, Callable[[Dense], Dense]]:
-    """Return the matchings that take cluster j for class j, each with how it numbers the classes.
+    """Return the matchings of cluster j with class j, each with its function that numbers the classes.
 
-    Besides ``identity``, those that a paper brings: ``MATCHINGS`` in the module ``matchings`` of its folder.
+    There is ``identity``, and the ``MATCHINGS`` in the module ``matchings`` of each paper's folder.
     """
     return _numberings(paper_folders())
 
@@ -304,18 +257,13 @@ def matchings() -> tuple[str, ...]:
 
 
 def matching_modules() -> list[str]:
-    """Return the names of the modules with the matchings that papers bring."""
+    """Return the names of the papers' modules with matchings."""
     folders = [folder for folder in paper_folders() if (folder.folder / "matchings.py").is_file()]
     return [f"{folder.package}.matchings" for folder in folders]
 
 
 def check_matching(matching: str, truth: Dense | None) -> None:
-    """Refuse labels that a matching cannot be had with.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse labels that a matching is not defined for."""
     if matching != "best" and truth is not None:
         numberings()[matching](truth)
 
@@ -326,17 +274,17 @@ def _entropy(counts: Dense) -> float:
 
 
 def _nmi(table: Dense) -> float:
-    """2I/(H + H'); 1 for two partitions into a single part, of which neither says anything."""
+    """Return 2I/(H + H'); 1 for two partitions into a single part, without information."""
     if table.size == 1:
         return 1.0
     H, G = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
     information = H + G - _entropy(table.ravel())
-    # Rounding may leave a trace of either sign where the partitions are independent.
+    # Rounding may leave a small number of either sign if the partitions are independent.
     return information / ((H + G) / 2) if information > 1e-14 * (H + G) else 0.0
 
 
 def _ari(table: Dense) -> float:
-    """Hubert and Arabie's index, from the pairs of points that are together in both, in either, and at all."""
+    """Return Hubert and Arabie's index, from the pairs of points that are together in both, in either, and in all."""
 
     def pairs(counts: Dense) -> int:
         return int((counts * (counts - 1) // 2).sum())  # exact below 3·10⁹ points
@@ -352,16 +300,8 @@ def _ari(table: Dense) -> float:
 def agreement(truth: Dense, labels: Dense, matching: str = "best") -> dict[str, float]:
     """Return ``accuracy``, ``nmi`` (arithmetic mean) and ``ari`` of a partition against labels.
 
-    Parameters
-    ----------
-    truth, labels : (n,) int arrays
-    matching : str
-        Which cluster counts as which class in ``accuracy``, one of `matchings`: `accuracy`'s best matching, cluster j
-        as the class number j of `class_numbers` (``identity``), or of a paper's own numbering.
-
-    Returns
-    -------
-    dict
+    ``matching``, one of `matchings`, says which cluster counts as which class in ``accuracy``: the best one-to-one
+    matching, class number j of `class_numbers` for cluster j (``identity``), or a paper's own numbering.
     """
     table = _contingency(truth, labels)
     P = _accuracy(table) if matching == "best" else float(np.mean(numberings()[matching](truth) == labels))

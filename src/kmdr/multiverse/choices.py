@@ -1,24 +1,24 @@
 """The choices that a paper leaves open, with their options: ``multiverse.yaml`` in its folder.
 
-A universe settles all of them: an option of each. The first option of a choice is the paper's own, as its studies have
-it; any other is a set of settings that are laid over the studies, or over how a reported number is read from the rows::
+A universe takes one option of each choice. The first option of a choice is the paper's own, as its studies have it; any
+other is a set of settings laid over the studies, or over how a reported number is read from the rows::
 
-    studies: [mypaper_table1]          # what is run in each universe
-    datasets: [usps]                   # of theirs; likewise the methods, with how many runs a universe has of each, and
-    methods:                           # of how many the best by F is what the paper reports
-      leverage: {runs: 240, best_of: 30}
+    studies: [mypaper_table1]          # run in each universe
+    datasets: [usps]                   # of the studies' datasets
+    methods:                           # of the studies' methods: runs per universe, and of how many runs the paper
+      leverage: {runs: 240, best_of: 30}   # reports the best by F
       none: {runs: 60}
-    r_grid: [15, 30]                   # where it is not that of the studies
-    universes: 64                      # as many as are run where no budget is named
-    numbers: {mypaper_table1: {}}      # reported numbers by their id, with their r where they are reported without
-    claims: [mypaper-1]                # what may depend on the choices
+    r_grid: [15, 30]                   # if it differs from the studies'
+    universes: 64                      # number of universes to run without a budget
+    numbers: {mypaper_table1: {}}      # reported numbers by id, with their r if they are reported without
+    claims: [mypaper-1]                # claims that may depend on the choices
     choices:
       rescaled:                        # an open point of the paper
         "yes": {}
         "no": {reducers: {leverage: {rescaled: false}}}
 
-An option sets ``kmeans``, ``reducers``, ``datasets`` (by the names that the studies have) or ``matching``, of all
-studies or, under ``studies`` and its name, of one; and ``methods`` or ``numbers``, which change how a number is read.
+An option sets ``kmeans``, ``reducers``, ``datasets`` (by the studies' names) or ``matching``, for all studies or, under
+``studies`` and its name, for one; and ``methods`` or ``numbers``, which change how a number is read.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,12 +37,12 @@ from kmdr.config.studies import study_names
 from kmdr.multiverse.factorial import block_size, design
 
 FILE = "multiverse.yaml"
-# Of combinations, and of choices: the shares of variance take a fit for each set of these.
+# The shares of variance take a fit for each set of choices.
 _MOST_UNIVERSES, _MOST_CHOICES = 10_000, 12
 _SEED = 0
 _NEEDS = ("studies", "datasets", "methods", "universes", "choices")
 _MAY = ("r_grid", "numbers", "claims")
-# What an option may set: of the studies, and of how a number is read from the rows.
+# What an option may set: in the studies, and in how a number is read from the rows.
 _OF_STUDY, _OF_READING = ("kmeans", "reducers", "datasets", "matching"), ("methods", "numbers")
 _OF_METHOD, _OF_NUMBER, _OF_SHARE = ("runs", "best_of"), ("r", "share"), ("of", "at_least", "runs")
 
@@ -51,23 +51,20 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Multiverse:
-    """What a ``multiverse.yaml`` says.
+    """The content of a ``multiverse.yaml``.
 
     Attributes
     ----------
-    paper : str
-    studies, datasets : tuple of str
     methods : mapping of str to Settings
         By reducer, as the studies name it: ``runs`` of each universe, and ``best_of``.
     r_grid : tuple of int
         Empty for that of each study.
     size : int
-        Universes that are run where no budget is named.
+        Number of universes to run without a budget.
     numbers : mapping of str to Settings
-        By id: ``r`` of those that are reported without, and ``share`` of those that are a share of runs.
-    claims : tuple of str
+        By id: ``r`` of numbers that are reported without, and ``share`` of numbers that are a share of runs.
     choices : mapping of str to (mapping of str to Settings)
-        By open point: the options in words, with what each sets.
+        By open point: the options in words, with their settings.
     """
 
     paper: str
@@ -82,24 +79,24 @@ class Multiverse:
 
     @property
     def levels(self) -> list[int]:
-        """How many options each choice has."""
+        """Number of options of each choice."""
         return [len(options) for options in self.choices.values()]
 
     @property
     def block(self) -> int:
-        """In how many universes each option of a choice can occur equally often."""
+        """Number of universes in which each option of a choice can occur equally often."""
         return block_size(self.levels)
 
     @property
     def all(self) -> int:
-        """How many universes there are."""
+        """Number of universes."""
         return prod(self.levels)
 
     @cached_property
     def universes(self) -> list[tuple[str, ...]]:
-        """Every universe, an option of each choice, in the order in which they are run; the first is the paper's own.
+        """Every universe, one option per choice, in the order in which they are run; the first is the paper's own.
 
-        Each `block` of them is balanced. The order depends on nothing but how many options the choices have.
+        Each `block` of them is balanced. The order depends only on the number of options of each choice.
         """
         names = [list(options) for options in self.choices.values()]
         points = design(self.levels, _SEED)
@@ -113,10 +110,10 @@ class Multiverse:
         return together
 
     def narrowed(self, study: Settings) -> dict[str, Any]:
-        """Return the composed configuration of a study for its own datasets, methods and r alone."""
+        """Return the composed configuration of a study with only this multiverse's datasets, methods and r."""
         tree = dict(study["study"])
         for group, wanted in (("datasets", self.datasets), ("reducers", self.methods)):
-            tree[group] = [item for item in tree[group] if named(item)[0] in wanted]
+            tree[group] = [item for item in tree[group] if name_and_settings(item)[0] in wanted]
         return {**study, "study": tree} | ({"r_grid": list(self.r_grid)} if self.r_grid else {})
 
     def reading(self, universe: Sequence[str]) -> tuple[Mapping[str, Settings], Mapping[str, Settings]]:
@@ -138,13 +135,8 @@ def _laid_over(settings: Settings, others: Settings) -> dict[str, Any]:
 def settled(study: Settings, settings: Settings) -> dict[str, Any]:
     """Return the composed configuration of a study with the settings of a universe laid over it.
 
-    Parameters
-    ----------
-    study : mapping
-        With its ``study`` tree; left as it is.
-    settings : mapping
-        What is under ``studies`` and the study's name is for it alone. A reducer or dataset that is given another
-        ``name`` is replaced by that, with the other settings.
+    Settings under ``studies`` and the study's name are for it alone. A reducer or dataset with another ``name`` is
+    replaced by that one, with the other settings.
     """
     tree = dict(study["study"])
     settings = _laid_over(settings, settings.get("studies", {}).get(tree["name"], {}))
@@ -155,42 +147,36 @@ def settled(study: Settings, settings: Settings) -> dict[str, Any]:
 
 
 def _replaced(item: Any, settings: Settings) -> Any:
-    """Return an entry of a study's datasets or reducers, a name or ``{name: settings}``, with those laid over it."""
-    name, own = named(item)
+    """Return an entry of a study's datasets or reducers, a name or ``{name: settings}``, with settings laid over it."""
+    name, settings_of_item = name_and_settings(item)
     if name not in settings:
         return item
     other = settings[name]
-    merged = dict(other) if "name" in other else {**own, **other}
+    merged = dict(other) if "name" in other else {**settings_of_item, **other}
     return {merged.pop("name", name): merged}
 
 
-def named(item: Any) -> tuple[str, Settings]:
+def name_and_settings(item: Any) -> tuple[str, Settings]:
     """Return name and settings of an entry of a study's datasets or reducers."""
     return next(iter(item.items())) if isinstance(item, Mapping) else (str(item), {})
 
 
 def multiverse_of(paper: Paper) -> Multiverse | None:
-    """Return the multiverse of a paper; None where it has no ``multiverse.yaml``.
-
-    Raises
-    ------
-    UserError
-        When the file is malformed.
-    """
+    """Return the multiverse of a paper; None if it has no ``multiverse.yaml``."""
     file = paper.folder.folder / FILE
     if not file.is_file():
         return None
     try:
         tree = yaml.safe_load(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); mend it") from error
+        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
     return _checked(tree, paper, file)
 
 
 def multiverses(wanted: Collection[str] | None = None) -> list[Multiverse]:
-    """Return the multiverse of each paper that has one, of those that are wanted."""
-    few = (paper for paper in papers() if wanted is None or paper.name in wanted)
-    return [each for each in map(multiverse_of, few) if each is not None]
+    """Return the multiverses of all papers, or of the wanted ones."""
+    some = (paper for paper in papers() if wanted is None or paper.name in wanted)
+    return [multiverse for multiverse in map(multiverse_of, some) if multiverse is not None]
 
 
 def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
@@ -203,13 +189,13 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
         where = f"methods.{name} of {file}"
         _check_method(settings, where)
         if "runs" not in settings:
-            raise UserError(f"{where} lacks runs; say how many each universe has of it")
+            raise UserError(f"{where} lacks runs; give the number of runs per universe")
     numbers = _mapping(tree.get("numbers") or {}, f"numbers of {file}")
     for id_, settings in numbers.items():
         _check_number(settings, f"numbers.{id_} of {file}")
         if not id_.startswith(paper.name) or not reported_numbers(id_):
             raise UserError(
-                f"numbers of {file} has {id_!r}, which is no id of the paper's reported.csv; name one that is"
+                f"numbers of {file} has {id_!r}, which is not an id of the paper's reported.csv; name one of these"
             )
     choices = _mapping(tree["choices"], f"choices of {file}", [point.id for point in paper.points])
     for point, options in choices.items():
@@ -223,23 +209,18 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
     if result.all > _MOST_UNIVERSES or len(choices) > _MOST_CHOICES:
         raise UserError(
             f"{file} has {len(choices)} choices and {result.all} universes, more than {_MOST_CHOICES} and "
-            f"{_MOST_UNIVERSES}; leave some options out"
+            f"{_MOST_UNIVERSES}; omit some options"
         )
     return result
 
 
 def _mapping(value: Any, what: str, valid: Sequence[str] | None = None) -> Mapping[str, Any]:
-    """Return a value that is a mapping from names, of those that are valid.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return a value after checking that it is a mapping from valid names."""
     if not isinstance(value, Mapping):
-        raise UserError(f"{what} is {shown(value)}, which maps no names to values; write 'name: value', a line each")
+        raise UserError(f"{what} is {shown(value)}, not a mapping; write one 'name: value' per line")
     for name in value:
         if not isinstance(name, str):
-            raise UserError(f"{what} has {shown(name)}, which is no text; put it in quotes")
+            raise UserError(f"{what} has {shown(name)}, which is not a text; put it in quotes")
         if valid is not None and name not in valid:
             raise unknown(f"key in {what}", name, valid)
     return value
@@ -247,7 +228,7 @@ def _mapping(value: Any, what: str, valid: Sequence[str] | None = None) -> Mappi
 
 def _names(value: Any, what: str, valid: Sequence[str] | None = None) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UserError(f"{what} are {shown(value)}, which is no list of names; write e.g. [NAME, NAME]")
+        raise UserError(f"{what} are {shown(value)}, which is not a list of names; write e.g. [NAME, NAME]")
     for name in value:
         if valid is not None and name not in valid:
             raise unknown(f"name for {what}", name, valid)
@@ -277,22 +258,22 @@ def _check_study(settings: Settings, where: str) -> None:
 
 
 def _check_options(options: Any, where: str, studies: Sequence[str], methods: Settings, numbers: Settings) -> None:
-    """Refuse options that are fewer than two, the first of which is not the paper's own, or that set what cannot be."""
+    """Refuse fewer than two options, a first one that sets something, and settings that an option cannot have."""
     _mapping(options, where)
     if len(options) < 2:
-        raise UserError(f"{where} has {len(options)} options; a choice has two at least")
+        raise UserError(f"{where} has {len(options)} options; a choice has at least two")
     if next(iter(options.values())):
-        raise UserError(f"the first option of {where} sets something; it is the paper's own choice, so leave it {{}}")
+        raise UserError(f"the first option of {where} sets something; it is the paper's own choice, so write {{}}")
     known = {"methods": [*methods], "numbers": [*numbers]}
     for name, settings in options.items():
         of_option = f"{name!r} in {where}"
         _mapping(settings, of_option, (*_OF_STUDY, "studies", *_OF_READING))
         _check_study(settings, of_option)
-        for study, own in _mapping(settings.get("studies", {}), f"studies of {of_option}", studies).items():
-            _check_study(_mapping(own, f"{study} of {of_option}", _OF_STUDY), f"{study} of {of_option}")
+        for study, of_study in _mapping(settings.get("studies", {}), f"studies of {of_option}", studies).items():
+            _check_study(_mapping(of_study, f"{study} of {of_option}", _OF_STUDY), f"{study} of {of_option}")
         for key in _OF_READING:
             _mapping(settings.get(key, {}), f"{key} of {of_option}", known.get(key))
-        for method, own in settings.get("methods", {}).items():
-            _check_method(own, f"{method} of {of_option}")
-        for id_, own in settings.get("numbers", {}).items():
-            _check_number(own, f"{id_} of {of_option}")
+        for method, of_method in settings.get("methods", {}).items():
+            _check_method(of_method, f"{method} of {of_option}")
+        for id_, of_number in settings.get("numbers", {}).items():
+            _check_number(of_number, f"{id_} of {of_option}")

@@ -1,4 +1,4 @@
-"""Running multiverses: every way to settle what papers leave open, or as many as a budget allows."""
+"""Run multiverses: every combination of the choices that papers leave open, or as many as a budget allows."""
 
 import math
 import time
@@ -11,35 +11,31 @@ from kmdr.base.text import tell
 from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import Draw, Job, Prepared, run_jobs
-from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
-from kmdr.multiverse.choices import Multiverse, named, settled
+from kmdr.harness.plan import (
+    ALLOWANCE_SECONDS,
+    Limits,
+    duration_text,
+    expected_seconds,
+    reference_rows,
+    wall_seconds,
+)
+from kmdr.multiverse.choices import Multiverse, name_and_settings, settled
 from kmdr.multiverse.run import STUDY
 from kmdr.results.store import UNIVERSES, Store, missing
 
 Config = dict[str, Any]
-# From the composed configuration of a study to one for each pair of a dataset and a reducer.
 Pairs = Callable[[Config], list[Config]]
 
 
 class _Design:
-    """The universes of one paper, composed one after the other.
-
-    Parameters
-    ----------
-    spec : Multiverse
-    studies : mapping of str to Config
-        The composed configuration of every study.
-    pairs : callable
-    out : Path
-    prepared : Prepared
-    """
+    """The universes of one paper, composed one after the other."""
 
     def __init__(
         self, spec: Multiverse, studies: Mapping[str, Config], pairs: Pairs, out: Path, prepared: Prepared
     ) -> None:
         self.spec = spec
         self._studies, self._pairs, self._out, self._prepared = studies, pairs, out, prepared
-        # Of each configuration: the plain one, and its tasks; by the universe, what each configuration stands for.
+        # Each configuration with its tasks; and what each configuration of a universe stands for.
         self.known: dict[str, tuple[Config, list[Task]]] = {}
         self.universes: list[dict[str, list[str]]] = []
 
@@ -64,16 +60,16 @@ class _Design:
         return [task for key, (_, tasks) in self.known.items() if key not in before for task in tasks]
 
     def shrink(self, size: int) -> None:
-        """Take the last universes back."""
+        """Remove the last universes."""
         del self.universes[-size:]
         needed = {key for configs in self.universes for key in configs}
         self.known = {key: value for key, value in self.known.items() if key in needed}
 
     def _settled(self, name: str, universe: Sequence[str]) -> list[tuple[Config, list[str]]]:
-        """Return the configurations of a study in a universe, each with study, dataset and reducer as it names them."""
+        """Return a study's configurations in a universe, each with the study's names of study, dataset and reducer."""
         study = self.spec.narrowed(self._studies[name])
         labels = [
-            [name, named(dataset)[0], named(reducer)[0]]
+            [name, name_and_settings(dataset)[0], name_and_settings(reducer)[0]]
             for dataset in study["study"]["datasets"]
             for reducer in study["study"]["reducers"]
         ]
@@ -94,7 +90,7 @@ class _Design:
         return [Job.from_configs(configs) for configs in by_study.values()]
 
     def record(self) -> list[dict[str, Any]]:
-        """Return what the folder is told of the universes."""
+        """Return the universes as ``universes.json`` has them."""
         return [
             {"options": list(universe), "configs": configs}
             for universe, configs in zip(self.spec.universes, self.universes, strict=False)
@@ -111,24 +107,19 @@ def run_multiverses(
 ) -> int:
     """Run the universes of some papers and make the report; return the exit status.
 
-    Each paper has as many as its ``multiverse.yaml`` says or, with a budget, as many as fit: of all papers the same
-    share of their universes, in whole blocks and one at the least. A run with a larger budget adds to a smaller one.
+    Each paper has as many universes as its ``multiverse.yaml`` says or, with a budget, as many as fit: the same share
+    of all papers, in whole blocks and at least one. A run with a larger budget adds to a smaller one.
 
     Parameters
     ----------
-    specs : sequence of Multiverse
     studies : mapping of str to Config
+        The composed configuration of every study.
     pairs : callable
-    out : Path
+        Splits such a configuration into one for each pair of a dataset and a reducer.
     budget : float or None
         Seconds of wall time.
     draw : callable
         Makes the report.
-
-    Raises
-    ------
-    UserError
-        When no dataset can be had.
     """
     start = time.time()
     store, prepared = Store(out), Prepared()
@@ -137,7 +128,7 @@ def run_multiverses(
     designs = [_Design(spec, studies, pairs, out, prepared) for spec in specs]
 
     def cost(tasks: Sequence[Task]) -> float:
-        return sum(wall_seconds(task, seconds, workers) for task in missing(tasks, rows))
+        return sum(wall_seconds(missing(tasks, rows), seconds, workers).values())
 
     first = [(design, design.grow(min(design.spec.block, design.spec.all))) for design in designs]
     jobs = [job for design in designs for job in design.jobs()]
@@ -145,24 +136,26 @@ def run_multiverses(
         raise UserError(" ".join(str(error) for error in prepared.folders.values()))
     workers = jobs[0].runner.size
     spent = {id(design): cost(tasks) for design, tasks in first}
-    room = math.inf if budget is None else budget - ALLOWANCE_SECONDS - (time.time() - start)
+    available = math.inf if budget is None else budget - ALLOWANCE_SECONDS - (time.time() - start)
     growing = list(designs)
     while growing:
-        design = min(growing, key=lambda each: each.part)
+        design = min(growing, key=lambda design: design.part)
         size = design.spec.block
         most = design.spec.all if budget is not None else min(design.spec.size, design.spec.all)
         if len(design.universes) + size > most:
             growing.remove(design)
             continue
         more = cost(design.grow(size))
-        if sum(spent.values()) + more > room:
+        if sum(spent.values()) + more > available:
             design.shrink(size)
             break
         spent[id(design)] += more
     for design in designs:
         tell(
             f"kmdr: {design.spec.paper}: {len(design.universes)} of {design.spec.all} universes, by "
-            f"{len(design.spec.choices)} choices; about {spent[id(design)] / 60:.1f} min"
+            f"{len(design.spec.choices)} choices; about {duration_text(spent[id(design)])}"
         )
-    store.change(UNIVERSES, lambda known: {**known, **{each.spec.paper: each.record() for each in designs}})
-    return run_jobs([job for each in designs for job in each.jobs()], Limits(budget=budget), stated=False, draw=draw)
+    store.change(UNIVERSES, lambda known: {**known, **{design.spec.paper: design.record() for design in designs}})
+    return run_jobs(
+        [job for design in designs for job in design.jobs()], Limits(budget=budget), stated=False, draw=draw
+    )

@@ -1,4 +1,4 @@
-"""Choices with several options each: in which order to try their combinations, and how much each choice explains."""
+"""Choices with several options each: the order in which to try combinations, and how much each choice explains."""
 
 import math
 from collections.abc import Sequence
@@ -8,30 +8,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-# What rounding leaves of a sum of squares, relatively.
+# Relative rounding error of a sum of squares.
 _ROUNDING = 1e-12
-# Orders of blocks that are drawn, and blocks that they have together at the most.
+# Orders of blocks that are drawn, and the largest number of blocks in all of them.
 _ORDERS, _MOST_BLOCKS = 50, 5000
 
 
 def block_size(levels: Sequence[int]) -> int:
-    """Return in how many combinations each option of each choice can occur equally often: their common multiple."""
+    """Return the number of combinations in which all options occur equally often: the least common multiple."""
     return math.lcm(*levels)
 
 
 def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
-    """Return every combination of options once, so ordered that each block is balanced; the first is all zeros.
+    """Return every combination of options once, ordered in balanced blocks; the first is all zeros.
 
     The blocks, of `block_size` combinations, are the orbits of the step that moves every choice to its next option at
-    once: in each an option occurs as often as any other of its choice, and with two options a choice a combination lies
-    beside its contrary, so that no interaction of two choices passes for the effect of one. Each block is the one that
-    leaves the options of any two choices most evenly together, so that none passes for another; which option follows
-    which, and the block of equals, are drawn. A longer beginning only adds to a shorter one.
+    once: in each an option occurs as often as any other of its choice, and with two options per choice a combination is
+    next to its opposite, so that no interaction of two choices is taken for the effect of one. Each next block is the
+    one that leaves the pairs of options of any two choices most evenly distributed, so that no choice is taken for
+    another. The order of options, and of equal blocks, is random. A longer beginning only adds to a shorter one.
 
     Parameters
     ----------
     levels : sequence of int
-        Options of each choice.
+        Number of options of each choice.
     seed : int
 
     Returns
@@ -50,9 +50,10 @@ def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
 
 
 def _evenly(blocks: NDArray[np.int64], levels: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """Return an order of blocks in which each leaves the options of any two choices most evenly together.
+    """Return an order of blocks in which each leaves the pairs of options of any two choices most evenly distributed.
 
-    Of several such, between which equals are drawn, it is the one that is most even over all its beginnings.
+    Several orders are drawn, with random choice among equal blocks; the one that is most even over all its beginnings
+    is returned.
     """
     pairs = [np.zeros((len(blocks), 1))]
     for i, j in combinations(range(len(levels)), 2):
@@ -60,12 +61,12 @@ def _evenly(blocks: NDArray[np.int64], levels: Sequence[int], rng: np.random.Gen
         counts = (together[..., None] == np.arange(levels[i] * levels[j])).sum(axis=1)
         pairs.append(counts - blocks.shape[1] / (levels[i] * levels[j]))
     uneven = np.hstack(pairs)
-    own = (uneven**2).sum(axis=1)
+    squares = (uneven**2).sum(axis=1)
 
     def drawn() -> tuple[float, list[int]]:
         order, so_far, left, worse = [0], uneven[0], 1 + rng.permutation(len(blocks) - 1), 0.0
         while left.size:
-            at = int((own[left] + 2 * uneven[left] @ so_far).round(6).argmin())
+            at = int((squares[left] + 2 * uneven[left] @ so_far).round(6).argmin())
             order.append(int(left[at]))
             so_far = so_far + uneven[left[at]]
             worse += float(so_far @ so_far) / len(order)
@@ -78,10 +79,10 @@ def _evenly(blocks: NDArray[np.int64], levels: Sequence[int], rng: np.random.Gen
 def shapley_shares(points: ArrayLike, values: ArrayLike) -> Floats:
     """Return the share of the variance of some values that each choice explains, by Shapley.
 
-    A set of choices explains the sum of squares of the least-squares fit that adds up an effect of each; a choice's
-    Shapley value is what it adds to that, averaged over all orders in which the choices may come (Owen, SIAM/ASA J.
-    Uncertainty Quantification 2, 2014). On a balanced factorial it is the choice's sum of squares in the analysis of
-    variance. What the shares leave of one is of choices that act together, and of chance.
+    A set of choices explains the sum of squares of the least-squares fit with additive effects; a choice's Shapley
+    value is what it adds to that, averaged over all orders of the choices (Owen, SIAM/ASA J. Uncertainty Quantification
+    2, 2014). On a balanced factorial it is the choice's sum of squares in the analysis of variance. The rest up to one
+    is due to interactions and chance.
 
     Parameters
     ----------
@@ -121,5 +122,5 @@ def shapley_shares(points: ArrayLike, values: ArrayLike) -> Floats:
             if not some >> i & 1:
                 shares[i] += weight * (by_set[some | 1 << i] - by_set[some])
     varies = total > len(x) * (_ROUNDING * level) ** 2
-    # No choice explains less than nothing, but for rounding.
+    # Only rounding makes a share negative.
     return np.where(varies, np.maximum(shares, 0.0) / np.where(varies, total, 1.0), np.nan)

@@ -1,11 +1,11 @@
-"""The law of a reported number in a universe, known from a few hundred runs, and how likely it makes what is reported.
+"""The distribution of a reported number in a universe, estimated from a few hundred runs, and its likelihood.
 
-The likelihood of a reported number is the probability of what it may have been before it was rounded, or read off a
-figure. Runs are a sample of the law: each stands for a normal kernel about it, of Silverman's width, and weighs as its
-probability to be the best of m by F. What n runs cannot tell, their tails above all, is left to a uniform law on [0, 1]
-that weighs as much as one run more, 1/(n + 1); with weights, n is (Σw)²/Σw². So no number is impossible, and no
-universe is refuted by a tail that its runs cannot show. A number that is computed without a draw is ours to the last
-digit, or as near to it as the register takes two for the same (the width of its kernel), with equal probability.
+The likelihood of a reported number is the probability of the values that it may have had before it was rounded or read
+off a figure. Each run stands for a normal kernel about it, of Silverman's width, weighted by its probability to be the
+best of m by F. The part that n runs cannot show, above all the tails, is left to a uniform distribution on [0, 1] with
+the weight of one more run, 1/(n + 1); with weights, n is (Σw)²/Σw². So no number is impossible, and no universe is
+rejected because of a tail that its runs cannot show. A deterministic number is ours to the last digit, or as near to it
+as the register takes two numbers for the same (the width of its kernel), with equal probability.
 """
 
 import math
@@ -20,22 +20,23 @@ from kmdr.analysis.statistics import Floats, best_of
 from kmdr.claims.register import F_MARGIN, P_MARGIN
 from kmdr.claims.reported import Number
 
-_LEAST = 1e-9  # weights below it decide nothing
+_LEAST = 1e-9  # smaller weights are ignored
 
 
 class Law(NamedTuple):
-    """A law on [0, 1].
+    """A distribution on [0, 1].
 
     Attributes
     ----------
     values, weights : (n,) ndarray
-        In the order of F, so that laws of several quantities of a run have it in one place; the weights sum to one.
+        Ordered by F, so that the distributions of several quantities of a run have it at one position; the weights sum
+        to one.
     exact : float
-        Probability that it is one of the values, and not only near one of them.
+        Probability that the number equals one of the values, and is not only near one.
     width : float
         Standard deviation of the normal kernel about each value.
     size : float
-        How many independent draws of it the values are worth; infinite where the weights allow for what is not known.
+        Effective number of independent draws; infinite if the weights account for what is unknown.
     """
 
     values: Floats
@@ -58,14 +59,7 @@ class Law(NamedTuple):
         return float(low), float(high)
 
     def log_likelihood(self, values: ArrayLike, error: float) -> Floats:
-        """Return the logarithm of the probability of each value ± its reading error.
-
-        Parameters
-        ----------
-        values : array_like
-        error : float
-            Positive.
-        """
+        """Return the logarithm of the probability of each value ± its reading error, which is positive."""
         ends = np.asarray(values, dtype=float)[..., None] + error * (1 + 1e-9) * np.array([-1.0, 1.0])
         same = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
         reached = ndtr((ends[..., None] - self.values) / self.width) @ self.weights
@@ -75,18 +69,10 @@ class Law(NamedTuple):
 
 
 def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
-    """Return the law of a quantity of the best of m runs by F.
-
-    Parameters
-    ----------
-    number : Number
-    F, values : (N,) array_like
-        Of N ≥ m runs.
-    m : int
-    """
+    """Return the distribution of a quantity of the best of m runs by F, from the F and values of N ≥ m runs."""
     kept = best_of(F, m)
-    there = kept.weights > _LEAST
-    x, w = np.asarray(values, dtype=float)[kept.order[there]], kept.weights[there] / kept.weights[there].sum()
+    used = kept.weights > _LEAST
+    x, w = np.asarray(values, dtype=float)[kept.order[used]], kept.weights[used] / kept.weights[used].sum()
     size = 1 / float(w @ w)
     spread = math.sqrt(max(0.0, float(w @ (x - w @ x) ** 2)))
     if spread > 1e-9:
@@ -94,13 +80,8 @@ def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
     return Law(x, w, 0.5, F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN, size)
 
 
-def law_of_share(hits: int, runs: int, of: int) -> Law:
-    """Return the law of the share of ``of`` runs that hit, if ``hits`` of ``runs`` did: with Jeffreys's prior.
-
-    Parameters
-    ----------
-    hits, runs, of : int
-    """
-    counts = np.arange(of + 1)
-    weights = betabinom.pmf(counts, of, hits + 0.5, runs - hits + 0.5)
-    return Law(counts / of, weights / weights.sum(), 1.0, 1.0, math.inf)
+def law_of_share(hits: int, runs: int, size: int) -> Law:
+    """Return the distribution of the share of hits in ``size`` runs after ``hits`` in ``runs``, by Jeffreys's prior."""
+    counts = np.arange(size + 1)
+    weights = betabinom.pmf(counts, size, hits + 0.5, runs - hits + 0.5)
+    return Law(counts / size, weights / weights.sum(), 1.0, 1.0, math.inf)

@@ -1,13 +1,12 @@
-"""What the rows of a multiverse say: of each reported number, of all of a paper's together, and of its claims.
+"""Findings from the rows of a multiverse, about reported numbers and claims.
 
-* Each number has a law in each universe (`kmdr.multiverse.laws`); how far apart the universes are, and how much of that
-  each choice makes, are Shapley shares of the variance of the laws' means, with intervals by the bootstrap over
-  repetitions, which all universes share.
-* A universe's log-likelihood is that of all numbers together, each by its law. The nearest one has the largest; those
-  not rejected are the ones in which tables that are drawn from their laws are as unlikely as the reported one with a
-  probability of 5 % at the least. As the nearest was picked among many, it is also picked by half of the cells and
-  judged by the other half, again and again.
-* A claim is tested, uncorrected, on the rows of each universe as if they were those of the paper's studies.
+* Each number has a distribution in each universe (`kmdr.multiverse.laws`). The variance of the means over universes is
+  divided among the choices by Shapley shares, with intervals by the bootstrap over repetitions, which all universes
+  share.
+* A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is not
+  rejected if, of the tables drawn from its distributions, at least 5 % are as unlikely as the reported one. As the
+  nearest was selected among many, it is also selected by half of the cells and evaluated on the other half, repeatedly.
+* A claim is tested, uncorrected, on the rows of each universe as if they were rows of the paper's studies.
 """
 
 from collections import Counter
@@ -33,54 +32,51 @@ from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
 from kmdr.results.reader import Settled
 
-# Of the rows of a paper's multiverse, the beginning of their study's name; the rest is the study they settle.
+# Prefix of the study of a multiverse's rows; the rest is the name of the paper's study.
 STUDY = "multiverse_"
-_TABLES, _BOOTSTRAPS, _SPLITS = 400, 200, 400
+_TABLES, _SAMPLES, _SPLITS = 400, 200, 400
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class Check:
-    """What picking the nearest universe by half of the cells, and judging it by the other half, says.
+    """Result of selecting the nearest universe by half of the cells and evaluating it on the other half.
 
     Attributes
     ----------
-    splits : int
     again : float
-        Share of the splits in which the first half picks the universe that is nearest by all.
-    picked, own, any : float
-        Mean log-likelihood of the other half: of the universe picked, of the paper's own, and over all universes.
+        Share of the splits in which the first half selects the universe that is nearest by all cells.
+    picked, paper, any : float
+        Mean log-likelihood of the other half: of the selected universe, of the paper's own, and over all universes.
     """
 
     splits: int
     again: float
     picked: float
-    own: float
+    paper: float
     any: float
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the rows of a paper's multiverse say.
+    """Findings from the rows of a paper's multiverse.
 
     Attributes
     ----------
-    spec : Multiverse
     universes : list of tuple of str
         Those that have rows; the first is the paper's own.
-    numbers : list of Number
     laws : list of list of Law
-        Of each universe and number.
+        By universe and number.
     logs : (universes, numbers) ndarray
         Log-likelihoods.
     p : (universes,) ndarray
-        How likely a table of the universe is as unlikely as the reported one.
+        Probability that a table drawn in the universe is as unlikely as the reported one.
     shares : (choices, numbers, 3) ndarray
         Share of the variance, and its 95 % interval.
     check : Check or None
         None with fewer than two cells.
     outcomes : mapping of str to list of Outcome
-        Of each claim in each universe, uncorrected; where it is of several kinds, also of each of these.
+        Of each claim in each universe, uncorrected; if a claim has several kinds of statements, also of each kind.
     """
 
     spec: Multiverse
@@ -105,26 +101,28 @@ class Findings:
 
     @property
     def not_rejected(self) -> list[int]:
-        """Positions of the universes whose tables may well be as unlikely as the reported one."""
+        """Positions of the universes that are not rejected."""
         return [int(i) for i in np.flatnonzero(self.p > LEVEL)]
 
     def table(self) -> pd.DataFrame:
-        """Return a line a universe: its options, its log-likelihood and p, and the outcome of each claim."""
+        """Return one line per universe: its options, its log-likelihood and p, and the outcome of each claim."""
         frame = pd.DataFrame(self.universes, columns=list(self.spec.choices))
         if self.numbers:
             frame = frame.assign(log_likelihood=self.together, p=self.p)
         return frame.assign(**self.outcomes)
 
     def options(self) -> pd.DataFrame:
-        """Return a line an option: its universes, its share of the likelihood, and in how many each claim holds.
+        """Return one line per option: its universes, their share of the likelihood, and how many support each claim.
 
-        The share is that of the mean likelihood of its universes in those of all options of its choice.
+        The share is the mean likelihood of its universes, relative to the sum over all options of its choice.
         """
         lines: list[dict[str, object]] = []
         for column, (choice, options) in enumerate(self.spec.choices.items()):
-            those = {name: [i for i, u in enumerate(self.universes) if u[column] == name] for name in options}
-            means = {name: logsumexp(self.together[some]) - np.log(len(some)) for name, some in those.items() if some}
-            for name, some in those.items():
+            with_option = {name: [i for i, u in enumerate(self.universes) if u[column] == name] for name in options}
+            means = {
+                name: logsumexp(self.together[some]) - np.log(len(some)) for name, some in with_option.items() if some
+            }
+            for name, some in with_option.items():
                 line: dict[str, object] = {"choice": choice, "option": name, "universes": len(some)}
                 if self.numbers and some:
                     line["likelihood"] = float(np.exp(means[name] - logsumexp(list(means.values()))))
@@ -136,7 +134,7 @@ class Findings:
 
 
 def _rows_of(rows: Mapping[str, pd.DataFrame], settled: Settled) -> pd.DataFrame | None:
-    """Return the rows of a universe under the names of the paper's studies; None where some are missing."""
+    """Return the rows of a universe under the names of the paper's studies; None if some are missing."""
     if not settled.configs or not set(settled.configs) <= set(rows):
         return None
     parts = [
@@ -147,7 +145,7 @@ def _rows_of(rows: Mapping[str, pd.DataFrame], settled: Settled) -> pd.DataFrame
 
 
 def _runs(rows: pd.DataFrame, number: Number) -> pd.DataFrame:
-    """Return the runs that a number is of, in the order of the repetitions; all r of a method that has one."""
+    """Return the runs of a number in the order of the repetitions; a method with a single r has it at all r."""
     rows = rows[(rows["dataset"] == number.dataset) & (rows["reducer"] == number.method)]
     if rows["r"].nunique() > 1:
         rows = rows[rows["r"] == number.r]
@@ -155,14 +153,14 @@ def _runs(rows: pd.DataFrame, number: Number) -> pd.DataFrame:
 
 
 class _Reader:
-    """Reads the numbers of universes from their rows, what many of them share once."""
+    """Reads the numbers of universes from their rows; what many universes share is read once."""
 
     def __init__(self, spec: Multiverse) -> None:
         self._spec, self._numbers = spec, numbers_of(spec)
         self._known: dict[object, tuple[Law, Floats]] = {}
 
     def laws(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, tuple[Law, Floats]]:
-        """Return, by the number's position, its law, and the mean of that in each draw of repetitions."""
+        """Return each number's distribution and its mean in each bootstrap sample, by the number's position."""
         methods, reading = self._spec.reading(universe)
         read = {}
         for position, reported in enumerate(self._numbers):
@@ -174,27 +172,27 @@ class _Reader:
                 continue
             key = (str(runs["config_hash"].iloc[0]), repr(number), m, repr(share))
             if key not in self._known:
-                self._known[key] = self._of_share(runs, share) if share else self._of_best(runs, number, m)
+                self._known[key] = self._read_share(runs, share) if share else self._read_best(runs, number, m)
             read[position] = self._known[key]
         return read
 
-    def _of_best(self, runs: pd.DataFrame, number: Number, m: int) -> tuple[Law, Floats]:
+    def _read_best(self, runs: pd.DataFrame, number: Number, m: int) -> tuple[Law, Floats]:
         F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
-        again = _drawn_again(len(F))
+        again = _bootstraps(len(F))
         order = np.take_along_axis(again, np.argsort(F[again], axis=1, kind="stable"), axis=1)
         return law_of_best(number, F, x, m), np.asarray(x[order] @ best_of(F, m).weights)
 
-    def _of_share(self, runs: pd.DataFrame, share: Mapping[str, float]) -> tuple[Law, Floats]:
+    def _read_share(self, runs: pd.DataFrame, share: Mapping[str, float]) -> tuple[Law, Floats]:
         hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
         return (
             law_of_share(int(hits.sum()), len(hits), int(share["runs"])),
-            np.asarray(hits[_drawn_again(len(hits))].mean(axis=1)),
+            np.asarray(hits[_bootstraps(len(hits))].mean(axis=1)),
         )
 
 
-def _drawn_again(n: int) -> NDArray[np.int64]:
-    """Return which of n repetitions each bootstrap draws: the same in all universes that have as many."""
-    return np.random.default_rng(_SEED).integers(n, size=(_BOOTSTRAPS, n))
+def _bootstraps(n: int) -> NDArray[np.int64]:
+    """Return the repetitions that each bootstrap draws: the same in all universes with n repetitions."""
+    return np.random.default_rng(_SEED).integers(n, size=(_SAMPLES, n))
 
 
 def numbers_of(spec: Multiverse) -> list[Number]:
@@ -208,8 +206,8 @@ def numbers_of(spec: Multiverse) -> list[Number]:
     ]
 
 
-def _once(several: Sequence[Number], rows: pd.DataFrame) -> list[int]:
-    """Return the positions of numbers without those of a method with one r that are printed again at another r."""
+def _without_repeats(several: Sequence[Number], rows: pd.DataFrame) -> list[int]:
+    """Return the positions of numbers, without those that a method with one r repeats at other r."""
     sizes = rows.groupby(["dataset", "reducer"])["r"].nunique()
     keys = [
         number._replace(r=np.nan) if sizes.get((number.dataset, number.method)) == 1 else number for number in several
@@ -219,17 +217,17 @@ def _once(several: Sequence[Number], rows: pd.DataFrame) -> list[int]:
 
 
 def cells(several: Sequence[Number]) -> list[list[int]]:
-    """Return the positions of numbers, those that are of one run together."""
+    """Return the positions of numbers, grouped by run."""
     by_cell: dict[tuple[str, str, str], list[int]] = {}
     for position, number in enumerate(several):
         by_cell.setdefault((number.dataset, number.method, f"{number.r}"), []).append(position)
     return list(by_cell.values())
 
 
-def _tables(laws: Sequence[Law], own: Sequence[list[int]], rng: np.random.Generator) -> Floats:
-    """Draw tables of a universe: the numbers of a cell from one run, or anywhere with what is not known of the law."""
+def _tables(laws: Sequence[Law], cells: Sequence[list[int]], rng: np.random.Generator) -> Floats:
+    """Draw tables of a universe: the numbers of a cell from one run, or uniformly with the weight of the unknown."""
     drawn = np.empty((_TABLES, len(laws)))
-    for cell in own:
+    for cell in cells:
         place, anywhere = rng.random(_TABLES), rng.random(_TABLES)
         for position in cell:
             law = laws[position]
@@ -243,17 +241,7 @@ def _tables(laws: Sequence[Law], own: Sequence[list[int]], rng: np.random.Genera
 def plausibility(
     laws: Sequence[Law], several: Sequence[Number], log_likelihood: float, rng: np.random.Generator
 ) -> float:
-    """Return how likely a table that is drawn from some laws is as unlikely as one that is given.
-
-    Parameters
-    ----------
-    laws : sequence of Law
-    several : sequence of Number
-        Of which they are, with their reading errors.
-    log_likelihood : float
-        Of the given table.
-    rng : numpy.random.Generator
-    """
+    """Return the probability that a table drawn from some distributions is as unlikely as the reported one."""
     drawn = _tables(laws, cells(several), rng)
     logs = sum(
         law.log_likelihood(column, number.reading_error)
@@ -262,14 +250,14 @@ def plausibility(
     return float((1 + np.count_nonzero(logs <= log_likelihood + 1e-9)) / (_TABLES + 1))
 
 
-def cross_validated(logs: Floats, own: Sequence[list[int]]) -> Check | None:
-    """Pick a universe by half of the cells and judge it by the others, for all halves or as many at random.
+def cross_validated(logs: Floats, cells: Sequence[list[int]]) -> Check | None:
+    """Select a universe by half of the cells and evaluate it on the others, for all halves or as many at random.
 
     Parameters
     ----------
     logs : (universes, numbers) array_like
         Log-likelihoods; the first universe is the paper's own.
-    own : sequence of list of int
+    cells : sequence of list of int
         The positions of the numbers of each cell.
 
     Returns
@@ -277,7 +265,7 @@ def cross_validated(logs: Floats, own: Sequence[list[int]]) -> Check | None:
     Check or None
         None with fewer than two cells.
     """
-    by_cell = np.stack([logs[:, cell].sum(axis=1) for cell in own], axis=1) if own else np.empty((len(logs), 0))
+    by_cell = np.stack([logs[:, cell].sum(axis=1) for cell in cells], axis=1) if cells else np.empty((len(logs), 0))
     count = by_cell.shape[1]
     if count < 2:
         return None
@@ -287,18 +275,18 @@ def cross_validated(logs: Floats, own: Sequence[list[int]]) -> Check | None:
         splits = [list(few) for few in combinations(range(count), half)]
     else:
         splits = [list(rng.permutation(count)[:half]) for _ in range(_SPLITS)]
-    told = []
+    outcomes = []
     for first in splits:
         second = [i for i in range(count) if i not in first]
         by_first, by_second = by_cell[:, first].sum(axis=1), by_cell[:, second].sum(axis=1)
         picked = int(by_first.argmax())
-        told.append((by_first[best] >= by_first[picked], by_second[picked], by_second[0], by_second.mean()))
-    again, *means = np.mean(told, axis=0)
+        outcomes.append((by_first[best] >= by_first[picked], by_second[picked], by_second[0], by_second.mean()))
+    again, *means = np.mean(outcomes, axis=0)
     return Check(len(splits), float(again), *map(float, means))
 
 
 def _outcomes(results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]) -> dict[str, list[Outcome]]:
-    """Return the outcomes of the claims in each universe; where universes share all rows they are tested once."""
+    """Return the outcomes of the claims in each universe; universes that share all rows are tested once."""
     known: dict[tuple[str, ...], dict[str, Outcome]] = {}
     keys = [tuple(sorted(rows["config_hash"].unique())) for rows in tables]
     for key, rows in zip(keys, tables, strict=True):
@@ -318,12 +306,10 @@ def _outcomes(results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]
 
 
 def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Findings:
-    """Return what the rows of a multiverse say.
+    """Return the findings from the rows of a multiverse.
 
     Parameters
     ----------
-    results : Results
-    spec : Multiverse
     settled : sequence of Settled
         The universes that were run, with the configurations of each.
 
@@ -336,28 +322,28 @@ def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Find
     by_config = {str(key): group for key, group in rows.groupby("config_hash")}
     reader, names = _Reader(spec), set(spec.universes)
     universes, tables, read = [], [], []
-    for each in settled:
-        of_universe = _rows_of(by_config, each) if each.options in names else None
+    for universe in settled:
+        of_universe = _rows_of(by_config, universe) if universe.options in names else None
         if of_universe is not None:
-            universes.append(each.options)
+            universes.append(universe.options)
             tables.append(of_universe)
-            read.append(reader.laws(of_universe, each.options))
+            read.append(reader.laws(of_universe, universe.options))
     if len(universes) < 2:
         raise NotRunError(f"fewer than two universes of {spec.paper} have rows")
-    every, counts = numbers_of(spec), Counter(position for each in read for position in each)
-    there = [position for position in _once(every, tables[0]) if counts[position] == len(universes)]
-    several = [every[position] for position in there]
-    laws = [[each[position][0] for position in there] for each in read]
+    every, counts = numbers_of(spec), Counter(position for laws_of_universe in read for position in laws_of_universe)
+    positions = [position for position in _without_repeats(every, tables[0]) if counts[position] == len(universes)]
+    several = [every[position] for position in positions]
+    laws = [[of_number[position][0] for position in positions] for of_number in read]
     logs = np.array(
         [
-            [float(law.log_likelihood(n.value, n.reading_error)) for law, n in zip(own, several, strict=True)]
-            for own in laws
+            [float(law.log_likelihood(n.value, n.reading_error)) for law, n in zip(of_universe, several, strict=True)]
+            for of_universe in laws
         ]
     ).reshape(len(universes), len(several))
     rng = np.random.default_rng(_SEED)
-    p = np.array([plausibility(own, several, line.sum(), rng) for own, line in zip(laws, logs, strict=True)])
+    p = np.array([plausibility(some, several, line.sum(), rng) for some, line in zip(laws, logs, strict=True)])
     return Findings(
-        spec, universes, several, laws, logs, p, _shares(spec, universes, read, there),
+        spec, universes, several, laws, logs, p, _shares(spec, universes, read, positions),
         cross_validated(logs, cells(several)), _outcomes(results, spec, tables),
     )  # fmt: skip
 
@@ -366,14 +352,14 @@ def _shares(
     spec: Multiverse,
     universes: Sequence[tuple[str, ...]],
     read: Sequence[Mapping[int, tuple[Law, Floats]]],
-    there: Sequence[int],
+    positions: Sequence[int],
 ) -> Floats:
     """Return the share of the variance of each number's mean that each choice explains, with its 95 % interval."""
     options = [list(names) for names in spec.choices.values()]
-    points = [[names.index(name) for names, name in zip(options, each, strict=True)] for each in universes]
-    shares = np.empty((len(options), len(there), 3))
-    for column, position in enumerate(there):
-        means = np.array([np.r_[each[position][0].mean, each[position][1]] for each in read])
+    points = [[names.index(name) for names, name in zip(options, universe, strict=True)] for universe in universes]
+    shares = np.empty((len(options), len(positions), 3))
+    for column, position in enumerate(positions):
+        means = np.array([np.r_[laws[position][0].mean, laws[position][1]] for laws in read])
         of_number = shapley_shares(points, means)
         shares[:, column, 0] = of_number[:, 0]
         if not np.isnan(of_number[:, 1:]).all():

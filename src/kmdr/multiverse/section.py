@@ -1,4 +1,4 @@
-"""A paper's multiverse as the report shows it: curves, shares of variance, options, the universe that is nearest."""
+"""A paper's multiverse in the report: specification curves, shares of variance, options, and the nearest universe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,16 +26,7 @@ _MOST_CURVES = 4  # side by side
 
 @dataclass(frozen=True)
 class Piece:
-    """A figure or a table of a multiverse.
-
-    Attributes
-    ----------
-    title : str
-    files : tuple of Path
-        Relative to the folder of the report.
-    table : Table or None
-        None for a figure.
-    """
+    """A figure, or a table if there is one; files are relative to the folder of the report."""
 
     title: str
     files: tuple[Path, ...]
@@ -44,16 +35,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class MultiverseSection:
-    """What the report shows of a paper's multiverse.
+    """A paper's multiverse in the report.
 
     Attributes
     ----------
-    paper : str
     sentences : tuple of str
-        What it finds, or why there is nothing to find.
-    pieces : tuple of Piece
+        Its findings, or why there are none.
     holds : mapping of str to str
-        Of each claim, in how many universes it holds.
+        The number of universes in which each claim is supported, in words.
     """
 
     paper: str
@@ -65,56 +54,41 @@ class MultiverseSection:
 def multiverse_section(
     results: Results, spec: Multiverse, settled: Sequence[Settled], folder: Path
 ) -> MultiverseSection:
-    """Make figures and tables of a paper's multiverse.
-
-    Parameters
-    ----------
-    results : Results
-    spec : Multiverse
-    settled : sequence of Settled
-    folder : Path
-        Of the report.
-    """
+    """Make figures and tables of a paper's multiverse in the folder of the report."""
     try:
         findings = attempt(lambda rows: find(rows, spec, settled), results)
     except NotRunError as reason:
         return MultiverseSection(spec.paper, (f"Not run: {reason}.",), (), {})
-    stem = f"{spec.paper}_multiverse"
+    stem, labels = f"{spec.paper}_multiverse", _labels(findings.numbers)
     pieces = []
+
+    def add(title: str, files: Sequence[Path], table: Table | None = None) -> None:
+        pieces.append(Piece(title, tuple(file.relative_to(folder) for file in files), table))
+
     for number, group in enumerate(_groups(findings.numbers), 1):
-        files = save(_curves(findings, group), folder / "figures" / f"{stem}{number}")
-        pieces.append(Piece(f"Specification curves: {_together(findings, group)}", _relative(files, folder)))
-    tables = {
-        "options": ("The options", _options(findings)),
-        "universes": ("The universes", Table(findings.table(), {})),
-    }
+        curves = _curves(findings, group, labels)
+        title = "; ".join(labels[position] for position in group)
+        add(f"Specification curves: {title}", save(curves, folder / "figures" / f"{stem}{number}"))
+    tables = [("options", "The options", _options(findings))]
     if findings.numbers:
-        tables |= {
-            "nearest": ("The universe that is nearest", _nearest(findings)),
-            "shares": ("Share of the variance over universes that each choice explains", _shares(findings)),
-        }
-    for name in ("nearest", "shares", "options", "universes"):
-        if name in tables:
-            title, table = tables[name]
-            files = save_table(table, folder / "tables" / f"{stem}_{name}")
-            shown = table if name != "universes" else None
-            pieces.append(Piece(title, _relative(files, folder), shown))
+        shares = "Share of the variance over universes that each choice explains"
+        tables = [("nearest", "The nearest universe", _nearest(findings, labels)),
+                  ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
+    for name, title, table in tables:
+        add(title, save_table(table, folder / "tables" / f"{stem}_{name}"), table)
+    add("The universes", save_table(Table(findings.table(), {}), folder / "tables" / f"{stem}_universes"))
     return MultiverseSection(spec.paper, _sentences(findings), tuple(pieces), _holds(findings))
 
 
-def _relative(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    return tuple(file.relative_to(folder) for file in files)
-
-
 def _label(number: Number) -> str:
-    """Return what a number is of, in words."""
+    """Return the name of a number: quantity, method and r."""
     what = SYMBOLS.get(number.quantity, number.quantity.replace("_", " "))
     at = "" if np.isnan(number.r) else f", r = {number.r:.0f}"
     return f"{what}, {reducer_styles([number.method])[number.method].label}{at}"
 
 
 def _labels(several: Sequence[Number]) -> list[str]:
-    """Return the labels of numbers, with their dataset or id where they need it to be told apart."""
+    """Return the names of numbers, with their dataset or id if these are needed to distinguish them."""
     labels = [_label(number) for number in several]
     if len({number.dataset for number in several}) > 1:
         labels = [f"{label} on {dataset_label(n.dataset)}" for label, n in zip(labels, several, strict=True)]
@@ -122,7 +96,7 @@ def _labels(several: Sequence[Number]) -> list[str]:
 
 
 def _groups(several: Sequence[Number]) -> list[list[int]]:
-    """Return the positions of numbers that stand side by side: of one id, dataset and quantity, if many one method."""
+    """Return the positions of numbers drawn side by side: of one id, dataset and quantity; if many, of one method."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for position, number in enumerate(several):
         key = (number.id, number.dataset, number.quantity)
@@ -131,15 +105,10 @@ def _groups(several: Sequence[Number]) -> list[list[int]]:
     return [group[i : i + _MOST_CURVES] for group in groups.values() for i in range(0, len(group), _MOST_CURVES)]
 
 
-def _together(findings: Findings, group: Sequence[int]) -> str:
-    labels = _labels(findings.numbers)
-    return "; ".join(labels[position] for position in group)
-
-
-def _curves(findings: Findings, group: Sequence[int]) -> Drawing:
-    labels, curves = _labels(findings.numbers), []
+def _curves(findings: Findings, group: Sequence[int], labels: Sequence[str]) -> Drawing:
+    curves = []
     for position in group:
-        laws = [own[position] for own in findings.laws]
+        laws = [of_universe[position] for of_universe in findings.laws]
         frame = pd.DataFrame([(law.mean, *law.interval) for law in laws], columns=["mean", "low", "high"])
         frame["log_likelihood"] = findings.logs[:, position]
         number = findings.numbers[position]
@@ -148,9 +117,9 @@ def _curves(findings: Findings, group: Sequence[int]) -> Drawing:
     return specification_curves(curves, findings.universes, options, findings.nearest)
 
 
-def _nearest(findings: Findings) -> Table:
+def _nearest(findings: Findings, labels: Sequence[str]) -> Table:
     lines = []
-    for position, label in enumerate(_labels(findings.numbers)):
+    for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label, "reported": findings.numbers[position].value}
         for name, universe in (("nearest", findings.nearest), ("own", 0)):
             law = findings.laws[universe][position]
@@ -164,67 +133,71 @@ def _nearest(findings: Findings) -> Table:
     numbers = {name: ".4g" if "log" not in name else ".2f" for name in frame.columns[1:]}
     return Table(
         frame, numbers,
-        "Own: the paper's choices as they are taken here; low to high: the central 95 % of a universe's law. The "
-        "log-likelihood is that of the reported number, its reading error included.",
+        "Own: the paper's choices as implemented here; low to high: the central 95 % of a universe's distribution. The "
+        "log-likelihood is that of the reported number with its reading error.",
     )  # fmt: skip
 
 
-def _shares(findings: Findings) -> Table:
+def _shares(findings: Findings, labels: Sequence[str]) -> Table:
     lines = []
-    for position, label in enumerate(_labels(findings.numbers)):
+    for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label}
         for choice, (share, low, high) in zip(findings.spec.choices, findings.shares[:, position], strict=True):
             line[choice] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
         rest = 1 - findings.shares[:, position, 0].sum()
-        line["together, and chance"] = "–" if np.isnan(rest) else f"{max(rest, 0.0):.0%}"
+        line["interactions and chance"] = "–" if np.isnan(rest) else f"{max(rest, 0.0):.0%}"
         lines.append(line)
     return Table(
         pd.DataFrame(lines), {},
         "Shapley values of the sum of squares that additive effects of the choices explain, with 95 % intervals by the "
-        "bootstrap over repetitions; the rest is of choices that act together, and chance.",
+        "bootstrap over repetitions; the rest is due to interactions of choices and chance.",
     )  # fmt: skip
 
 
 def _options(findings: Findings) -> Table:
     frame = findings.options()
     for claim in findings.outcomes:
-        frame[claim] = [f"{held} of {of}" for held, of in zip(frame[claim], frame["universes"], strict=True)]
-    note = "Of each claim: in how many of the universes with an option it holds, uncorrected."
+        frame[claim] = [f"{held} of {count}" for held, count in zip(frame[claim], frame["universes"], strict=True)]
+    note = "For each claim: the number of universes with the option in which it is supported, uncorrected."
     if "likelihood" not in frame:
         return Table(frame, {}, note)
-    likelihood = "the mean likelihood of the universes with an option, as a share of that of all options of its choice"
+    likelihood = "the mean likelihood of universes with an option, divided by the sum over all options of the choice"
     return Table(frame, {"likelihood": ".3f"}, f"Likelihood: {likelihood}. {note}")
 
 
-def _in_words(findings: Findings, universe: int) -> str:
+def _universe_text(findings: Findings, universe: int) -> str:
     pairs = zip(findings.spec.choices, findings.universes[universe], strict=True)
     return ", ".join(f"{choice}: {option}" for choice, option in pairs)
 
 
 def _sentences(findings: Findings) -> tuple[str, ...]:
     spec, count = findings.spec, len(findings.universes)
-    told = [f"{count} of {spec.all} universes were run, of {counted(len(spec.choices), 'choice')}.", _scope(spec)]
+    sentences = [
+        f"{count} of {spec.all} universes were run, with {counted(len(spec.choices), 'choice')}.",
+        _scope(spec),
+    ]
     if not findings.numbers:
-        return tuple(told)
+        return tuple(sentences)
     i, kept = findings.nearest, findings.not_rejected
-    told.append(
-        f"Nearest to the {len(findings.numbers)} reported numbers together is {_in_words(findings, i)}: its "
-        f"log-likelihood is {findings.together[i]:.1f}, against {findings.together[0]:.1f} with the paper's choices as "
-        f"they are taken here; a table drawn in it is as unlikely with probability {findings.p[i]:.2g}. "
+    sentences.append(
+        f"The universe nearest to the {len(findings.numbers)} reported numbers has {_universe_text(findings, i)}. Its "
+        f"log-likelihood is {findings.together[i]:.1f}, compared with {findings.together[0]:.1f} for the paper's "
+        f"choices as implemented here; tables drawn in it are as unlikely with probability {findings.p[i]:.2g}. "
         f"{counted(len(kept), 'universe')} of {count} are not rejected at {LEVEL:.0%}"
         + (f"; all of these have {common}." if (common := _common(findings, kept)) else ".")
     )
     if check := findings.check:
-        told.append(
-            f"It was picked among {count}: by half of the cells, in {counted(check.splits, 'split')}, it is picked "
-            f"again in {check.again:.0%}; the other half has then a log-likelihood of {check.picked:.1f} in the mean, "
-            f"against {check.own:.1f} with the paper's own choices and {check.any:.1f} over all universes."
+        sentences.append(
+            f"The nearest universe was selected among {count}. Selected by half of the cells, in "
+            f"{counted(check.splits, 'split')}, it is the same in {check.again:.0%}. The mean log-likelihood of the "
+            f"other half is then {check.picked:.1f}, compared with {check.paper:.1f} for the paper's own choices and "
+            f"{check.any:.1f} over all universes."
         )
-    return tuple(told)
+    return tuple(sentences)
 
 
 def _scope(spec: Multiverse) -> str:
-    """Say on what universes are compared: it may be less than studies have, whose verdict may then be another."""
+    """Return what universes are compared on; it may be less than in the studies, whose verdict may then differ."""
     runs = sorted({of_method["runs"] for of_method in spec.methods.values()})
     repetitions = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     at = f"r = {', '.join(map(str, spec.r_grid))}" if spec.r_grid else "the r of the studies"
@@ -233,7 +206,7 @@ def _scope(spec: Multiverse) -> str:
 
 
 def _common(findings: Findings, some: Sequence[int]) -> str:
-    """Name the options that some universes have in common."""
+    """Return the options that some universes have in common."""
     shared = []
     for column, choice in enumerate(findings.spec.choices):
         options = {findings.universes[i][column] for i in some}
@@ -243,15 +216,15 @@ def _common(findings: Findings, some: Sequence[int]) -> str:
 
 
 def _holds(findings: Findings) -> dict[str, str]:
-    """Return in words in how many universes each claim holds, and each kind of what it says."""
-    told: dict[str, str] = {}
-    words: dict[Outcome, str] = {"not reproduced": "fails", "inconclusive": "stays open", "not run": "is not run"}
+    """Return in words in how many universes each claim is supported, and each kind of its statements."""
+    texts: dict[str, str] = {}
+    words: dict[Outcome, str] = {"not reproduced": "fails", "inconclusive": "is undecided", "not run": "is not run"}
     for name, outcomes in findings.outcomes.items():
         claim, _, kind = name.partition(", ")
         rest = [f", {word} in {n}" for outcome, word in words.items() if (n := outcomes.count(outcome))]
-        sentence = f"holds in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
-        told[claim] = f"{told[claim]}; its {kind} {sentence}" if kind else sentence
-    for claim, sentence in told.items():
-        own = words.get(findings.outcomes[claim][0], "holds")
-        told[claim] = f"{sentence}. With the paper's own choices it {own} on as many rows as universes have"
-    return told
+        sentence = f"is supported in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
+        texts[claim] = f"{texts[claim]}; its {kind} {sentence}" if kind else sentence
+    for claim, sentence in texts.items():
+        outcome = words.get(findings.outcomes[claim][0], "is supported")
+        texts[claim] = f"{sentence}. With the paper's own choices it {outcome} on as many rows as universes have"
+    return texts

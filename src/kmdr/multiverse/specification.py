@@ -1,4 +1,4 @@
-"""Specification curves: a number in every universe, in order, with the options of each below it.
+"""Specification curves: a number in every universe, in ascending order, with the options of each universe below it.
 
 After Simonsohn, Simmons and Nelson, Nature Human Behaviour 4, 2020.
 """
@@ -16,20 +16,12 @@ from kmdr.figures.style import KNOWN, TEXT_WIDTH, print_style
 
 _OWN, _NEAREST, _LINE = KNOWN["random_sign"].color, KNOWN["svd"].color, KNOWN["leverage"].color
 _GREY = "#999999"
-# Inches: of a curve, and of an option's line below it.
+# Heights in inches: of a curve, and of an option's line below it.
 _CURVE, _OPTION = 1.7, 0.125
 
 
 class Curve(NamedTuple):
-    """A number in every universe.
-
-    Attributes
-    ----------
-    title : str
-    reported, error : float
-    numbers : DataFrame
-        A line a universe: ``mean low high``.
-    """
+    """A number in every universe; ``numbers`` has one line per universe: ``mean low high``."""
 
     title: str
     reported: float
@@ -49,19 +41,18 @@ def specification_curves(
     Parameters
     ----------
     curves : sequence of Curve
-        Four at the most.
+        At most four.
     universes : sequence of sequence of str
         The option of each choice; the first is the paper's own.
     options : mapping of str to sequence of str
         The options of each choice.
     nearest : int
-        Position of the universe that is nearest to what is reported.
-    notes : sequence of str
+        Position of the universe that is nearest to the reported numbers.
 
     Returns
     -------
     Drawing
-        Its numbers have a line a universe and curve, in the order drawn.
+        Its numbers have one line per universe and curve, in the order drawn.
     """
     lines = [(choice, name) for choice, names in options.items() for name in names]
     below = _OPTION * (len(lines) + len(options))
@@ -87,13 +78,13 @@ def specification_curves(
 def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[int, int]) -> None:
     mean, low, high = (curve.numbers[name].to_numpy()[order] for name in ("mean", "low", "high"))
     x = np.arange(1, len(mean) + 1)
-    ax.vlines(x, low, high, color=_LINE, linewidth=0.7, alpha=0.45, label="central 95 % of a universe's law")
+    ax.vlines(x, low, high, color=_LINE, linewidth=0.7, alpha=0.45, label="central 95 % of a universe's distribution")
     ax.plot(x, mean, ".", color=_LINE, markersize=3, label="its mean")
     ax.axhspan(curve.reported - curve.error, curve.reported + curve.error, color="#000000", alpha=0.15, linewidth=0)
     ax.axhline(curve.reported, color="#000000", linewidth=0.8, linestyle="--", label="reported")
     for at, color, marker, label in (
         (marked[0], _OWN, "D", "the choices made here"),
-        (marked[1], _NEAREST, "*", "nearest to all that is reported"),
+        (marked[1], _NEAREST, "*", "nearest to the reported numbers"),
     ):
         ax.plot(x[at], mean[at], marker, color=color, markersize=5, linestyle="", label=label, zorder=3)
     ax.set_title(curve.title, loc="left")
@@ -104,7 +95,7 @@ def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[
 def _draw_options(
     ax: Axes, universes: Sequence[Sequence[str]], options: Mapping[str, Sequence[str]], *, labels: bool
 ) -> None:
-    """Draw a mark for each option that each universe has, the choices apart from each other."""
+    """Draw a mark for each option of each universe, with a gap between choices."""
     texts: dict[float, str] = {}
     y = 0.0
     for column, (choice, names) in enumerate(options.items()):
@@ -112,8 +103,8 @@ def _draw_options(
         for name in names:
             y += 1
             texts[y] = name
-            there = [i + 1 for i, universe in enumerate(universes) if universe[column] == name]
-            ax.plot(there, [y] * len(there), "|", color="#333333" if column % 2 else _LINE, markersize=4)
+            places = [i + 1 for i, universe in enumerate(universes) if universe[column] == name]
+            ax.plot(places, [y] * len(places), "|", color="#333333" if column % 2 else _LINE, markersize=4)
         y += 1
     ax.set_ylim(y - 0.4, -0.6)
     ax.set_xlim(0, len(universes) + 1)

@@ -1,6 +1,7 @@
 """Everything that is made of a folder of results: figures, tables, verdicts, the register and the report.
 
-Only the folder and the reported numbers are read, so the same folder gives the same report, with or without the data.
+Only the folder and the reported numbers are read, so the same folder gives the same report, with or without the data:
+facts are computed by the run (`kmdr.harness.facts`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +25,6 @@ from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.base.text import tell as say
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
-from kmdr.claims.facts import write_facts
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
 from kmdr.figures.canvas import Drawing, add_notes, save
@@ -359,7 +359,6 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
         What was written.
     """
     results = Results.of_folder(folder)
-    write_facts(folder, results, wanted)
     datasets = {study["name"]: study["datasets"] for study in configs}
     plan = read_or_note(plan_of, folder, [])
     departing = departures(results.all_rows, experiments, plan, results.missing)
@@ -382,7 +381,7 @@ def build(
     again: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Make facts, figures, tables, verdicts and the report of a folder; nothing where all that is there already.
+    """Make figures, tables, verdicts and the report of a folder; nothing where all that is there already.
 
     Parameters
     ----------
@@ -405,21 +404,23 @@ def build(
         When the folder has no rows, or holds what kmdr does not write.
     """
     check_places(folder)
-    page, stamp = folder / "report" / "index.html", folder / "report" / ".made_from"
-    if not again and file_status(folder, page) and read_file(folder, "report/.made_from") == _made_from(folder):
+    page = folder / "report" / "index.html"
+    if not again and is_current(folder):
         return page
     sweep_abandoned(folder)
     results = Results.of_folder(folder)
-    there = set(results.all_rows["study"].unique())
-    # A folder of nothing but multiverses needs no facts beside those of the studies that they settle.
-    settled = {name.removeprefix(STUDY) for name in there}
-    write_facts(folder, results, None if there & settled else settled, tell)
     report = report_of(folder, results, configs, tell)
     write_verdicts(report)
     tell("the page")
     write_report(report, code_version())
-    write_file(folder, stamp, _made_from(folder))
+    write_file(folder, folder / "report" / ".made_from", _made_from(folder))
     return page
+
+
+def is_current(folder: Path) -> bool:
+    """Return whether a folder has a report, made from what the folder holds now by the current code."""
+    page = file_status(folder, folder / "report" / "index.html")
+    return page is not None and read_file(folder, "report/.made_from") == _made_from(folder)
 
 
 def _made_from(folder: Path) -> bytes:

@@ -13,11 +13,37 @@ from kmdr.harness.plan import Limits
 from kmdr.harness.progress import Progress
 
 
-def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress) -> list[Path]:
-    """Make the report where there are limits, else the tables and figures of some studies; return the files."""
-    from kmdr.reporting.build import build, draw_items
+def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
+    """Compute facts, then make the report if there are limits, else tables and figures of some studies.
 
-    return [build(out, studies(), tell=progress.making)] if limits else draw_items(out, names, studies())
+    Parameters
+    ----------
+    out : Path
+    names : collection of str
+        The studies that were run.
+    limits : Limits, optional
+    progress : Progress
+    until : float
+        Seconds since the epoch after which no fact is begun.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    from kmdr.claims.facts import fact_tasks
+    from kmdr.harness.facts import run_facts
+    from kmdr.multiverse.run import STUDY
+    from kmdr.reporting.build import build, draw_items, is_current
+
+    if not limits:
+        run_facts(fact_tasks(out, names), out, progress, until)
+        return draw_items(out, names, studies())
+    if not is_current(out):
+        # A run of multiverses alone needs the facts of the studies whose open choices it settles.
+        settled = {name.removeprefix(STUDY) for name in names if name.startswith(STUDY)}
+        run_facts(fact_tasks(out, settled if len(settled) == len(names) else None), out, progress, until)
+    return [build(out, studies(), tell=progress.making)]
 
 
 def run_papers(names: Sequence[str], out: Path, limits: Limits) -> int:

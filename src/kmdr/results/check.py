@@ -133,8 +133,8 @@ def of_facts(folder: Path) -> Iterator[Fault]:
         digest = noted(read_file(folder, path.with_suffix(".from")))[1]
         if digest not in ("", hashlib.sha256(require_file(folder, path)).hexdigest()):
             raise DamagedError(
-                f"{path} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again where "
-                "its data are prepared"
+                f"{path} is damaged: it is not what its note says; 'kmdr reproduce OUT={folder}' computes it "
+                "again if its data are available"
             )
 
     for path in (path for path in list_files(folder, "facts") if path.suffix == ".csv"):

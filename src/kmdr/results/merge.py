@@ -192,7 +192,7 @@ def _take_labels(folder: Path, store: Store) -> None:
 
 
 def _take_facts(folder: Path, store: Store) -> None:
-    """Copy the facts that the store has not; a report makes them again where they are not those of its rows."""
+    """Copy the facts that the store has not; a run computes them again if they were made from other rows."""
     for file in (file for file in list_files(folder, "facts") if file.suffix == ".csv"):
         target = store.folder / file.relative_to(folder)
         if not has_file(store.folder, target):

@@ -377,8 +377,8 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     digest = noted(read_file(folder, f"{facts.name}/{name}.from"))[1]
     if digest and digest != hashlib.sha256(read_file(folder, table) or b"").hexdigest():
         raise UserError(
-            f"{folder / table} is damaged: it is not what its note says; 'kmdr report {folder}' makes it again "
-            "where its data are prepared"
+            f"{folder / table} is damaged: it is not what its note says; 'kmdr reproduce OUT={folder}' computes it "
+            "again if its data are available"
         )
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(one_line) for column in texts})

@@ -24,13 +24,13 @@ from distributed.core import Status
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder, write_atomically, writing
 from kmdr.harness.engines.local import SAFE_PATH, TRIES
-from kmdr.harness.runner import SYSTEMS
+from kmdr.harness.engines.settings import SYSTEMS
 
-# A worker runs one task at a time, as its times are those of a process; the batch system limits its memory. Dask would
-# count mapped data files as memory. The web pages of a worker would show its tasks to other users.
+# A worker runs one task at a time, so that the times of its process belong to that task. The batch system limits its
+# memory; Dask would count mapped files as memory. The web pages of a worker would show its tasks to other users.
 _WORKER_ARGUMENTS = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
 _PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'")
-# What a job does before its worker starts: what cannot run kmdr never connects.
+# Run by a job before its worker starts, so that a node that cannot run kmdr never connects.
 _CHECK = "from kmdr.harness.engines.contract import check_installation; check_installation()"
 # A job that failed is submitted again after so many seconds, the next time after their square, and so on.
 _PAUSE_SECONDS = 4
@@ -46,14 +46,14 @@ class Jobs:
     system : str
         One of `SYSTEMS`.
     most : int
-        Jobs at once, at the most.
+        Largest number of jobs at once.
     """
 
     def __init__(self, folder: Path, system: str, most: int) -> None:
         self._folder, self._system, self.most = folder, system, most
         self.cluster: Any = None
-        # Each job by the file that it leaves when it ends, those that were not submitted and why, and how often the
-        # jobs of each name failed since one connected.
+        # Each job by the file that it writes when it ends; jobs that were not submitted, with the reason; and how
+        # often the jobs of each name failed since one connected.
         self._jobs: dict[Path, Any] = {}
         self._refused: list[tuple[Any, str]] = []
         self._failures = Counter[str]()
@@ -101,7 +101,7 @@ class Jobs:
         Parameters
         ----------
         workers : collection of str
-            Names of those that are connected: of the job, or with a suffix where it has several.
+            Names of the connected workers: of the job, or with a suffix if it has several.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Jobs:
         return [self._tolerate(job, fate, bool(workers)) for job, fate in failed]
 
     def _tolerate(self, job: Any, fate: str, others: bool) -> str:
-        """Submit a job that failed again, later each time, and return what to report."""
+        """Submit a failed job again, later each time, and return what to report."""
         self._failures[job.name] += 1
         if self._failures.total() >= TRIES and not others:
             raise UserError(
@@ -162,7 +162,7 @@ class Jobs:
 
 
 def _import_jobqueue() -> Any:
-    """Import dask-jobqueue, which gives this process a handler of SIGINT that exits with status 0, and undo that."""
+    """Import dask-jobqueue, and undo its handler of SIGINT, which exits with status 0."""
     handler = signal.getsignal(signal.SIGINT)
     import dask_jobqueue
 
@@ -172,12 +172,12 @@ def _import_jobqueue() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a job was not submitted: of a command that failed, what it wrote to stderr."""
+    """Return the reason why a job was not submitted: the stderr of the failed command."""
     return " ".join(str(error).rpartition("stderr:")[2].split())[:300] or type(error).__name__
 
 
 def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the options of a cluster class: those given, else those of Dask's configuration, else kmdr's defaults."""
+    """Return the options of a cluster class: given ones first, then Dask's configuration, then kmdr's defaults."""
     defaults: dict[str, Any] = {
         "cores": None, "memory": "4GB", "processes": 1, "log_directory": str(folder), "job_script_prologue": [],
         "worker_extra_args": [], "scheduler_options": {}, "python": sys.executable,
@@ -193,7 +193,7 @@ def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) 
     return options
 
 
-def _in_files(security: distributed.Security, folder: Path) -> distributed.Security:
+def _write_credentials(security: distributed.Security, folder: Path) -> distributed.Security:
     """Return the same credentials, in files that only the owner of the jobs can read."""
     paths = {name: str(folder / f"{name}.pem") for name in ("ca_file", "cert", "key")}
     for name, path in paths.items():
@@ -215,25 +215,19 @@ def started(
     system : str
         One of `SYSTEMS`.
     size : int
-        Jobs at once, at the most.
+        Largest number of jobs at once.
     threads : int
         BLAS and OpenMP threads of each worker.
     options : mapping
-        Of the class of dask-jobqueue.
+        Options of the class of dask-jobqueue.
     folder : str
-        On a file system that the nodes share, for credentials and logs; removed at the end.
-    security : distributed.Security
-
-    Raises
-    ------
-    UserError
-        When the system's commands are missing, or an option is not valid.
+        For credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
     cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
     command = shlex.split(cluster_class.job_cls.submit_command)[0]
     if shutil.which(command) is None:
         raise UserError(
-            f"there is no command {command} here; run this where {system} takes jobs, or choose another runner"
+            f"the command {command} is not available; run this where {system} accepts jobs, or choose another runner"
         )
     parent = Path(folder).expanduser().resolve()
     with ExitStack() as stack:
@@ -244,7 +238,7 @@ def started(
         try:
             cluster = cluster_class(
                 **_options(system, threads, options, place), job_cls=jobs.job_class(cluster_class.job_cls),
-                name="kmdr", security=_in_files(security, place), silence_logs=logging.CRITICAL,
+                name="kmdr", security=_write_credentials(security, place), silence_logs=logging.CRITICAL,
             )  # fmt: skip
         except (TypeError, ValueError, AttributeError) as error:
             raise UserError(f"runner.options: {' '.join(str(error).split())[:300]}") from error
@@ -255,5 +249,5 @@ def started(
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # another run has its folder there
+    with suppress(OSError):  # another run uses it
         folder.rmdir()

@@ -1,7 +1,7 @@
-"""What a worker does: a task is a value that comes in, its rows go out. Nothing is written here and no lock is taken.
+"""The work of a worker: a task comes in, its rows go out. Nothing is written here and no lock is taken.
 
-Workers of this machine are handed the folder of the prepared data as well. Those of others (`serve`) find the data by
-their content: in their own cache, made of what is at hand there, or sent by the driver.
+Workers of this machine also get the folder of the prepared data. Workers of other machines (`serve`) find the data by
+their content: in their own cache, prepared from files available there, or sent by the driver.
 """
 
 import json
@@ -25,20 +25,13 @@ from kmdr.harness.engines.local import Lost
 from kmdr.harness.task import Stamp, failed, run
 from kmdr.results.schema import Row
 
-# States of a dataset (`kmdr.datasets.Availability`) of which it can be had without a network.
-_AT_HAND = ("prepared", "cached", "local", "generated")
+# States of a dataset (`kmdr.datasets.Availability`) in which it is available without a network.
+_LOCAL = ("prepared", "cached", "local", "generated")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker gives back of a task.
-
-    Attributes
-    ----------
-    rows : list of dict
-    environment : mapping or None
-        What the ``env_hash`` of the rows stands for, where it is not the driver's.
-    """
+    """Rows of a task, with the environment that their ``env_hash`` refers to if it is not the driver's."""
 
     rows: list[Row]
     environment: Mapping[str, Any] | None = None
@@ -46,59 +39,57 @@ class Answer:
 
 @dataclass(frozen=True)
 class Lacking:
-    """The answer of a worker that has not the data of its task and cannot make them."""
+    """The answer of a worker that does not have the data of its task and cannot prepare them."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The answer of a worker that must not do a task: why."""
+    """The answer of a worker that must not run a task, with the reason."""
 
     reason: str
 
 
-# What `execute` is called with.
+# Arguments of `execute`.
 Call = tuple[Task, Stamp]
-# What gives the answers of calls as they come, and takes the calls one by one, each when it has room for it.
+# Yields the answers of calls as they come, and takes the calls one by one, each when a worker is free for it.
 Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost]]]
 
 
 class Cluster(Protocol):
-    """What an engine of many machines is to the runner."""
+    """An engine of many machines, as the runner uses it."""
 
     def size(self) -> int:
         """Return the number of its workers, at least 1."""
         ...
 
     def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
-        """Run calls as `Perform` says; what is to be told meanwhile is."""
+        """Run calls as `Perform` does, and report problems by ``tell``."""
         ...
 
 
-def beside(stamp: Stamp, workers: int = 0) -> Stamp:
-    """Return the stamp of a trial on a cluster: never alone, since others may join it and nobody could say so."""
+def never_alone(stamp: Stamp, workers: int = 0) -> Stamp:
+    """Return the provenance of a trial on a cluster: never serial, as other workers may join unnoticed."""
     return replace(stamp, concurrency=max(2, workers or stamp.concurrency))
 
 
-def named(call: tuple[Any, ...]) -> str:
-    """Return what a call is in words."""
+def call_name(call: tuple[Any, ...]) -> str:
+    """Return the name of a call for messages."""
     task = call[0]
     return f"{task.dataset} {task.reducer} repeat={task.repeat}"
 
 
 @cache
 def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
-    """Map a prepared dataset once a process, and again where the folder has another content in a later run."""
+    """Map a prepared dataset once per process, and again if the folder has other content in a later run."""
     del data_sha256
     return open_prepared(Path(folder), verify)
 
 
-@cache
-def _pin_once(threads: int) -> None:
-    pin(threads)
+_pin_once = cache(pin)
 
 
 def execute(task: Task, stamp: Stamp) -> Answer:
-    """Run one task of a driver, which is trusted, on data that lie in its folder."""
+    """Run one task of the driver, which is trusted, on the data in its folder."""
     allow(task.reducer, task.protocol.engine)
     _pin_once(stamp.threads)
     try:
@@ -109,64 +100,62 @@ def execute(task: Task, stamp: Stamp) -> Answer:
                 "again, so run the same command again"
             )
         return Answer(run(task, data, stamp))
-    except UserError as error:  # of the data, damaged or changed since the run began: the other tasks go on
+    except UserError as error:  # damaged or changed data: the other tasks continue
         return Answer(failed(task, stamp, str(error)))
 
 
 # -- on another machine ----------------------------------------------------------------------------------------------
 
-# Of each dataset, by content hash, the folder that this process found it in.
+# The folder in which this process found each dataset, by content hash.
 _folders: dict[str, Path] = {}
 _at_work = threading.Lock()
 
 
 def check_installation() -> None:
-    """Fail where kmdr cannot be imported, or lacks a file that every task needs."""
+    """Fail if kmdr cannot be imported, or lacks a file that every task needs."""
     reducers.names()
     registry.names()
     code_version()
 
 
-def serve(task: Task, stamp: Stamp, code: str, given: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
-    """Run one task far from the driver: on data that are found by their content, with a stamp of this machine.
+def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
+    """Run one task far from the driver, on data found by their content, and name this machine in its rows.
 
     Parameters
     ----------
     task : Task
-        Its folder is the driver's and says nothing here.
-    stamp : Stamp
-        Of which code, environment and machine are replaced by those that are here.
+        Its folder is the driver's and is not used.
     code : str
-        `Task.current_code` on the driver: rows of other code are not made.
-    given : tuple, optional
-        The data, where this machine lacked them.
+        `Task.current_code` on the driver; other code is refused.
+    parcel : tuple, optional
+        The data, if this machine lacked them.
     """
     allow(task.reducer, task.protocol.engine)
-    with _at_work:  # a worker with several threads does one task at a time: times and pinned threads are a process's
+    with _at_work:  # one task at a time per process, to which times and pinned threads belong
         if task.current_code != code:
             return Refused(
                 f"a worker has other code of {task.reducer} on {task.dataset} than this command; install the same "
                 "version of kmdr there, and what KMDR_PATH names, and start the workers again"
             )
         try:
-            folder = transfer.keep(*given) if given else _folder(task)
+            folder = transfer.keep(*parcel) if parcel else _folder(task)
         except UserError as error:
             return Answer(failed(task, stamp, str(error)))
         if folder is None:
             return Lacking()
-        manifest, key = _here()
-        own = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
-        return replace(execute(replace(task, folder=str(folder)), own), environment=manifest)
+        manifest, key = _this_environment()
+        stamp = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
+        return replace(execute(replace(task, folder=str(folder)), stamp), environment=manifest)
 
 
 @cache
-def _here() -> tuple[Mapping[str, Any], str]:
+def _this_environment() -> tuple[Mapping[str, Any], str]:
     manifest = environment()
     return manifest, short_hash(manifest)
 
 
 def _folder(task: Task) -> Path | None:
-    """Return the folder with the data of a task in this machine's cache, prepared from local files if need be."""
+    """Return the folder with the data of a task in this machine's cache, prepared from local files if necessary."""
     digest = task.data_sha256
     if digest not in _folders:
         prepared = datasets.prepared_by_content().get(digest) or _prepared(task)
@@ -182,8 +171,8 @@ def _prepared(task: Task) -> Path | None:
         return None
     # The user's files may be where the driver has them, or where this machine looks for files of their names.
     for paths in filter(None, (task.paths, "{}")):
-        with suppress(UserError):  # then the driver has them
-            if registry.entry(name).by_path or datasets.availability(name).state in _AT_HAND:
+        with suppress(UserError):  # the driver will send them
+            if registry.entry(name).by_path or datasets.availability(name).state in _LOCAL:
                 folder = datasets.prepare(name, options | json.loads(paths), task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder

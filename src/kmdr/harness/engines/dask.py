@@ -1,10 +1,10 @@
 """Tasks on a Dask cluster, by the client of ``distributed``.
 
-The driver keeps a few tasks for each worker in flight, so that workers may join and leave at any time, and takes the
-rows as they come. Workers are processes of a cluster that others started, of this machine, or of jobs that a batch
-system runs (`kmdr.harness.engines.batch`). Dask itself tries the tasks of a worker that died elsewhere; one that
-several workers died of is given up. A worker that cannot import kmdr is left out. Nothing is left on the cluster when
-the driver ends, however it ends: tasks without a client are dropped.
+The driver keeps a few tasks per worker in flight, so that workers may join and leave at any time, and takes the rows as
+they come. Workers are processes of an existing cluster, of this machine, or of jobs of a batch system
+(`kmdr.harness.engines.batch`). Dask itself retries the tasks of a worker that died; a task that several workers died of
+is given up. A worker that cannot import kmdr is excluded. Nothing stays on the cluster when the driver ends, however it
+ends: Dask drops tasks without a client.
 """
 
 import ipaddress
@@ -31,16 +31,16 @@ from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
 from kmdr.datasets import transfer
-from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, check_installation, serve
-from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
+from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, check_installation, never_alone, serve
+from kmdr.harness.engines.local import TRIES, Lost, disconnected, safe_imports
 
 if TYPE_CHECKING:
     from kmdr.harness.engines.batch import Jobs
 
-# How long a scheduler may take to answer, and a worker to take in a block of data.
+# Time that a scheduler may take to answer, and a worker to receive a block of data.
 _PATIENCE_SECONDS = 10
 _BLOCK_SECONDS = 120
-# How old what is known of the workers may be.
+# Largest age of what is known about the workers.
 _FRESH_SECONDS = 1.0
 # Tasks in flight for each worker: at least the one that it runs and the next, and otherwise so many that they take this
 # long. An adaptive cluster requests another worker for each five seconds of work that it knows of.
@@ -51,7 +51,7 @@ _QUEUE_SECONDS = 30.0
 
 
 def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str, float]:
-    """Return what `serve` does, the address of the worker that did it, and how many seconds it took."""
+    """Return what `serve` does, the address of the worker that did it, and the seconds it took."""
     with Stopwatch() as watch:
         answer = serve(*call)
     return answer, distributed.get_worker().address, watch.seconds
@@ -59,7 +59,7 @@ def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str, float]:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A call, how often it was submitted before, and the workers that are to do it; None for any."""
+    """A call, how often it was submitted before, and the workers that may do it; None for any."""
 
     call: Call
     number: int = 0
@@ -73,9 +73,9 @@ class Cluster:
     ----------
     client : distributed.Client
     where : str
-        What to call its scheduler.
+        Name of its scheduler in messages.
     most : int or None
-        Tasks at once; None for what its workers take.
+        Largest number of tasks at once; None for what its workers take.
     jobs : Jobs or None
         Jobs of a batch system that are its workers.
     """
@@ -84,18 +84,17 @@ class Cluster:
         self._client, self._where, self._most, self._jobs = client, where, most, jobs
         self._task_seconds = math.inf
         self._seen, self._hosts = -_FRESH_SECONDS, Counter[str]()
-        # Of each worker, what keeps it from running tasks, or nothing; and which are not reported yet.
+        # Why each worker cannot run tasks, empty if it can; and what is to be reported.
         self._faults: dict[str, str] = {}
-        self._unreported: list[str] = []
         self._lines: list[str] = []
 
     def size(self) -> int:
-        """Return the number of workers, at least 1: the first may be yet to come."""
+        """Return the number of workers, at least 1, as the first may join later."""
         with self._connection():
             return max(1, min(self._look().total(), self._most or sys.maxsize))
 
     def _look(self) -> Counter[str]:
-        """Return how many usable workers each machine has, not long ago.
+        """Return the recent number of usable workers per machine.
 
         Raises
         ------
@@ -130,37 +129,24 @@ class Cluster:
                     continue  # it is busy, e.g. with its imports: asked again
                 fault = " ".join(f"{type(answer).__name__}: {answer}".split()) if isinstance(answer, Exception) else ""
                 self._faults[address] = fault
-                self._unreported += [address] * bool(fault)
-
-    def _report(self, tell: Callable[[str], None]) -> None:
-        """Report jobs that failed, and in one line the workers that are newly left out."""
-        while self._lines:
-            tell(self._lines.pop(0))
-        if new := [address for address in self._unreported if self._faults.get(address)]:
-            tell(
-                f"kmdr: left out {', '.join(new)} of {self._where}, which cannot run kmdr ({self._faults[new[0]]}); "
-                "install the same kmdr there"
-            )
-        self._unreported = []
+            if excluded := [address for address in addresses if self._faults.get(address)]:
+                self._lines.append(
+                    f"kmdr: excluded {', '.join(excluded)} of {self._where}, which cannot run kmdr "
+                    f"({self._faults[excluded[0]]}); install the same kmdr there"
+                )
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
-        """Say in one sentence that the scheduler is gone."""
+        """Report a disconnected scheduler in one sentence."""
         try:
             yield
         except (OSError, distributed.CancelledError, RuntimeError) as error:
             if isinstance(error, UserError) or (isinstance(error, RuntimeError) and self._client.status == "running"):
                 raise
-            raise gone(f"the scheduler at {self._where}") from error
+            raise disconnected(f"the scheduler at {self._where}") from error
 
     def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
-        """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says.
-
-        Raises
-        ------
-        UserError
-            When the scheduler is gone, or a worker must not or cannot run a task.
-        """
+        """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         source = iter(calls)
         queue: deque[_Attempt] = deque()
         in_flight: dict[str, tuple[Any, _Attempt]] = {}
@@ -168,7 +154,7 @@ class Cluster:
 
         def submit(attempt: _Attempt) -> None:
             task, stamp = attempt.call
-            stamp = beside(stamp, max(self._look().values(), default=2))
+            stamp = never_alone(stamp, max(self._look().values(), default=2))
             workers = attempt.workers or (self._usable() if any(self._faults.values()) else None)
             future = self._client.submit(
                 _serve, task, stamp, task.current_code,
@@ -182,9 +168,10 @@ class Cluster:
         while True:
             with self._connection():
                 workers = self._look().total()
-                room = self._room(workers) - len(in_flight) - len(queue)
-            self._report(tell)
-            queue.extend(_Attempt(call) for call in islice(source, max(0, room)))
+                free = self._capacity(workers) - len(in_flight) - len(queue)
+            while self._lines:
+                tell(self._lines.pop(0))
+            queue.extend(_Attempt(call) for call in islice(source, max(0, free)))
             if not queue and not in_flight:
                 return
             if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
@@ -206,10 +193,10 @@ class Cluster:
                         self._send_data(attempt.call[0], worker)
                         queue.appendleft(_Attempt(attempt.call, attempt.number + 1, [worker]))
                         continue
-                    answer = Lost(f"its worker has not the data and could not be sent them, {TRIES} times")
+                    answer = Lost(f"its worker does not have the data and could not receive them, {TRIES} times")
             yield attempt.call, answer
 
-    def _room(self, workers: int) -> int:
+    def _capacity(self, workers: int) -> int:
         """Return how many tasks may be in flight."""
         if self._most:
             return self._most
@@ -218,18 +205,18 @@ class Cluster:
         return max(least, math.ceil(max(_LEAST_TASKS, ahead) * workers))
 
     def _fell_to_unusable(self, future: Any) -> bool:
-        """Tell whether a task may have failed because it was run by a worker that cannot import kmdr."""
+        """Return whether a task may have failed because its worker cannot import kmdr."""
         if future.status != "error" or isinstance(future.exception(), distributed.KilledWorker):
             return False
-        self._seen = -_FRESH_SECONDS  # one may have joined since
+        self._seen = -_FRESH_SECONDS  # it may have joined recently
         self._look()
         return any(self._faults.values())
 
     def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
-        """Return the answer in a future that is finished, and the address of the worker where it has one."""
+        """Return the answer in a finished future, and the address of the worker if it has one."""
         if future.status == "finished":
             answer, worker, seconds = result
-            # The mean of the latest, as Dask itself estimates it.
+            # A moving average, as Dask itself estimates it.
             self._task_seconds = seconds if self._task_seconds == math.inf else (self._task_seconds + seconds) / 2
             if isinstance(answer, Refused):
                 raise UserError(f"{answer.reason} ({worker})")
@@ -240,11 +227,11 @@ class Cluster:
         if isinstance(error, distributed.KilledWorker):
             return Lost(f"its worker died, {error.allowed_failures + 1} times"), ""
         if isinstance(error, ImportError):
-            raise UserError(f"a worker of {self._where} has not what it needs ({error}); install the same kmdr there")
+            raise UserError(f"a worker of {self._where} lacks a module ({error}); install the same kmdr there")
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def _send_data(self, task: Task, worker: str) -> None:
-        """Send the data of a task to a worker, block by block, unless it has gone."""
+        """Send the data of a task to a worker, block by block, unless the worker has left."""
         here = {"workers": [worker], "pure": False}
         with suppress(TimeoutError, distributed.KilledWorker):
             for block in transfer.blocks_of(Path(task.folder)):
@@ -256,7 +243,7 @@ class Cluster:
 
 
 def _wait_for_one(finished: Any) -> bool:
-    """Wait for a finished future for a short time, and return whether there is one."""
+    """Wait briefly for a finished future, and return whether there is one."""
     with finished.thread_condition:
         if not finished.has_ready():
             finished.thread_condition.wait(_FRESH_SECONDS)
@@ -272,26 +259,21 @@ def connected(
     Parameters
     ----------
     address, scheduler_file : str or None
-        Where a scheduler listens, or the file that it wrote of itself; neither starts one here.
+        Address of a scheduler, or the file that it wrote; with neither, one is started here.
     workers : int or None
-        Of a cluster of this machine; of another, tasks at once where these are to be fewer than its workers take.
+        Workers of a cluster of this machine; of another, the largest number of tasks at once.
     batch : mapping or None
-        How to start jobs as workers: arguments of `kmdr.harness.engines.batch.started`.
-
-    Raises
-    ------
-    UserError
-        When no scheduler answers, or no jobs can be submitted.
+        To start jobs as workers: arguments of `kmdr.harness.engines.batch.started`.
     """
     where = address or scheduler_file or (batch["system"] if batch else "this machine")
     settings = {
         "distributed.comm.timeouts.connect": f"{_PATIENCE_SECONDS}s",
-        # Of a cluster of this machine: its pages would show everybody its tasks and the folders of their data.
+        # The web pages of a local cluster would show its tasks and the folders of their data to everybody.
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
-        "distributed.scheduler.allowed-failures": TRIES - 1,  # of a cluster of this machine; others have their own
+        "distributed.scheduler.allowed-failures": TRIES - 1,  # of a local cluster; others have their own
     }
-    # What they would log is reported in one sentence.
+    # kmdr reports in one sentence what these would log.
     for name in ("asyncio", *_loggers("tornado"), *_loggers("distributed")):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(settings), _closed_undisturbed() as stack:
@@ -306,7 +288,7 @@ def connected(
                 jobs = stack.enter_context(started(**batch, security=_temporary_credentials()))
                 client = distributed.Client(jobs.cluster)
             else:
-                stack.enter_context(safe_imports())  # also for workers that are started again
+                stack.enter_context(safe_imports())  # also for restarted workers
                 cluster = stack.enter_context(
                     distributed.LocalCluster(
                         n_workers=workers,
@@ -334,7 +316,7 @@ def connected(
 
 @contextmanager
 def _closed_undisturbed() -> Iterator[ExitStack]:
-    """Yield a stack that is closed in full whatever signal arrives meanwhile: no job outlives the command."""
+    """Yield a stack that is closed in full whatever signal arrives meanwhile, so that no job outlives the command."""
     stack = ExitStack()
     try:
         yield stack
@@ -344,19 +326,13 @@ def _closed_undisturbed() -> Iterator[ExitStack]:
 
 
 def _temporary_credentials() -> Any:
-    """Return credentials that no other process has: whoever may talk to a scheduler runs code as its owner.
-
-    Raises
-    ------
-    UserError
-        When the package that makes them is not installed.
-    """
+    """Return new credentials: whoever may talk to a scheduler can run code as its owner."""
     try:
         return distributed.Security.temporary()
     except ImportError as error:
         raise UserError(
             "runner=dask without an address needs the package cryptography, which keeps other users out; pip install "
-            "'kmdr[dask]' has it"
+            "'kmdr[dask]'"
         ) from error
 
 
@@ -383,7 +359,7 @@ def _loggers(package: str) -> list[str]:
 
 
 def _refuse_no_file(path: str | None) -> None:
-    if path is not None and not Path(path).is_file():  # the client would wait for it for ever
+    if path is not None and not Path(path).is_file():  # the client would wait for it forever
         raise UserError(
-            f"runner.scheduler_file = {path!r} is no file; name the one of 'dask scheduler --scheduler-file FILE'"
+            f"runner.scheduler_file = {path!r} is not a file; name the one of 'dask scheduler --scheduler-file FILE'"
         )

@@ -1,7 +1,7 @@
-"""Processes of this machine that do calls, and what becomes of a call whose process dies.
+"""Worker processes of this machine, and what happens to a call whose process dies.
 
-A worker does one call at a time, so that when it dies it is plain which call it was at, and no other call is touched.
-All that joins it to the driver is a pipe: nothing of it is left in shared memory or on disk, however either ends.
+A worker does one call at a time, so it is known which call it died at, and no other call is affected. Only a pipe
+connects it to the driver, so nothing stays in shared memory or on disk, however either ends.
 """
 
 import os
@@ -25,7 +25,7 @@ from kmdr.base.process import STOPS, THREAD_VARIABLES, kill, undisturbed
 from kmdr.base.text import escaped_output
 
 _WATCH_SECONDS = 0.5
-# How often a call is begun whose worker dies.
+# How often a call is tried whose worker dies.
 TRIES = 3
 
 # Set to 1, Python does not look for modules in the current folder.
@@ -37,14 +37,16 @@ Call = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a call that no worker survives: how the last of them ended."""
+    """The answer of a call that no worker survives, with how the last of them ended."""
 
     reason: str
 
 
-def gone(what: str) -> UserError:
-    """Return what to raise when that which hands out calls elsewhere no longer answers."""
-    return UserError(f"{what} is gone; finished tasks are kept, and the same command goes on once there is one again")
+def disconnected(what: str) -> UserError:
+    """Return the error to raise when a scheduler no longer answers."""
+    return UserError(
+        f"{what} no longer answers; finished tasks are kept, and the same command continues when there is one again"
+    )
 
 
 @dataclass
@@ -57,7 +59,7 @@ class _Job:
 
 @dataclass
 class _Worker:
-    """``job`` is what it is at, None while it starts and while there is nothing to do."""
+    """A process and its current call; None while it starts and while it is idle."""
 
     process: Any
     begun: bool = False
@@ -67,9 +69,9 @@ class _Worker:
 
 @contextmanager
 def safe_imports() -> Iterator[None]:
-    """Let processes that are started in a block import nothing from the current folder.
+    """Start processes in this block without the current folder on their import path.
 
-    Interpreters that are started with ``-m`` or ``-c`` look there first. Workers get the driver's own path later.
+    Interpreters started with ``-m`` or ``-c`` look there first. Workers get the driver's own path later.
     """
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
@@ -83,7 +85,7 @@ def safe_imports() -> Iterator[None]:
 
 
 def _end_with(parent: int) -> None:
-    """End this worker soon after its parent is gone: left alone it would idle for minutes beside the next run."""
+    """End this worker soon after its parent, instead of idling for minutes next to a later run."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -94,9 +96,9 @@ def _end_with(parent: int) -> None:
 
 
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
-    """Do the calls that come through a pipe, one after another, until it is closed: all there is of a worker."""
+    """Do the calls that come through a pipe, one after another, until it is closed."""
     _end_with(parent)
-    # The pipe of a driver that was killed before it read all is reset.
+    # A driver that was killed before it had read everything resets the pipe.
     with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
         shared = pipe.recv()
@@ -107,7 +109,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
                 answer = function(*shared, *arguments)
             except UserError as error:
                 answer = UserError(str(error))
-            except Exception as error:  # which, of a class of its own, may not survive the way
+            except Exception as error:  # its own class may not be picklable
                 answer = RuntimeError(f"{type(error).__name__}: {error}")
                 answer.add_note("".join(traceback.format_exception(error)))
             pipe.send(answer)
@@ -116,7 +118,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
 def _end_of(process: Any) -> str:
     """Return how a worker ended whose pipe is closed."""
     process.join(_WATCH_SECONDS)
-    if process.exitcode is None:  # it lives on without its pipe
+    if process.exitcode is None:  # it still runs, without its pipe
         kill(process)
         process.join()
     code = process.exitcode
@@ -132,13 +134,13 @@ class Workers:
     Parameters
     ----------
     function : callable
-        What they do; of a module's top level.
+        Their work; defined at the top level of a module.
     threads : int
         BLAS and OpenMP threads of each.
     tell : callable
-        Given a sentence for each worker that dies.
+        Called with a sentence for each worker that dies.
     shared : tuple
-        Arguments before those of each call, which each worker is sent once.
+        Arguments that come before the arguments of each call; sent to each worker once.
     """
 
     def __init__(
@@ -166,8 +168,8 @@ class Workers:
             target=_serve, args=(self._function, theirs, os.getpid()), env=environment, daemon=True
         )
         with undisturbed(), safe_imports():
-            resource_tracker.ensure_running()  # started with the process, it would change the mask
-            # A worker keeps this mask: what stops a command reaches all its processes, but the driver decides.
+            resource_tracker.ensure_running()  # would change the mask if it were started with the process
+            # A worker keeps this mask: signals reach all processes of a command, but only the driver handles them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             try:
                 process.start()
@@ -179,22 +181,22 @@ class Workers:
     def run(self, calls: Iterable[Call], size: int, name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
         """Do calls and yield each with its answer, as they finish.
 
-        A worker that dies is replaced and its call tried again, two times; after that the answer is `Lost`.
+        A worker that dies is replaced and its call is tried again, two times; after that the answer is `Lost`.
 
         Parameters
         ----------
         calls : iterable of tuple
             Taken one by one, each when a worker is free for it.
         size : int
-            Calls at once, at the most; those of before are at an end. While an answer is dealt with, other workers are
-            at the next calls; where it is 1 nothing is done then, so that nothing disturbs what is timed.
+            Largest number of calls at once; the calls of earlier runs have ended. While the caller handles an answer,
+            other workers continue. With size 1 nothing runs then, so that nothing disturbs what is timed.
         name : callable
-            What a call is in words, to tell of a worker that died.
+            Returns the name of a call for messages.
 
         Raises
         ------
         UserError
-            When workers die before they are ready for a call.
+            When several workers in a row die before they are ready for a call.
         Exception
             What the function raised, with the worker's traceback as a note.
         """
@@ -212,7 +214,7 @@ class Workers:
             for pipe, worker in self._pool.items():
                 if queue and worker.ready and worker.job is None:
                     worker.job = queue.popleft()
-                    with suppress(OSError):  # it is dead, as the next wait will tell
+                    with suppress(OSError):  # it died, which the next wait will show
                         pipe.send(worker.job.call)
             return not_done
 
@@ -239,10 +241,10 @@ class Workers:
                     continue
                 if not worker.begun:
                     worker.begun = True
-                    with suppress(OSError):  # as above
+                    with suppress(OSError):  # see above
                         pipe.send(self._shared)
                     continue
-                worker.ready, worker.job = True, None
+                worker.ready, worker.job, never_ready = True, None, 0
                 if isinstance(answer, Exception):
                     raise answer
                 if job is not None:
@@ -254,6 +256,6 @@ class Workers:
 def _refuse_many(never_ready: int, end: str) -> None:
     if never_ready == TRIES:
         raise UserError(
-            f"no worker can be started: {never_ready} of them {end}, the last one; make room, or say "
+            f"no worker can be started: {never_ready} of them died, and the last {end}; free some memory, or use "
             "runner=sequential, which needs none"
         )

@@ -1,6 +1,6 @@
 """Tasks on a Ray cluster: `ray.wait` gives their rows as they come, and its object store brings data to the nodes.
 
-Ray itself tries the tasks of a worker that died again; one that several workers died of is given up.
+Ray itself retries the tasks of a worker that died; a task that several workers died of is given up.
 """
 
 import math
@@ -17,12 +17,12 @@ import ray
 import kmdr
 from kmdr.base.errors import UserError
 from kmdr.datasets import transfer
-from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, beside, serve
-from kmdr.harness.engines.local import TRIES, Lost, gone, safe_imports
+from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, never_alone, serve
+from kmdr.harness.engines.local import TRIES, Lost, disconnected, safe_imports
 
-# Tasks on their way for each core: one that it is at and one that follows.
-_DEEP = 2
-# How long a head may take to answer, and how often it is asked.
+# Tasks in flight per core: the running one and the next.
+_TASKS_PER_CORE = 2
+# Time that a head may take to answer, and interval of asking it.
 _PATIENCE_SECONDS = 10
 _WATCH_SECONDS = 1.0
 
@@ -33,9 +33,9 @@ class Cluster:
     Parameters
     ----------
     where : str
-        What to call it.
+        Its name in messages.
     most : int or None
-        Tasks at once; None for what its cores take.
+        Largest number of tasks at once; None for what its cores take.
     """
 
     def __init__(self, where: str, most: int | None) -> None:
@@ -46,22 +46,13 @@ class Cluster:
         self._seen, self._cores = -math.inf, 0
 
     def size(self) -> int:
-        """Return the number of cores, at least 1: the first may be yet to come.
-
-        Raises
-        ------
-        UserError
-            When the head is gone.
-        """
+        """Return the number of cores, at least 1, as the first may join later."""
         return max(1, self._look())
 
     def _look(self) -> int:
-        """Return the number of cores, not long ago.
+        """Return the recent number of cores.
 
-        Raises
-        ------
-        UserError
-            When the head is gone: asked for anything, Ray would wait for a minute, and then end this process.
+        The head is probed first: without an answer, Ray would wait for a minute and then end this process.
         """
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() - self._seen > _WATCH_SECONDS:
@@ -72,37 +63,31 @@ class Cluster:
                 self._seen = time.monotonic()
             except OSError as error:
                 if time.monotonic() > until:
-                    raise gone(f"the Ray head at {self._head}") from error
+                    raise disconnected(f"the Ray head at {self._head}") from error
                 time.sleep(_WATCH_SECONDS)
         return self._cores
 
     def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
-        """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says.
-
-        Raises
-        ------
-        UserError
-            When the head is gone, or a worker must not run a task.
-        """
+        """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         if not self._look():
-            tell(f"kmdr: the Ray cluster at {self._where} has no cores yet; the run goes on when there are some")
+            tell(f"kmdr: the Ray cluster at {self._where} has no cores yet; the run continues when there are some")
         serving = ray.remote(max_retries=TRIES - 1)(serve)
         source = iter(calls)
-        under_way: dict[Any, Call] = {}
+        in_flight: dict[Any, Call] = {}
 
-        def submit(call: Call, *given: Any) -> None:
+        def submit(call: Call, *parcel: Any) -> None:
             task, stamp = call
-            under_way[serving.remote(task, beside(stamp), task.current_code, *given)] = call
+            in_flight[serving.remote(task, never_alone(stamp), task.current_code, *parcel)] = call
 
         while True:
             size = self.size()
-            room = (self._most or _DEEP * size) - len(under_way)
-            for call in islice(source, max(0, room)):
+            free = (self._most or _TASKS_PER_CORE * size) - len(in_flight)
+            for call in islice(source, max(0, free)):
                 submit(call)
-            if not under_way:
+            if not in_flight:
                 return
-            for finished in ray.wait([*under_way], timeout=_WATCH_SECONDS)[0]:
-                call = under_way.pop(finished)
+            for finished in ray.wait([*in_flight], timeout=_WATCH_SECONDS)[0]:
+                call = in_flight.pop(finished)
                 answer = self._answer(finished)
                 if isinstance(answer, Lacking):
                     submit(call, self._data_of(call[0].data_sha256, Path(call[0].folder)))
@@ -138,12 +123,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
     address : str or None
         Of a head; None starts one here.
     workers : int or None
-        Of a cluster of this machine; of another, tasks at once where these are to be fewer than its cores take.
-
-    Raises
-    ------
-    UserError
-        When no head answers, or the one that does lets nobody in.
+        Workers of a cluster of this machine; of another, the largest number of tasks at once.
     """
     where = address or "this machine"
     try:
@@ -172,13 +152,13 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
 
 
 def _refuse_deaf(address: str | None) -> None:
-    """Refuse a head that does not answer: Ray itself would wait for a minute, and tell of it in lines of its own."""
+    """Refuse a head that does not answer: Ray itself would wait for a minute and print lines of its own."""
     host, colon, port = (address or "").rpartition(":")
     if colon and host and port.isdigit() and "//" not in host:
         _knock(str(address))
 
 
 def _knock(address: str) -> None:
-    """Raise an OSError where nobody answers."""
+    """Raise an OSError if nobody answers."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_SECONDS).close()

@@ -1,0 +1,87 @@
+"""Facts: tables computed from datasets instead of by trials. The run that makes rows computes and stores them."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError, note_of
+from kmdr.base.text import Volume, short_hash
+from kmdr.datasets import Dataset, availability, load
+from kmdr.harness.progress import Progress
+from kmdr.results.folder import read_file, write_file
+
+
+@dataclass(frozen=True)
+class FactTask:
+    """A table to compute.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files in the folder ``facts``.
+    datasets : tuple of str
+        Names of the datasets that it is computed from.
+    code : list of str
+        Hashes of all code that computes it.
+    rows : list of list of str
+        The rows that it is computed from.
+    compute : callable
+        From the datasets to the table; None if the rows do not allow it, e.g. without a repetition of the kind shown.
+    """
+
+    name: str
+    datasets: tuple[str, ...]
+    code: list[str]
+    rows: list[list[str]]
+    compute: Callable[[Sequence[Dataset]], pd.DataFrame | None]
+
+
+def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until: float = math.inf) -> None:
+    """Compute the facts that a folder lacks, or has from other data, rows or code, and report those it must omit.
+
+    Each is stored as ``facts/NAME.csv``, with a hash of what it was made from and its SHA-256 in ``facts/NAME.from``.
+    A fact whose data are not prepared is omitted: a run prepares everything that is available before its first trial.
+
+    Parameters
+    ----------
+    tasks : iterable of FactTask
+    folder : Path
+        Folder of results.
+    progress : Progress
+    until : float
+        Seconds since the epoch after which no fact is begun.
+    """
+    late, without_data = [], []
+    for task in tasks:
+        if missing := [name for name in task.datasets if availability(name).state != "prepared"]:
+            without_data.append(f"{task.name} ({', '.join(missing)})")
+            continue
+        try:
+            datasets = [load(name) for name in task.datasets]
+            made_from = short_hash([task.code, [data.data_sha256 for data in datasets], task.rows])
+            content, note = (read_file(folder, f"facts/{task.name}.{kind}") for kind in ("csv", "from"))
+        except DamagedError:  # the report says so
+            continue
+        except UserError as error:
+            progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
+            continue
+        if content is not None and note == note_of(made_from, content):
+            continue
+        if time.time() > until:
+            late.append(task.name)
+            continue
+        progress.making(task.name)
+        table = task.compute(datasets)
+        if table is not None:
+            content = table.to_csv(index=False, lineterminator="\n").encode()
+            write_file(folder, folder / "facts" / f"{task.name}.from", note_of(made_from, content))
+            write_file(folder, folder / "facts" / f"{task.name}.csv", content)
+    if without_data and Volume.level >= 0:
+        progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
+    if late:
+        progress.tell(f"kmdr: the budget was over before the facts {', '.join(late)}; the same command computes them")
