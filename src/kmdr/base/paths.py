@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kmdr.base.early import is_command
 from kmdr.base.errors import UserError, shown
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -42,7 +41,7 @@ def _library_folders() -> dict[str, tuple[Path, ...]]:
     """Return where numba and matplotlib look for a folder to write to, by the variable that names another."""
     home = {name: Path(os.environ.get(f"XDG_{name}_HOME") or f"~/.{name.lower()}") for name in ("CACHE", "CONFIG")}
     # Numba loads code from its folder, which this file in the current folder, perhaps a stranger's, would choose.
-    misled = is_command() and Path(".numba_config.yaml").exists()
+    misled = os.environ.get("PYTHONSAFEPATH") and Path(".numba_config.yaml").exists()
     return {
         "NUMBA_CACHE_DIR": () if misled else (_PACKAGE, home["CACHE"] / "numba"),
         "MPLCONFIGDIR": (home["CONFIG"] / "matplotlib",),

@@ -1,4 +1,4 @@
-"""Jobs of a command: those of its arguments, and their rows drawn and shown when they are done."""
+"""Jobs of a command: composed from its arguments, run, and their rows drawn and shown."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from kmdr.results.folder import write_file
 def run_jobs(
     jobs: Sequence[Job], limits: Limits | None = None, *, part: Part | None = None, stated: bool = True
 ) -> int:
-    """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw what follows from their rows, and print a run's table."""
+    """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
     return harness.run_jobs(jobs, limits, part=part, stated=stated, draw=draw, show=show_run)
 
 

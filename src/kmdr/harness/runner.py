@@ -21,8 +21,8 @@ from typing import Any
 import joblib
 
 from kmdr.base.errors import UserError, shown, unknown, whole_number
-from kmdr.base.process import undisturbed
 from kmdr.base.provenance import code_version, environment, machine
+from kmdr.base.signals import undisturbed
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task

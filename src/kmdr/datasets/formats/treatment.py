@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.preprocessing import minmax_scale
-from sklearn.preprocessing import scale as standardised
 
 from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.formats.reading import Content
@@ -225,6 +223,9 @@ def scaled(path: Path, A: NDArray[Any], scale: str) -> Any:
     A = np.asarray(A, kept_type(A))
     if not np.isfinite(A).all():
         return A  # which is refused
+    from sklearn.preprocessing import minmax_scale
+    from sklearn.preprocessing import scale as standardised
+
     return standardised(A) if scale == "standard" else minmax_scale(A)
 
 
