@@ -141,7 +141,7 @@ def plot(rows: pd.DataFrame, quantities: Sequence[str] = ("total_seconds", "obje
 def load(name: str, **options: Any) -> Dataset:
     """Return a dataset of the registry, memory-mapped; it is downloaded and checked first if necessary.
 
-    The options are those of the dataset, as ``dataset.OPTION=…`` on the command line.
+    Its options are as ``dataset.OPTION=…`` on the command line.
     """
     return datasets.load(name, options)
 

@@ -134,7 +134,7 @@ def _output_error(error: BaseException) -> str:
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run a command and return its exit status: what it returned (None means 0), 2 for `UserError`, 1 for other errors.
+    """Run a command and return its exit status: its own (None means 0), 2 for `UserError`, or 1 for other errors.
 
     The traceback of an unforeseen error goes to a file, which the error message names. A first INT, TERM or HUP ends
     the process with status 130, 143 or 129 once the command has merged its rows, and a second one at once.

@@ -257,13 +257,13 @@ COMMANDS = {
                           help=", ".join(SKELETONS)),
                 _argument("name", metavar="NAME"),
                 _argument("folder", nargs="?", type=_folder, metavar="DIR",
-                          help="default: the first folder of KMDR_PATH, else guest"),
+                          help="plugin folder; default: the first of KMDR_PATH, or a new one"),
             ),
         ),
         Command(
             "help", "List the commands, or show the help of one; 'kmdr --help' shows every setting of a run.",
             "kmdr.cli.help:run", (_argument("command", nargs="?", metavar="COMMAND"),),
         ),
-        Command("version", "Show the version.", "kmdr.cli.help:show_version"),
+        Command("version", "Show the version.", "kmdr.cli.commands:show_version"),
     )
 }  # fmt: skip

@@ -10,10 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.process import exit_status
+from kmdr.base.process import exit_status, version
 from kmdr.base.signals import nothing_to_lose
 from kmdr.base.text import Volume, announce
-from kmdr.cli import help as usage
 from kmdr.cli.arguments import COMMANDS
 
 __all__ = ["COMMANDS", "command_line", "main"]
@@ -21,6 +20,11 @@ _VOLUMES = {"-q": -1, "--quiet": -1, "-v": 1, "--verbose": 1}
 # Options of Hydra whose value is the next argument, and settings that do not change what is computed.
 _TAKE_A_VALUE = {"-cd", "--config-dir", "-cn", "--config-name"}
 _HOW_TO_RUN = re.compile(r"(out|runner|verify|keep_labels|refresh)\b.*|--refresh")
+
+
+def show_version() -> None:
+    """Print the version."""
+    print(f"kmdr {version()}")
 
 
 def figures(folder: Path) -> None:
@@ -165,11 +169,10 @@ def command_line() -> int | None:
     Volume.level = max((_VOLUMES[text] for text in sys.argv[1:] if text in _VOLUMES), key=abs, default=0)
     sys.argv[1:] = arguments = [text for text in sys.argv[1:] if text not in _VOLUMES]
     name = arguments[0] if arguments else ""
-    if {"-h", "--help"} & set(arguments):
-        usage.show(arguments)
-        return 0
-    if not arguments:
-        usage.show_welcome()
+    if not arguments or {"-h", "--help"} & set(arguments):
+        from kmdr.cli import help as usage
+
+        usage.show(arguments) if arguments else usage.show_welcome()
         return 0
     if name == "--version":
         name, arguments = "version", []

@@ -4,9 +4,8 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
@@ -14,6 +13,7 @@ from kmdr.base.errors import unknown
 from kmdr.base.paths import CONF
 from kmdr.base.process import version
 from kmdr.cli.arguments import COMMANDS
+from kmdr.config.studies import config_files, studies
 
 _TITLE = "dimensionality reduction before k-means, measured as five papers measured it"
 _FIRST_STEPS = (
@@ -45,21 +45,12 @@ _OPTIONS = (
 _ROWS = "raw, or unit: each row scaled to length 1"
 
 
-class _Setting(NamedTuple):
-    name: str
-    value: str
-    comment: str = ""
-
-
-def show_version() -> None:
-    """Print the version."""
-    print(f"kmdr {version()}")
+Setting = tuple[str, str, str]  # name, value and comment
 
 
 def show_welcome() -> None:
     """Print what to do first."""
-    print(f"kmdr {version()}: {_TITLE}.\n")
-    print("\n".join(_in_columns(_FIRST_STEPS, "  ")))
+    print(_wrapped(f"kmdr {version()}: {_TITLE}."), "", *_columns(_FIRST_STEPS, "  "), sep="\n")
 
 
 def run(command: str | None) -> None:
@@ -67,38 +58,40 @@ def run(command: str | None) -> None:
     if command is not None:
         show([command])
         return
-    for each in COMMANDS.values():
-        print(each.parser().format_usage().removeprefix("usage: ").rstrip())
-        print(textwrap.fill(each.summary, _width(), initial_indent="    ", subsequent_indent="    "))
-    print(
-        "kmdr SETTING=VALUE …\n    Run what settings ask for; 'kmdr --help' shows all, 'kmdr -m' runs several values."
-    )
+    for listed in COMMANDS.values():
+        print(listed.parser().format_usage().removeprefix("usage: ").rstrip())
+        print(_wrapped(listed.summary, "    "))
+    print("kmdr SETTING=VALUE …")
+    print(_wrapped("Run what settings ask for; 'kmdr --help' shows all, 'kmdr -m' runs several values.", "    "))
 
 
 def show(arguments: Sequence[str]) -> None:
     """Print the help of a command, of a choice such as ``reducer=svd``, or else of everything."""
     words = [text for text in arguments if not text.startswith("-")]
-    if words and words[0] in COMMANDS:
+    if words and "=" not in words[0]:
+        if words[0] not in COMMANDS:
+            raise unknown("command", words[0], COMMANDS)
         print(COMMANDS[words[0]].parser().format_help().removeprefix("usage: ").rstrip())
         return
-    if words and re.fullmatch(r"\w[\w-]*", words[0]):
-        raise unknown("command", words[0], COMMANDS)
     defaults = _defaults()
-    choices = [text.split("=", 1) for text in words if re.fullmatch(r"\w+=[\w-]+", text)]
-    named = [(group, name) for group, name in choices if group in {*defaults, "study"}]
-    for group, name in named:
+    choices = dict(text.split("=", 1) for text in words if text.partition("=")[0] in (*defaults, "study"))
+    for group, name in choices.items():
         if name not in _names(group):
             raise unknown(group, name, _names(group))
-        print("\n".join(_about(group, name)))
-    if not named:
-        print("\n".join(_everything(defaults)))
+        print(f"{group}={name}", _wrapped(_summary(group, name)), "", *_lines(_settings(group, name)), sep="\n")
+    if not choices:
+        print(*_everything(defaults), sep="\n")
 
 
 def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _in_columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[str]:
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[str]:
     """Yield lines with a term on the left and its text on the right, wrapped at the terminal's width."""
     width, most = _width(), max(10, _width() // 2)
     left = len(indent) + 2 + max((len(term) for term, _ in rows if len(term) <= most), default=0)
@@ -109,61 +102,40 @@ def _in_columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[s
         yield from (" " * left + line for line in lines)
 
 
-def _everything(defaults: dict[str, str]) -> Iterator[str]:
-    from kmdr.config.studies import study_names
-
-    yield f"kmdr: {_TITLE}."
-    yield "\n== Commands ('kmdr COMMAND --help' shows the arguments of one) =="
-    yield from _in_columns([(f"kmdr {command.name}", command.summary) for command in COMMANDS.values()])
-    yield "\n== Runs =="
-    yield from _in_columns(_RUNS)
-    yield "\n== Options, anywhere on the line =="
-    yield from _in_columns(_OPTIONS)
-    yield "\n== Choices ('kmdr reducer=svd --help' shows the settings of one) =="
-    choices = {group: _names(group) for group in defaults} | {"study": study_names()}
-    yield from _in_columns([(f"{group}=", ", ".join(names)) for group, names in choices.items()])
-    yield "\n== Settings, with their defaults =="
-    skipped = {"defaults", "hydra", "study"}
-    settings = [s for s in _settings_in(CONF / "config.yaml") if s.name.partition(".")[0] not in skipped]
-    yield from _lines(settings)
+def _everything(defaults: Mapping[str, str]) -> Iterator[str]:
+    yield _wrapped(f"kmdr: {_TITLE}.")
+    yield from ("", "== Commands ==", "'kmdr COMMAND --help' shows the arguments of one.")
+    yield from _columns([(f"kmdr {command.name}", command.summary) for command in COMMANDS.values()])
+    yield from ("", "== Runs ==", *_columns(_RUNS))
+    yield from ("", "== Options, anywhere on the line ==", *_columns(_OPTIONS))
+    yield from ("", "== Choices ==", "'kmdr reducer=svd --help' shows the settings of one.")
+    yield from _columns([(f"{group}=", ", ".join(_names(group))) for group in (*defaults, "study")])
+    hidden = ("defaults", "hydra", "study")
+    settings = [setting for setting in _settings_in(CONF / "config.yaml") if not setting[0].startswith(hidden)]
+    yield from ("", "== Settings, with their defaults ==", *_lines(settings))
     for group, name in defaults.items():
-        yield f"\n== {group}={name} =="
-        yield from _lines(_settings(group, name))
-
-
-def _about(group: str, name: str) -> Iterator[str]:
-    """Yield the help of one choice."""
-    yield f"{group}={name}"
-    yield from textwrap.wrap(_summary(group, name), _width())
-    if settings := _settings(group, name):
-        yield ""
-        yield from _lines(settings)
+        if settings := _settings(group, name):
+            yield from ("", f"== {group}={name} ==", *_lines(settings))
 
 
 def _summary(group: str, name: str) -> str:
-    """Return what a choice is, in a sentence."""
+    """Return a sentence about a choice."""
     if group == "dataset":
         from kmdr.datasets.registry import entry
 
         return f"{entry(name).title}: {entry(name).shape}."
     if group == "study":
-        from kmdr.config.studies import studies
-
         study = next(study for study in studies() if study["name"] == name)
-        datasets, reducers = ", ".join(study["datasets"]), ", ".join(study["reducers"])
-        return f"{study['title']}. {study['note']} Datasets: {datasets}. Reducers: {reducers}."
+        return (
+            f"{study['title']}. {study['note']} Datasets: {', '.join(study['datasets'])}. "
+            f"Reducers: {', '.join(study['reducers'])}."
+        )
     if group == "reducer" and name != "outside":
-        from kmdr import reducers as known
+        from kmdr import reducers
 
-        return known.summary(name)
-    lines = _files(group)[name].read_text("utf-8").splitlines()
+        return reducers.summary(name)
+    lines = config_files(group)[name].read_text("utf-8").splitlines()
     return " ".join(line[1:].strip() for line in lines if line.startswith("#") and "@package" not in line)
-
-
-def _files(group: str) -> dict[str, Path]:
-    from kmdr.config.studies import config_files
-
-    return config_files(group)
 
 
 def _names(group: str) -> list[str]:
@@ -174,8 +146,8 @@ def _names(group: str) -> list[str]:
     if group == "reducer":
         from kmdr import reducers
 
-        return sorted({*_files(group), *reducers.names()})
-    return sorted(_files(group))
+        return sorted({*config_files(group), *reducers.names()})
+    return sorted(config_files(group))
 
 
 def _defaults() -> dict[str, str]:
@@ -185,44 +157,43 @@ def _defaults() -> dict[str, str]:
     return {group: name for group, name in pairs if name and not group.startswith("override ")}
 
 
-def _settings(group: str, name: str) -> list[_Setting]:
+def _settings(group: str, name: str) -> list[Setting]:
     """Return the settings of a choice; a setting without a comment gets that of the default choice."""
     if group == "dataset":
         return _dataset_settings(name)
-    files = _files(group)
+    files = config_files(group)
     if name not in files:  # a reducer of a plugin without a file
         from kmdr import reducers
 
-        return [_Setting(f"reducer.{key}", str(value)) for key, value in reducers.settings(name).items()]
+        return [(f"reducer.{key}", str(value), "") for key, value in reducers.settings(name).items()]
     usual = _defaults().get(group)
-    comments = {s.name: s.comment for s in _settings_in(files[usual])} if usual else {}
+    comments = {key: comment for key, _, comment in _settings_in(files[usual])} if usual else {}
     prefix = "" if group in ("grid", "study") else f"{group}."
     return [
-        _Setting(f"{prefix}{s.name}", s.value, s.comment or comments.get(s.name, ""))
-        for s in _settings_in(files[name])
-        if s.name != "name" and s.name.partition(".")[0] not in ("study", "defaults")
+        (f"{prefix}{key}", value, comment or comments.get(key, ""))
+        for key, value, comment in _settings_in(files[name])
+        if key != "name" and not key.startswith(("study.", "defaults"))
     ]
 
 
-def _settings_in(file: Path) -> list[_Setting]:
+def _settings_in(file: Path) -> list[Setting]:
     """Return the settings of a YAML file in the order of its lines, each with the comment at the end of its line."""
     text = file.read_text("utf-8")
     lines = text.splitlines()
 
-    def flatten(node: yaml.Node, prefix: str) -> Iterator[_Setting]:
+    def flatten(node: yaml.Node, prefix: str) -> Iterator[Setting]:
         for key, value in node.value:
-            name = f"{prefix}{key.value}"
             if isinstance(value, yaml.MappingNode) and not value.flow_style:
-                yield from flatten(value, f"{name}.")
+                yield from flatten(value, f"{prefix}{key.value}.")
             elif isinstance(value, yaml.ScalarNode) or value.flow_style:
-                rest = lines[value.end_mark.line][value.end_mark.column :]
-                content = text[value.start_mark.index : value.end_mark.index]
-                yield _Setting(name, content, rest.partition("#")[2].strip())
+                end = value.end_mark
+                comment = lines[end.line][end.column :].partition("#")[2].strip()
+                yield f"{prefix}{key.value}", text[value.start_mark.index : end.index], comment
 
     return list(flatten(yaml.compose(text, yaml.SafeLoader), ""))
 
 
-def _dataset_settings(name: str) -> list[_Setting]:
+def _dataset_settings(name: str) -> list[Setting]:
     from kmdr.datasets import registry
     from kmdr.datasets.sources.loaders import all_loaders
 
@@ -230,7 +201,7 @@ def _dataset_settings(name: str) -> list[_Setting]:
     comments = {"rows": _ROWS, **_parameters(inspect.getdoc(all_loaders()[entry.format]) or "")}
     if entry.format == "file":
         comments |= {key: comment for key, (_, comment) in registry.comments("file").items()}
-    return [_Setting(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]
+    return [(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]
 
 
 def _parameters(doc: str) -> dict[str, str]:
@@ -242,7 +213,7 @@ def _parameters(doc: str) -> dict[str, str]:
     return texts
 
 
-def _lines(settings: Sequence[_Setting]) -> Iterator[str]:
+def _lines(settings: Sequence[Setting]) -> Iterator[str]:
     """Yield a line for each setting, with long values truncated."""
-    values = [s.value if len(s.value) <= 24 else f"{s.value[:23]}…" for s in settings]
-    return _in_columns([(f"{s.name}={value}", s.comment) for s, value in zip(settings, values, strict=True)])
+    shown = [(name, value if len(value) <= 24 else f"{value[:23]}…", comment) for name, value, comment in settings]
+    return _columns([(f"{name}={value}", comment) for name, value, comment in shown])

@@ -20,5 +20,5 @@ def run_jobs(
 
 
 def from_command_line() -> list[Job]:
-    """Return the jobs of ``sys.argv``: one, or those of a sweep."""
+    """Return the jobs of ``sys.argv``: one, or all jobs of a sweep."""
     return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]), write_file)

@@ -18,7 +18,7 @@ from kmdr.figures.tables import Table, latex, markdown, text
 from kmdr.results.reader import rows_of
 
 
-def _on_terminal(table: Table) -> str:
+def _for_terminal(table: Table) -> str:
     from rich.console import Console
 
     console = Console(file=sys.stdout)
@@ -30,7 +30,7 @@ def formatted(table: Table, frame: pd.DataFrame, kind: str) -> str:
     if kind == "csv":
         marks = {f"best {quantity.title}" for quantity in frame.attrs.get("quantities", ())}
         return spreadsheet_csv(frame[[name for name in frame if name not in marks]]).decode().rstrip()
-    return {"md": markdown, "latex": latex, "text": _on_terminal}[kind](table).rstrip("\n")
+    return {"md": markdown, "latex": latex, "text": _for_terminal}[kind](table).rstrip("\n")
 
 
 def _print_table(table: Table, frame: pd.DataFrame, kind: str) -> None:
@@ -48,7 +48,7 @@ def show_run(folder: Path, asked: Collection[tuple[str, str]]) -> None:
     requested = pd.MultiIndex.from_frame(rows[["study", "config_hash"]]).isin(list(asked))
     frame = compared(rows[requested | ((rows["reducer"] == "none") & cells.isin(cells[requested].unique()))])
     shown, omitted = (frame, "") if Volume.level > 0 else thinned(frame)
-    announce(f"\n{_on_terminal(table_of(shown))}", styled=True)
+    announce(f"\n{_for_terminal(table_of(shown))}", styled=True)
     if omitted:
         announce(f"{omitted}; 'kmdr table {shlex.quote(str(folder))}' shows all.")
 
@@ -72,10 +72,10 @@ def _overview(rows: pd.DataFrame) -> Table:
             "failed": str(len(group) - len(ok) or ""),
         })  # fmt: skip
     formats = dict.fromkeys(("methods", "r", "n", "rows", "failed"), "")
-    return Table(pd.DataFrame(lines), formats, _in_sentences(code_notes(rows)))
+    return Table(pd.DataFrame(lines), formats, _join_sentences(code_notes(rows)))
 
 
-def _in_sentences(notes: Sequence[str]) -> str:
+def _join_sentences(notes: Sequence[str]) -> str:
     return " ".join(f"{note}." for note in notes)
 
 
@@ -94,7 +94,7 @@ def table(folder: Path, study: str | None, format: str) -> None:  # noqa: A002
     rows = rows if study in ("all", None) else rows[rows["study"] == study]
     frame = compared(rows)
     lines = table_of(frame)
-    lines = replace(lines, note=" ".join(filter(None, (lines.note, _in_sentences(code_notes(rows))))))
+    lines = replace(lines, note=" ".join(filter(None, (lines.note, _join_sentences(code_notes(rows))))))
     _print_table(lines, frame, format)
 
 

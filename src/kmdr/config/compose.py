@@ -124,7 +124,7 @@ def compose_configs(*overrides: str) -> list[Config]:
 
 
 def _expanded(config: Config, overrides: Sequence[str]) -> list[Config]:
-    """Return one composed configuration, or those of all pairs of a study."""
+    """Return one composed configuration, or the configurations of all pairs of a study."""
     return [config] if config.get("study") is None else pairs(config, overrides)
 
 
@@ -245,7 +245,7 @@ def _saved_by(write: Write) -> Iterator[None]:
 
 
 def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable[[T], object], write: Write) -> list[T]:
-    """Return the jobs of ``sys.argv``: one, or those of a sweep.
+    """Return the jobs of ``sys.argv``: one, or all jobs of a sweep.
 
     A sweep in this process is collected and run as one, so that every value is checked before any work starts and all
     workers are busy to the end. Under another Hydra launcher each job runs where the launcher starts it.

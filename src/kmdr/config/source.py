@@ -10,7 +10,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from kmdr import datasets, reducers
-from kmdr.config.studies import GROUPS, brought_files, config_files
+from kmdr.config.studies import GROUPS, config_files, external_files
 from kmdr.datasets import registry
 
 
@@ -19,12 +19,12 @@ def _offered() -> dict[str, dict[str, Path | None]]:
     without_file = set(reducers.names()) - set(config_files("reducer"))
     return {
         "dataset": dict.fromkeys(datasets.names()),
-        "reducer": {**brought_files("reducer"), **dict.fromkeys(without_file)},
-        **{group: dict(brought_files(group)) for group in ("runner", *GROUPS)},
+        "reducer": {**external_files("reducer"), **dict.fromkeys(without_file)},
+        **{group: dict(external_files(group)) for group in ("runner", *GROUPS)},
     }
 
 
-class BroughtSource(ConfigSource):
+class ExternalSource(ConfigSource):
     """Configurations that are read when they are composed.
 
     Hydra's own store would need all of them before it composes one, which takes a second for a hundred.
@@ -36,7 +36,7 @@ class BroughtSource(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """Return the scheme of the path that `BroughtPath` adds."""
+        """Return the scheme of the path that `ExternalPath` adds."""
         return "kmdr"
 
     def available(self) -> bool:
@@ -74,15 +74,15 @@ class BroughtSource(ConfigSource):
         return group, name
 
 
-class BroughtPath(SearchPathPlugin):
-    """Lets Hydra search `BroughtSource` after ``conf``."""
+class ExternalPath(SearchPathPlugin):
+    """Lets Hydra search `ExternalSource` after ``conf``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append the source to the search path."""
-        search_path.append(provider="kmdr", path=f"{BroughtSource.scheme()}://")
+        search_path.append(provider="kmdr", path=f"{ExternalSource.scheme()}://")
 
 
 def register() -> None:
     """Register both with Hydra; a second call changes nothing."""
-    for plugin in (BroughtSource, BroughtPath):
+    for plugin in (ExternalSource, ExternalPath):
         Plugins.instance().register(plugin)

@@ -24,15 +24,15 @@ def paper_files(group: str) -> dict[str, Path]:
     return {path.stem: path for paper in paper_folders() for path in sorted((paper.folder / folder).glob("*.yaml"))}
 
 
-def brought_files(group: str) -> dict[str, Path]:
-    """Return the configurations of one group outside ``conf``: those of papers and plugins."""
+def external_files(group: str) -> dict[str, Path]:
+    """Return the configurations of one group outside ``conf``, which papers and plugins have."""
     of_plugins = {path.stem: path for root in guests() for path in root.files(f"conf/{group}", "*.yaml")}
     return {**(paper_files(group) if group in GROUPS else {}), **of_plugins}
 
 
 def config_files(group: str) -> dict[str, Path]:
-    """Return all configurations of one group, by name; those of ``conf/GROUP`` take precedence."""
-    return {**brought_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
+    """Return all configurations of one group, by name; files in ``conf/GROUP`` take precedence."""
+    return {**external_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
 
 
 def load_config(file: Path) -> dict[str, Any]:

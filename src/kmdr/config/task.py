@@ -190,7 +190,7 @@ def origin_of_metric(name: str) -> str:
 
 
 def code_identity(code_hash: str, plugins: str) -> str:
-    """Return one text for the columns ``code_hash`` and ``guests`` of a row, the same for rows of the same code."""
+    """Return one text for the code hash and the plugins in the columns of a row, the same for rows of the same code."""
     return "; ".join([code_hash, *sorted(set(plugins.split("; ")) - {""})])
 
 
