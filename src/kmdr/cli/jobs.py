@@ -6,17 +6,14 @@ from kmdr.cli.screen import show_run
 from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
-from kmdr.harness.plan import Limits
 from kmdr.harness.shard import Part
 from kmdr.reporting.reproduce import draw
 from kmdr.results.folder import write_file
 
 
-def run_jobs(
-    jobs: Sequence[Job], limits: Limits | None = None, *, part: Part | None = None, stated: bool = True
-) -> int:
+def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
     """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
-    return harness.run_jobs(jobs, limits, part=part, stated=stated, draw=draw, show=show_run)
+    return harness.run_jobs(jobs, part=part, draw=draw, show=show_run)
 
 
 def from_command_line() -> list[Job]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import kmdr
-from kmdr.base.plugins import PaperFolder, guests, origin_of, paper_folders
+from kmdr.base.plugins import guests, origin_of, paper_folders
 from kmdr.base.text import aligned
 from kmdr.cli.arguments import LISTED
 
@@ -76,27 +76,21 @@ def _metrics() -> list[Row]:
     return [(m.name, m.label, f"{m.low:g} to {m.high:g}", origin_of(m.function.__module__)) for m in known]
 
 
-def _papers_by_year() -> list[Row]:
-    folders = paper_folders()
-    tables = [tomllib.loads((folder.folder / "paper.toml").read_text("utf-8")) for folder in folders]
-    pairs = sorted(zip(folders, tables, strict=True), key=lambda pair: (pair[1]["year"], pair[0].name))
-    return [_paper(folder, table) for folder, table in pairs]
-
-
-def _paper(folder: PaperFolder, table: dict[str, Any]) -> Row:
-    items = sum(len(table.get(kind, ())) for kind in ("tables", "figures", "sections"))
-    counts = f"{items} tables and figures, {len(table.get('claims', ()))} claims"
-    return folder.name, table["title"], table["venue"], counts, origin_of(f"{folder.package}.")
-
-
 def _papers() -> list[Row]:
+    rows = []
     try:
-        return _papers_by_year()
+        for paper in paper_folders():
+            table = tomllib.loads((paper.folder / "paper.toml").read_text("utf-8"))
+            items = sum(len(table.get(kind, ())) for kind in ("tables", "figures", "sections"))
+            counts = f"{items} tables and figures, {len(table.get('claims', ()))} claims"
+            origin = origin_of(f"{paper.package}.")
+            rows.append((table["year"], paper.name, table["title"], table["venue"], counts, origin))
     except (ValueError, KeyError, TypeError):
         from kmdr.claims.catalogue import papers
 
         papers()  # reports what is wrong with a paper.toml
         raise
+    return [row[1:] for row in sorted(rows)]
 
 
 def _studies() -> list[Row]:

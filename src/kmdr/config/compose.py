@@ -207,7 +207,8 @@ def _check_sweep(arguments: Sequence[str]) -> None:
             continue
         value: Any = override.value()
         if isinstance(value, Glob):
-            size = len(value.filter(_choices(override.key_or_group)))
+            group = override.key_or_group
+            size = len(value.filter(list(datasets.names() if group == "dataset" else config_files(group))))
         elif isinstance(value, RangeSweep):
             start, stop, step = map(float, (value.start or 0, value.stop or 0, value.step or 1))
             size = max(0, math.ceil((stop - start) / step)) if math.isfinite(stop - start) else _MOST_JOBS + 1
@@ -218,15 +219,6 @@ def _check_sweep(arguments: Sequence[str]) -> None:
         count *= size
     if count > _MOST_JOBS:
         raise UserError(f"the sweep has {count} jobs, more than {_MOST_JOBS}; sweep over less, or in several commands")
-
-
-def _choices(group: str) -> list[str]:
-    return list(datasets.names()) if group == "dataset" else list(config_files(group))
-
-
-def _is_unnamed(config: DictConfig) -> bool:
-    """Return whether the reducer is one of another package, but no path names it."""
-    return bool(config.reducer.name == "outside" and not config.reducer.path)
 
 
 @contextmanager
@@ -264,8 +256,9 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
 
     def collect(config: DictConfig) -> None:
         run = HydraConfig.get()
-        if any(text.startswith("reducer=glob(") for text in sys.argv) and _is_unnamed(config):
-            return  # a pattern means the reducers that have a name
+        is_unnamed = config.reducer.name == "outside" and not config.reducer.path
+        if is_unnamed and any(text.startswith("reducer=glob(") for text in sys.argv):
+            return  # a pattern stands for the reducers that have a name
         launched = str(run.mode) == "RunMode.MULTIRUN" and not run.launcher._target_.endswith("BasicLauncher")
         try:
             job = check(_expanded(plain(config), list(run.overrides.task)))

@@ -18,16 +18,11 @@ from kmdr.base.plugins import guests, paper_folders
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
 
 
-def paper_files(group: str) -> dict[str, Path]:
-    """Return the papers' configurations of one group, by name."""
-    folder, _ = GROUPS[group]
-    return {path.stem: path for paper in paper_folders() for path in sorted((paper.folder / folder).glob("*.yaml"))}
-
-
 def external_files(group: str) -> dict[str, Path]:
     """Return the configurations of one group outside ``conf``, which papers and plugins have."""
-    of_plugins = {path.stem: path for root in guests() for path in root.files(f"conf/{group}", "*.yaml")}
-    return {**(paper_files(group) if group in GROUPS else {}), **of_plugins}
+    papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
+    folders = [*papers, *(root.folder / "conf" / group for root in guests())]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
 def config_files(group: str) -> dict[str, Path]:
