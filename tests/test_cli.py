@@ -328,6 +328,28 @@ def test_a_mistake_in_a_command_gets_one_sentence_too(arguments, sentence, monke
     assert not list(Path().iterdir())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "heavy"),
+    [
+        (["lits"], 2, {"numpy", "hydra", "omegaconf"}),
+        (["table", "--fomat", "md"], 2, {"numpy", "hydra", "omegaconf"}),
+        (["--multrun", "seed=1,2"], 2, {"numpy"}),
+        (["repeat=3"], 2, {"numpy"}),
+        (["list"], 0, {"sklearn", "matplotlib", "scipy.stats"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_quick_command_imports_no_heavy_package(arguments, status, heavy):
+    code = (
+        "import sys\nfrom kmdr.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    print(stop.code, *sorted(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    code, *modules = done.stdout.splitlines()[-1].split()
+    assert int(code) == status, done.stderr
+    assert heavy.isdisjoint(modules)
+
+
 def test_python_m_kmdr_says_its_version():
     done = subprocess.run([sys.executable, "-m", "kmdr", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("kmdr ")
