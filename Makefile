@@ -29,7 +29,7 @@ $(READY): requirements-pip.lock requirements.lock pyproject.toml
 	$(INSTALL) --require-hashes -r requirements-pip.lock
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -c 'import kmdr.cli.commands'
+	@$(BIN)/python -c 'import kmdr.cli.jobs'
 	@touch $(READY)
 
 demo: setup ## Run four methods on real data that need no download: a table and a picture in seconds (results/demo)

@@ -491,7 +491,7 @@ def _run_lightly(jobs: list[Any]) -> None:
 def _checks() -> list[tuple[str, ...]]:
     """Return the commands that look for damage."""
     known = (("check", "out"), ("data", "check"))
-    return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else status._COMMANDS)]
+    return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else status._ACTIONS)]
 
 
 def _arm(box: Sandbox, protocol: Path, number: int, code: int, lasting: bool) -> None:

@@ -78,7 +78,7 @@ def reported(value: float) -> Number:
     return Number("", "", "", float("nan"), "objective", value, 0.0)
 
 
-def judge_means(
+def simulate_means(
     law: str,
     n: int,
     test: Callable[[str, Dense, float], Component],
@@ -100,7 +100,7 @@ def failures(rng: np.random.Generator, rate: float) -> tuple[float, float]:
     return p(share("", int((rng.random(150) < rate).sum()), 150, 0.04, at_most=True))
 
 
-def judge_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
+def simulate_share(rng: np.random.Generator, rate: float) -> tuple[float, float]:
     """Judge 30 successes of 100 by 1000 trials of ours, or as many as there are of 100 of our law."""
     ours = 0.3 if np.isnan(rate) else rate
     theirs = rng.binomial(100, ours) / 100 if np.isnan(rate) else 0.3
@@ -120,13 +120,13 @@ def eight(rng: np.random.Generator, mean: float) -> tuple[float, float]:
     return conjunction([below("", normal(rng, value)) for value in means])
 
 
-def judge_one_run(rng: np.random.Generator, value: float) -> tuple[float, float]:
+def simulate_one_run(rng: np.random.Generator, value: float) -> tuple[float, float]:
     """Judge a number of one run by thirty of ours."""
     x = normal(rng, 0.0)
     return p(judge_run("", reported(float(rng.normal()) if np.isnan(value) else value), x).component)
 
 
-def judge_best_run(m: int, N: int, cells: int = 1) -> Simulated:
+def simulate_best_run(m: int, N: int, cells: int = 1) -> Simulated:
     """Judge numbers of the best of m, by N runs of ours: the first at a quantile of its law, the others its draws."""
 
     def simulated(rng: np.random.Generator, quantile: float) -> tuple[float, float]:
@@ -148,21 +148,21 @@ def procedures() -> Iterator[Procedure]:
     """Give every procedure."""
     for law in LAWS:
         for n in (FEW, 10, REPEATS):
-            test = partial(judge_means, law, n)
+            test = partial(simulate_means, law, n)
             yield Procedure(f"t test of {n}, above 0 ({law})", partial(test, above, 0.0), 0.0, 0.0, 1.0)
             yield Procedure(f"two t tests of {n}, within ±1 ({law})", partial(test, equal, 1.0), 1.0, 1.0, 0.0)
     yield Procedure(f"t test of logarithms of {FEW} times, below 1", ratio_of_times, 1.0, 1.0, 0.5)
     yield Procedure("binomial, share of 150 below .04", failures, 0.04, 0.04, 0.0)
     edge = float(stats.beta.isf(LEVEL / 2, 31, 70))  # with which 30 or fewer of 100 have 2.5 %
-    yield Procedure("a share of 100 runs, by 1000", judge_share, edge, OWN, 0.3)
+    yield Procedure("a share of 100 runs, by 1000", simulate_share, edge, OWN, 0.3)
     yield Procedure("3 of 5 groups hold, t tests below 0", three_of_five, 0.0, -1e-9, -1.0)
     yield Procedure("all of 8 statements hold, t tests below 0", eight, 0.0, -1e-9, -1.0)
-    yield Procedure("a number of one normal run, by 30", judge_one_run, EDGE, OWN, 0.0)
+    yield Procedure("a number of one normal run, by 30", simulate_one_run, EDGE, OWN, 0.0)
     for N, m in ((1000, 30), (1000, 100), (10_000, 30)):
-        yield Procedure(f"a number of the best of {m}, by {N}", judge_best_run(m, N), LEVEL / 2, OWN, 0.5)
+        yield Procedure(f"a number of the best of {m}, by {N}", simulate_best_run(m, N), LEVEL / 2, OWN, 0.5)
     for N in (1000, 10_000):
         yield Procedure(
-            f"three bests of 30 together, by {N}", judge_best_run(30, N, 3), LEVEL / 2, OWN, -2.0, "not reproduced"
+            f"three bests of 30 together, by {N}", simulate_best_run(30, N, 3), LEVEL / 2, OWN, -2.0, "not reproduced"
         )
 
 

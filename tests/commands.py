@@ -15,7 +15,7 @@ from pathlib import Path
 from kmdr.harness.engines import local as workers
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["kmdr.cli.commands", "kmdr.harness.runner", "kmdr.reporting.build"])
+_SERVER.set_forkserver_preload(["kmdr.cli.commands", "kmdr.cli.jobs", "kmdr.reporting.build"])
 
 
 def _work(environment, function, pipe):

@@ -29,8 +29,8 @@ from clusters import (
     finished,
     free_port,
 )
-from kmdr.base.early import INTERRUPTED
 from kmdr.base.errors import UserError
+from kmdr.base.signals import INTERRUPTED
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness.engines.settings import SYSTEMS
 from kmdr.harness.jobs import compose

@@ -20,6 +20,7 @@ from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
 from kmdr.claims import facts
 from kmdr.claims.catalogue import Fact
+from kmdr.cli.arguments import COMMANDS
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.harness import facts as running
@@ -65,7 +66,7 @@ def numbers(rows):
 
 def test_a_folder_that_is_as_it_was_written_has_no_fault(folder, capsys):
     assert faults(folder) == []
-    assert run([str(folder)]) == 0
+    assert run(folder) == 0
     assert "no fault" in capsys.readouterr().out
 
 
@@ -135,7 +136,7 @@ def test_a_damaged_task_file_is_named_left_out_and_done_again(folder, tmp_path, 
     assert len(rows) == 6
     assert str(path) in capsys.readouterr().err
     assert [(task.reducer, task.repeat, task.r_grid) for task in missing(TASKS, rows)] == [("random_sign", 0, (2, 5))]
-    assert run([str(folder), "--repair"]) == 1
+    assert run(folder, repairs=True) == 1
     assert not path.exists()
     assert faults(folder) == []
 
@@ -160,8 +161,8 @@ def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, cap
         assert [(fault.path, fault.again) for fault in faults(folder)] == [(path, True)]
         rows = store.merge()  # as a run begins and ends
         assert [(task.reducer, task.repeat) for task in missing(TASKS, rows)] == [("random_sign", 0)]
-        assert run([str(folder)]) == 1
-        assert run([str(folder), "--repair"]) == 1
+        assert run(folder) == 1
+        assert run(folder, repairs=True) == 1
         assert not path.exists()
         assert faults(folder) == []
     assert str(path) in capsys.readouterr().out
@@ -177,7 +178,7 @@ def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_pat
     with pytest.raises(DamagedError, match=r"rows\.csv is damaged.*--repair"):
         rows_file(folder)
     assert table.lstat().st_mtime_ns == stamp, "reading writes nothing"
-    assert run([str(folder), "--repair"]) == 1
+    assert run(folder, repairs=True) == 1
     assert rows_file(folder).read_bytes() == good
     assert faults(folder) == []
 
@@ -268,7 +269,7 @@ def test_a_flipped_bit_in_a_fact_is_found_and_named(folder):
         with pytest.raises(UserError, match=r"words\.csv"):
             fact_of(folder / "facts", "words")
     assert [fault.path for fault in faults(folder)] == [path]
-    assert run([str(folder), "--repair"]) == 1
+    assert run(folder, repairs=True) == 1
     assert faults(folder) == []
 
 
@@ -376,6 +377,6 @@ def test_a_damaged_note_is_named_and_an_older_one_without_a_seal_is_read(folder)
 
 def test_a_folder_of_something_else_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="name a folder of results"):
-        run([str(tmp_path)])
-    with pytest.raises(UserError, match="takes one folder"):
-        run(["--repair"])
+        run(tmp_path)
+    with pytest.raises(UserError, match="arguments are required: DIR"):
+        COMMANDS["check"](["--repair"])

@@ -281,7 +281,10 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         (["study=bzmd15_fig1", "study.reducers=[]"], "no reducers; name at least one"),
         (["lits"], "no command is named 'lits'; did you mean 'list'?"),
         (["list", "dataset"], "did you mean 'datasets'?"),
-        (["figures"], "takes one folder of results"),
+        (["figures"], "the following arguments are required: DIR; usage: kmdr figures DIR"),
+        (["figurse", "o"], "no command is named 'figurse'; did you mean 'figures'?"),
+        (["table", "o", "--fomat", "md"], "no option of 'kmdr table' is named '--fomat'; did you mean '--format'?"),
+        (["--multrun", "seed=0,1"], "unrecognized arguments: --multrun"),
         (["figures", "nowhere"], "nowhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -303,12 +306,16 @@ def test_a_mistake_gets_one_sentence_and_status_2_before_any_work(arguments, sen
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["help", "figures"], "'kmdr help' takes no more words"),
+        (["help", "figurse"], "no command is named 'figurse'; did you mean 'figures'?"),
+        (["version", "2"], "unrecognized arguments: 2; usage: kmdr version"),
+        (["metrics"], "the following arguments are required: DIR"),
         (["reproduce", f"{PAPER}x"], f"no paper is named '{PAPER}x'; did you mean '{PAPER}'?"),
         (["reproduce", "BUGDET=10m"], "did you mean 'BUDGET=…'?"),
-        (["reproduce", "--budget", "10m"], "did you mean 'BUDGET=…'?"),
+        (["reproduce", "--bugdet", "10m"], "did you mean '--budget'?"),
+        (["reproduce", "--budget"], "argument --budget: expected one argument"),
+        (["table", "a", "STUDI=x"], "did you mean 'STUDY=…'?"),
         (["verify", "nowhere"], "there is no nowhere/rows.csv; name a folder of results"),
-        (["verify", "a", "b"], "takes one folder of results, not 2"),
+        (["verify", "a", "b"], "unrecognized arguments: b; usage: kmdr verify"),
         (["verify", "ROWS=0"], "ROWS = '0' is not a whole number of at least 1"),
         (["verify", "SEED=-1"], "SEED = '-1' is not a whole number of at least 0"),
     ],
@@ -324,6 +331,28 @@ def test_a_mistake_in_a_command_gets_one_sentence_too(arguments, sentence, monke
     assert not list(Path().iterdir())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "heavy"),
+    [
+        (["lits"], 2, {"numpy", "hydra", "omegaconf"}),
+        (["table", "--fomat", "md"], 2, {"numpy", "hydra", "omegaconf"}),
+        (["--multrun", "seed=1,2"], 2, {"numpy"}),
+        (["repeat=3"], 2, {"numpy"}),
+        (["list"], 0, {"sklearn", "matplotlib", "scipy.stats"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_quick_command_imports_no_heavy_package(arguments, status, heavy):
+    code = (
+        "import sys\nfrom kmdr.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    print(stop.code, *sorted(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    code, *modules = done.stdout.splitlines()[-1].split()
+    assert int(code) == status, done.stderr
+    assert heavy.isdisjoint(modules)
+
+
 def test_python_m_kmdr_says_its_version():
     done = subprocess.run([sys.executable, "-m", "kmdr", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("kmdr ")
@@ -333,7 +362,8 @@ def test_python_m_kmdr_says_its_version():
 def test_a_signal_at_the_very_end_gets_one_line(name):
     code = (
         f"import os, signal; signal.signal(signal.{name}, signal.SIG_DFL); "  # nohup and a shell's & let it be ignored
-        "from kmdr.base.process import exit_status; assert exit_status(lambda: 0, last=True) == 0; "
+        "from kmdr.base.process import exit_status; from kmdr.base.signals import leave_when_signalled; "
+        "leave_when_signalled(); assert exit_status(lambda: 0) == 0; "
         f"os.kill(os.getpid(), signal.{name})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -355,6 +385,7 @@ def test_without_arguments_it_says_what_to_do_first_and_does_nothing():
 
 
 def test_help_tells_of_every_command(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
     assert kmdr(monkeypatch, "help") == 0
     usages = re.findall(r"^kmdr ([a-z]+).*\n    (.+)$", capsys.readouterr().out, re.MULTILINE)
     assert [name for name, _ in usages] == list(COMMANDS)
@@ -412,9 +443,10 @@ def test_refresh_makes_the_rows_of_other_code_again_and_no_others(monkeypatch, c
     ("content", "sentence"),
     [
         ("study: [1\n", "cannot be read (while parsing a flow sequence"),
-        ("study: {datasets: [synth], reducers: [none]}\n", "is no study; it needs repeats"),
-        ("repeats: 2\nstudy: {datasets: [synth]}\n", "is no study; it needs repeats"),
-        ("just text\n", "is no study; it needs repeats"),
+        ("study: {datasets: [synth], reducers: [none]}\n", "is not a valid study; it needs repeats"),
+        ("repeats: 2\nstudy: {datasets: [synth]}\n", "is not a valid study; it needs repeats"),
+        ("just text\n", "is not a valid study; it needs repeats"),
+        ("- text\n", "has no settings but ['text']; write NAME: VALUE"),
     ],
 )
 def test_a_file_of_a_guest_that_is_no_study_is_named(monkeypatch, tmp_path, capsys, content, sentence):

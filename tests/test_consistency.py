@@ -20,7 +20,7 @@ from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, items
 from kmdr.claims.effects import by_repetition, paired
 from kmdr.claims.verdicts import verdict_on
-from kmdr.cli import screen
+from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
@@ -303,9 +303,9 @@ def test_options_that_are_lists_or_objects_are_shown_and_compared(tmp_path, caps
         ]  # fmt: skip
         rows = pd.concat(parts, ignore_index=True)
         sides.append(write_rows(tmp_path / name, rows, data_sha256=rows["data_sha256"]))
-    for kind in screen.FORMATS:
-        screen.table([str(sides[0]), f"FORMAT={kind}"])
-        screen.compare([*map(str, sides), f"FORMAT={kind}"])
+    for kind in FORMATS:
+        COMMANDS["table"]([str(sides[0]), f"FORMAT={kind}"])
+        COMMANDS["compare"]([*map(str, sides), f"FORMAT={kind}"])
     assert "a, b" in capsys.readouterr().out
     shown = table_of(compared(with_ratio(rows_of(sides[0])))).frame
     assert len(shown) == 2 * len(OPTIONS) == len(shown.drop_duplicates(["method", *shown.columns[2:-4]]))

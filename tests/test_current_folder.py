@@ -129,6 +129,18 @@ def test_workers_of_a_program_execute_no_file_of_the_current_folder_and_find_the
     assert (executed(here), "STATUS 0 None" in done.stdout) == ([], True), done.stderr
 
 
+def test_a_command_by_another_name_is_a_command_too(here):
+    """Started through a link, it takes no configuration of numba from the current folder either."""
+    script = here.parent / "bin" / "kmdr"
+    script.write_text("import os\nfrom kmdr.__main__ import main\ntry:\n    main()\nfinally:\n"
+                      "    print(os.environ.get('PYTHONSAFEPATH'), os.environ.get('NUMBA_CACHE_DIR'))\n")  # fmt: skip
+    link = here.parent / "bin" / "reduce"
+    link.symlink_to(script)
+    (here / ".numba_config.yaml").write_text("cache_dir: evil")
+    done = run(here, link, "list", "papers")
+    assert done.stdout.splitlines()[-1] == f"1 {here.parent / 'cache' / 'numba'}", done.stderr
+
+
 def test_a_checkout_runs_without_being_installed_elsewhere(here):
     source = Path(kmdr.__file__).parents[1]
     done = subprocess.run(

@@ -16,10 +16,9 @@ from kmdr.base.paths import CONF
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
 from kmdr.claims.catalogue import items
-from kmdr.cli import screen
+from kmdr.cli.arguments import COMMANDS
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
-from kmdr.export import command as export
 from kmdr.figures import panels
 from kmdr.harness import rescore, verify
 from kmdr.reporting.build import _reproduce
@@ -156,15 +155,15 @@ def test_each_command_names_a_forged_row_and_shows_the_others(copy, tmp_path, co
         (copy / without).unlink()
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, column, FORGED[column]))
     named = f"1 of 8 rows of {copy / 'rows.csv'} is refused: "
-    screen.table([str(copy)])
+    COMMANDS["table"]([str(copy)])
     told = capsys.readouterr().err
     assert named in told
     assert without or column in PARTS or f"{column} = '{FORGED[column][:60]}" in told
-    assert check.run([str(copy)]) == 1
+    assert check.run(copy) == 1
     assert named in capsys.readouterr().out
     assert verify.verify_sample(copy, 2, 0) == 1
     assert f"not confirmed: {named}" in capsys.readouterr().err
-    for read in (lambda: Store(copy).merge(), lambda: merge.run([str(copy), "-o", str(tmp_path / "out")])):
+    for read in (lambda: Store(copy).merge(), lambda: merge.run([copy], tmp_path / "out")):
         with pytest.raises(UserError, match=" = "):
             read()
     assert not (tmp_path / "out" / "rows.csv").exists()
@@ -172,7 +171,7 @@ def test_each_command_names_a_forged_row_and_shows_the_others(copy, tmp_path, co
 
 def test_a_forged_ratio_is_a_fault_and_never_shown(copy, capsys):
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, "objective_ratio", "7.5"))
-    assert check.run([str(copy)]) == 1
+    assert check.run(copy) == 1
     assert "1 rows whose objective_ratio" in capsys.readouterr().out
     assert untrusted.rows_of(copy)["objective_ratio"].max() < 2
 
@@ -203,7 +202,7 @@ def test_a_table_of_any_of_the_rows_is_sound(alone, places):
             assert len(rows) == len(merge.read(alone).rows) == len(places)
             assert not refused
         else:
-            for read in (untrusted.rows_of, merge.read, lambda folder: screen.table([str(folder)])):
+            for read in (untrusted.rows_of, merge.read, lambda folder: COMMANDS["table"]([str(folder)])):
                 with pytest.raises(UserError, match="has no rows"):
                     read(alone)
     finally:
@@ -290,27 +289,27 @@ def test_no_json_ends_a_command_otherwise_than_in_a_sentence(copy, alone, tmp_pa
     named = f"1 of 9 rows of {copy / 'rows.csv'} is refused: {column} = "
     sound = has_shape(column, text)
     for arguments in ([], ["STUDY=s"], ["--format", "latex"], ["--format", "csv"]):
-        screen.table([str(copy), *arguments])
+        COMMANDS["table"]([str(copy), *arguments])
         told = capsys.readouterr()
         assert (named in told.err) is not sound
         assert "\x1b" not in told.out + told.err
-    screen.compare([str(copy), str(alone)])
+    COMMANDS["compare"]([str(copy), str(alone)])
     assert (named in capsys.readouterr().err) is not sound
     lacks_configuration = column in ("params", "kmeans")
-    assert check.run([str(copy)]) == int(not sound or lacks_configuration)
+    assert check.run(copy) == int(not sound or lacks_configuration)
     assert (named in capsys.readouterr().out) is not sound
     assert verify.verify_sample(copy, 9, 0) == 1  # at least, there are no such data
     assert (named in capsys.readouterr().err) is not sound
-    assert is_refused(lambda: merge.run([str(copy), "-o", str(tmp_path / "out")])) is not sound
+    assert is_refused(lambda: merge.run([copy], tmp_path / "out")) is not sound
     assert is_refused(lambda: Store(copy).merge()) is not sound
     shutil.rmtree(copy)
     shutil.copytree(alone, copy)
     hostile(copy, [(column, text)])
-    export.run([str(copy), "--crate", str(tmp_path / "crate")])
+    COMMANDS["export"]([str(copy), "--crate", str(tmp_path / "crate")])
     assert (named in capsys.readouterr().err) is not sound
     assert len(read_rows(tmp_path / "crate" / "rows.csv")) == 8 + sound
     with pytest.raises(UserError, match="has no labels"):
-        rescore.run([str(copy)])
+        rescore.run(copy)
 
 
 @pytest.mark.slow
@@ -331,7 +330,7 @@ def test_metrics_go_on_behind_a_task_file_that_is_forged(whole, tmp_path, capsys
     labels = folder / "labels" / path.relative_to(folder / "tasks").with_suffix(".npz")
     labels.parent.mkdir(parents=True)
     labels.write_bytes(b"")
-    assert rescore.run([str(folder)]) == 1
+    assert rescore.run(folder) == 1
     assert f"{path} is damaged: a row has metrics = " in capsys.readouterr().err
 
 

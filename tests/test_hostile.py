@@ -21,6 +21,7 @@ from kmdr.base.errors import UserError, memory, section, shown, whole_number
 from kmdr.base.process import exit_status
 from kmdr.base.text import one_line
 from kmdr.cli import commands as cli
+from kmdr.cli.jobs import run_jobs
 from kmdr.config.compose import _check_sweep
 from kmdr.config.protocols import _variants
 from kmdr.datasets import Dataset
@@ -313,7 +314,7 @@ def test_an_error_in_a_run_leaves_its_log_with_the_results(monkeypatch, tmp_path
 
     monkeypatch.setattr("kmdr.harness.jobs._prepare", broken)
     job = Job.from_configs([changed("out", str(tmp_path))])
-    assert exit_status(lambda: cli.run_jobs([job])) == 1
+    assert exit_status(lambda: run_jobs([job])) == 1
     assert f"the traceback is in {tmp_path / 'error.log'}" in capsys.readouterr().err
     assert "ZeroDivisionError" in (tmp_path / "error.log").read_text()
 

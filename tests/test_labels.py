@@ -133,7 +133,7 @@ def test_labels_of_other_rows_are_not_scored(kept, tmp_path, monkeypatch, capfd)
     bring_metric(tmp_path, monkeypatch)
     path = sorted((folder / "labels").rglob("*.npz"))[0]
     path.write_bytes(packed({r: np.arange(60) % 3 for r in (2, 5)}))
-    assert rescore.run([str(folder)]) == 1
+    assert rescore.run(folder) == 1
     captured = capfd.readouterr()
     assert "2 rows have new metrics, 2 could not be scored" in captured.out
     assert "r=2 repeat=0: the labels do not belong to this row" in captured.err
@@ -152,9 +152,7 @@ def test_a_metric_that_raises_costs_its_rows_alone(kept, tmp_path, monkeypatch, 
 def test_a_folder_without_labels_is_told_in_a_sentence(tmp_path):
     run(tmp_path / "out")
     with pytest.raises(UserError, match=r"has no labels.*run with keep_labels=true"):
-        rescore.run([str(tmp_path / "out")])
-    with pytest.raises(UserError, match="takes one folder"):
-        rescore.run([])
+        rescore.run(tmp_path / "out")
 
 
 def test_data_that_are_not_here_are_told(kept, tmp_path, monkeypatch, capfd):

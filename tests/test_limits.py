@@ -129,7 +129,7 @@ def test_a_run_that_opens_too_many_files_ends_in_one_sentence_without_a_log(caps
     assert exit_status(fail) == 1
     said = capsys.readouterr().err
     assert is_one_sentence(said)
-    assert "too few; raise that, e.g. to 4096 by ulimit -n 4096; finished tasks are kept" in said
+    assert "too few; raise the limit, e.g. to 4096 by ulimit -n 4096; finished tasks are kept" in said
     assert not list(tmp_path.iterdir())
 
 

@@ -10,13 +10,14 @@ import pytest
 from kmdr.base.errors import UserError
 from kmdr.base.process import exit_status
 from kmdr.base.text import short_hash
+from kmdr.cli.arguments import COMMANDS
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.results import merge as module
 from kmdr.results import store as stores
 from kmdr.results.check import faults
 from kmdr.results.folder import read_json, write_json
-from kmdr.results.merge import merge, run
+from kmdr.results.merge import merge
 from kmdr.results.store import Store, all_rows, compress, missing, task_files, trial_of
 from rows import trial
 
@@ -72,7 +73,7 @@ def test_a_merge_has_the_rows_of_both(tmp_path, first, second, capsys):
     a = handed_on(results(tmp_path / "a", tasks(range(3))), first)
     b = handed_on(results(tmp_path / "b", tasks(range(2, 5)), {**PLATFORM, "cores": 64}), second)
     c = tmp_path / "c"
-    assert exit_status(lambda: run([str(a), str(b), "-o", str(c)])) == 0
+    assert exit_status(lambda: COMMANDS["merge"]([str(a), str(b), "-o", str(c)])) == 0
     assert "10 rows" in capsys.readouterr().out
     whole = results(tmp_path / "whole", tasks(range(5)))
     assert trials(c) == trials(whole)
@@ -109,7 +110,7 @@ def test_a_contradiction_is_refused_and_nothing_written(tmp_path, change, existi
     if existing:
         results(c, tasks([7], "variance"))
     before = files_of(c)
-    assert exit_status(lambda: run([str(a), str(b), "-o", str(c)])) == 2
+    assert exit_status(lambda: COMMANDS["merge"]([str(a), str(b), "-o", str(c)])) == 2
     (line,) = capsys.readouterr().err.splitlines()
     name, value = next(iter(change.items()))
     for part in (str(a), str(b), "svd on toy", "r = 2", "repetition 0", tasks([0])[0].config_hash):
@@ -136,7 +137,7 @@ def test_other_times_are_no_contradiction_and_the_better_ranked_row_is_kept(tmp_
     b = results(tmp_path / "b", tasks([0]), cluster_seconds=1.25, total_seconds=2.0, concurrency=1)  # timed alone
     failed = {"status": "failed", "error": "out of memory", "objective": ""}
     worse = results(tmp_path / "worse", tasks([0]), **failed)
-    run([str(worse), str(a), str(b), f"OUT={tmp_path / 'c'}"])
+    COMMANDS["merge"]([str(worse), str(a), str(b), f"OUT={tmp_path / 'c'}"])
     assert {row["total_seconds"] for row in all_rows(tmp_path / "c")} == {"2.0"}
     assert "2 trials in several of them are kept once, 2 of these with other times" in capsys.readouterr().out
 
@@ -161,12 +162,12 @@ def test_damaged_input_is_refused_and_nothing_written(tmp_path, capsys):
         b = results(tmp_path / f"b{number}", tasks([1]))
         (path,) = b.glob(spoil)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        assert exit_status(lambda b=b: run([str(a), str(b), "-o", str(tmp_path / "c")])) == 2
+        assert exit_status(lambda b=b: COMMANDS["merge"]([str(a), str(b), "-o", str(tmp_path / "c")])) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert str(path) in line
         assert not (tmp_path / "c").exists()
     for wrong in ([], [str(a)], [str(a), str(tmp_path / "none"), "-o", "c"], [str(a), "--output", "c"]):
-        assert exit_status(lambda wrong=wrong: run(wrong)) == 2
+        assert exit_status(lambda wrong=wrong: COMMANDS["merge"](wrong)) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -19,9 +19,11 @@ from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import papers
 from kmdr.claims.reported import Number
-from kmdr.cli import commands as cli
+from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.config import source as config_source
+from kmdr.config.compose import composed_studies
+from kmdr.config.protocols import pairs as expand
 from kmdr.config.protocols import plain
 from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
@@ -358,7 +360,7 @@ def test_settings_are_laid_over_a_study():
 
 @pytest.fixture(scope="module")
 def studies():
-    return cli.composed_studies("results/none")
+    return composed_studies("results/none")
 
 
 @pytest.mark.parametrize("own", multiverses(), ids=lambda own: own.paper)
@@ -369,7 +371,7 @@ def test_every_option_of_a_paper_is_one_that_can_be_run(own, studies):
         for option in options:
             settings = own.settings((*base[:column], option, *base[column + 1 :]))
             for study in own.studies:
-                pairs = cli.pairs(settled(own.narrowed(studies[study]), settings))
+                pairs = expand(settled(own.narrowed(studies[study]), settings))
                 assert Job.from_configs(pairs).experiments
     assert {n.id for n in claims_multiverse.numbers_of(own)} == set(own.numbers)
 
@@ -497,7 +499,7 @@ def guest(monkeypatch, tmp_path):
             config = hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])
         return {"own30_table1": plain(config)}
 
-    monkeypatch.setattr(cli, "composed_studies", sequential)
+    monkeypatch.setattr("kmdr.config.compose.composed_studies", sequential)
     return tmp_path
 
 
@@ -509,7 +511,7 @@ def numbers_in(folder):
 @pytest.mark.slow
 def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     out = guest / "out"
-    assert cli._multiverse(["own30", f"OUT={out}"]) == 0
+    assert COMMANDS["multiverse"](["own30", f"OUT={out}"]) == 0
     assert "own30: 6 of 6 universes, by 2 choices" in capsys.readouterr().err
     run = universes_of(out)["own30"]
     assert len(run) == 6
@@ -535,7 +537,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     (out / "rows.csv").unlink()
     (out / "tasks" / ".merged").unlink()
     monkeypatch.setattr("kmdr.reporting.build.build", lambda out, *arguments, **options: out)
-    assert cli._multiverse(["own30", f"OUT={out}"]) == 0
+    assert COMMANDS["multiverse"](["own30", f"OUT={out}"]) == 0
     assert numbers_in(out) == before
 
 
@@ -545,7 +547,7 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
     within = out / "multiverse"
     assert run_jobs([compose("study=own30_table1", "runner=sequential", f"out={out}")]) == 0
     rows = numbers_in(out)
-    assert cli._multiverse(["own30", f"OUT={within}"]) == 0
+    assert COMMANDS["multiverse"](["own30", f"OUT={within}"]) == 0
     assert f"'kmdr report {out}' shows it" in capsys.readouterr().out
     page = build(out, configured())
     for part in ("Multiverse of own30", "6 of 6 universes were run", "Its 96 rows are in multiverse/rows.csv."):
@@ -556,7 +558,7 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
 
     made = page.stat().st_mtime_ns
     assert build(out, configured()).stat().st_mtime_ns == made
-    merge.run([str(out), "-o", str(again)])
+    merge.run([out], again)
     assert universes_of(again / "multiverse") == universes_of(within)
     assert numbers_in(again / "multiverse") == numbers_in(within)
     files = {name for name, *_ in _described_files(out)}
@@ -566,7 +568,7 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
     universes = json.loads((within / "universes.json").read_text())
     universes["own30"].pop()
     (within / "universes.json").write_text(json.dumps(universes))
-    assert check.run([str(out)]) == 1
+    assert check.run(out) == 1
     assert "universes.json" in capsys.readouterr().out
     del universes["sha256"]
     (within / "universes.json").write_text(json.dumps(universes))
@@ -602,7 +604,7 @@ def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, 
     monkeypatch.setattr("kmdr.multiverse.design.expected_seconds", lambda *tables: lambda task: 1.0)
 
     def universes(*arguments):
-        assert cli._multiverse(["own30", f"OUT={out}", *arguments]) == 0
+        assert COMMANDS["multiverse"](["own30", f"OUT={out}", *arguments]) == 0
         return [tuple(each["options"]) for each in json.loads((out / "universes.json").read_text())["own30"]]
 
     (own,) = multiverses(["own30"])
@@ -616,8 +618,8 @@ def test_a_larger_budget_extends_the_design_and_a_smaller_one_keeps_rows(guest, 
 
 def test_what_cannot_be_asked_for_is_refused(guest):
     with pytest.raises(UserError, match="no paper with a multiverse"):
-        cli._multiverse(["own31"])
+        COMMANDS["multiverse"](["own31"])
     with pytest.raises(UserError, match="not a duration"):
-        cli._multiverse(["own30", "BUDGET=soon"])
+        COMMANDS["multiverse"](["own30", "BUDGET=soon"])
     with pytest.raises(UserError, match="no setting of"):
-        cli._multiverse(["own30", "ROWS=3"])
+        COMMANDS["multiverse"](["own30", "ROWS=3"])

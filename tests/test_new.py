@@ -71,12 +71,12 @@ def test_the_tests_that_come_with_them_pass():
 def test_nothing_is_overwritten_and_several_share_a_folder(monkeypatch, capsys):
     (first, *_) = new.write("reducer", "mine", Path("lab"))
     first.write_text("edited")
-    with pytest.raises(UserError, match=r"mine\.py is there already, and nothing is overwritten"):
+    with pytest.raises(UserError, match=r"mine\.py exists already, and nothing is overwritten"):
         new.write("reducer", "mine", Path("lab"))
     assert first.read_text() == "edited"
     assert new.write("reducer", "other", Path("lab"))
     (first.parents[1] / "tests" / "test_third.py").touch()
-    with pytest.raises(UserError, match=r"test_third\.py is there already"):
+    with pytest.raises(UserError, match=r"test_third\.py exists already"):
         new.write("reducer", "third", Path("lab"))
     assert not Path("lab/reducers/third.py").exists()
 
@@ -95,19 +95,19 @@ def test_without_a_folder_the_first_of_kmdr_path_is_taken(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "takes a kind, a name and perhaps a folder"),
-        (["reducer"], "takes a kind, a name and perhaps a folder"),
+        ([], "the following arguments are required: KIND, NAME"),
+        (["reducer"], "the following arguments are required: NAME"),
         (["reducers", "mine"], "no kind of skeleton is named 'reducers'; did you mean 'reducer'?"),
-        (["reducer", "svd"], "the name 'svd' is taken, by one of the reducers, as 'kmdr list reducers' shows"),
-        (["dataset", "usps"], "the name 'usps' is taken, by one of the datasets"),
-        (["metric", "nmi"], "the name 'nmi' is taken, by one of the metrics"),
-        (["engine", "sklearn"], "the name 'sklearn' is taken, by one of the engines"),
-        (["paper", "bzd10"], "the name 'bzd10' is taken, by one of the papers"),
+        (["reducer", "svd"], "'svd' names a reducer already, as 'kmdr list reducers' shows"),
+        (["dataset", "usps"], "'usps' names a dataset already"),
+        (["metric", "nmi"], "'nmi' names a metric already"),
+        (["engine", "sklearn"], "'sklearn' names an engine already"),
+        (["paper", "bzd10"], "'bzd10' names a paper already"),
         (["paper", "own_26"], "'own_26' cannot name a paper; give letters and digits"),
         (["reducer", "../mine"], "cannot name a reducer"),
         (["reducer", "2d"], "cannot name a reducer"),
         (["reducer", "lambda"], "cannot name a reducer"),
-        (["reducer", "outside"], "the name 'outside' is taken, by one of the reducers"),
+        (["reducer", "outside"], "'outside' names a reducer already"),
         (["reducer", "mine", "file"], "name another folder"),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ import json
 import pandas as pd
 import pytest
 
-from kmdr.cli import screen
+from kmdr.cli.arguments import COMMANDS
 from kmdr.config.task import SETTINGS
 from kmdr.results.schema import config_of
 from rows import make_rows, write_rows
@@ -34,7 +34,7 @@ def test_a_folder_of_an_older_version_gives_the_same_table(version, packed, tmp_
         path.unlink()
     shown = []
     for name in ("today", "older"):
-        screen.table([str(tmp_path / name)])
+        COMMANDS["table"]([str(tmp_path / name)])
         shown.append(capsys.readouterr().out)
     assert "svd" in shown[0]
     assert shown[0] == shown[1]

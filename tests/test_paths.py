@@ -100,7 +100,7 @@ def test_a_configuration_of_numba_in_the_current_folder_does_not_choose_where_co
     monkeypatch, tmp_path
 ):
     monkeypatch.setattr(paths, "_PACKAGE", tmp_path)
-    monkeypatch.setattr(paths, "is_command", lambda: True)
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as a command sets it
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     paths.place_library_caches()

@@ -15,7 +15,8 @@ from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.base.files import is_temporary, sweep_abandoned, temporary_folder
-from kmdr.datasets import DamagedDataError, prepared, status
+from kmdr.cli.arguments import COMMANDS
+from kmdr.datasets import DamagedDataError, prepared
 from kmdr.datasets.acquire import find as acquire
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp, run
@@ -269,7 +270,7 @@ def test_a_bit_that_rots_in_a_file_of_the_users_gives_other_data_not_another_num
 
 
 def check(*arguments):
-    return status.run(["check", *arguments])
+    return COMMANDS["data"](["check", *arguments])
 
 
 def test_data_check_names_each_damaged_file_and_repair_mends_it(tmp_path, shelf, capsys, monkeypatch, forgetful):
@@ -316,10 +317,10 @@ def test_data_check_says_what_cannot_be_mended(monkeypatch, capsys):
     monkeypatch.delenv("KMDR_DATA")
     assert check("dense", "--repair") == 1
     assert f"{folder / 'labels.npy'}: damaged; {folder / 'labels.npy'} is damaged and cannot" in capsys.readouterr().out
-    with pytest.raises(UserError, match="option of 'kmdr data check' is named '--mend'"):
+    with pytest.raises(UserError, match="option of 'kmdr data' is named '--mend'"):
         check("--mend")
-    with pytest.raises(UserError, match="names of datasets only; remove '--repair'"):
-        status.run(["get", "--repair"])
+    with pytest.raises(UserError, match="belong to 'kmdr data check'"):
+        COMMANDS["data"](["get", "--repair"])
 
 
 def test_no_flipped_bit_anywhere_in_the_cache_changes_a_number(tmp_path, shelf, capsys, rng, forgetful):

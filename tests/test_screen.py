@@ -1,5 +1,7 @@
 """Tables of rows on a terminal: against pandas and scipy, in every format, and what a run says of itself."""
 
+import importlib
+import inspect
 import io
 import json
 import re
@@ -15,9 +17,11 @@ from scipy import stats
 
 from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.statistics import above
+from kmdr.base.errors import UserError
 from kmdr.base.text import Volume
+from kmdr.claims.catalogue import papers
 from kmdr.cli import commands as cli
-from kmdr.cli import screen
+from kmdr.cli import listing
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
@@ -228,8 +232,8 @@ def test_other_data_of_one_name_are_never_compared(tmp_path):
     for name, data in (("a", "0" * 64), ("b", "1" * 64)):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name, some_rows(), data_sha256=data)
-    with pytest.raises(cli.UserError, match="d hold other data there"):
-        screen.compare([str(tmp_path / "a"), str(tmp_path / "b")])
+    with pytest.raises(UserError, match="d hold other data there"):
+        cli.COMMANDS["compare"]([str(tmp_path / "a"), str(tmp_path / "b")])
     a, b = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
     sides = beside(pd.concat([a, a.assign(dataset="e")]), pd.concat([b, a.assign(dataset="e")]))
     assert set(sides.table["dataset"]) == {"e"}
@@ -261,9 +265,9 @@ def test_table_prints_every_format(tmp_path, monkeypatch, capsys):
     assert kmdr(monkeypatch, "table", tmp_path, "--format", "html") == 2
     assert "no format is named 'html'" in capsys.readouterr().err
     assert kmdr(monkeypatch, "table") == 2
-    assert "takes one folder of results, not 0; e.g. 'kmdr table results/runs'" in capsys.readouterr().err
+    assert "arguments are required: DIR; usage: kmdr table" in capsys.readouterr().err
     assert kmdr(monkeypatch, "table", tmp_path, "--format") == 2
-    assert "--format has no value; give one" in capsys.readouterr().err
+    assert "argument --format: expected one argument" in capsys.readouterr().err
 
 
 def test_a_folder_of_studies_has_a_line_a_study(tmp_path, monkeypatch, capsys):
@@ -341,6 +345,7 @@ def test_the_demo_runs_on_real_data_and_ends_with_a_table_and_a_picture(here, mo
 
 
 def test_help_has_every_command_and_each_setting_with_its_comment(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
     assert kmdr(monkeypatch, "--help") == 0
     out = capsys.readouterr().out
     for name in cli.COMMANDS:
@@ -353,7 +358,74 @@ def test_help_has_every_command_and_each_setting_with_its_comment(monkeypatch, c
     assert kmdr(monkeypatch, "reducer=leverage", "--help") == 0
     assert re.search(r"^reducer\.merged=false +true: r counts", capsys.readouterr().out, re.MULTILINE)
     assert kmdr(monkeypatch, "table", "--help") == 0
-    assert capsys.readouterr().out.startswith("kmdr table DIR")
+    assert capsys.readouterr().out.startswith("kmdr table [--study NAME] [--format FORMAT] DIR")
+
+
+@pytest.mark.parametrize(("choice", "shown"), [
+    ("reducer=svd", "C = A·V with V the top right singular vectors of A"),
+    ("reducer=outside", "Any scikit-learn transformer by its import path"),
+    ("dataset=synth", "1000 x 2000, k = 5"),
+    ("dataset=file", "dataset.separator="),
+    ("kmeans=bmd09", "kmeans.n_init=30"),
+    ("grid=coarse", "r_grid=[5, 20, 50, 100]"),
+    ("runner=slurm", "runner.options.walltime=null"),
+    ("study=bmd09_table1", "Datasets: nips, bio."),
+])  # fmt: skip
+def test_help_of_a_choice_is_about_that_choice_alone(choice, shown, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert kmdr(monkeypatch, choice, "--help") == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{choice}\n")
+    assert shown in out
+    group = choice.partition("=")[0]
+    settings = re.findall(r"^([\w.]+)=", out.partition("\n")[2], re.MULTILINE)
+    assert all(name.startswith(f"{group}.") for name in settings if group not in ("grid", "study")), settings
+    assert "== " not in out
+
+
+def test_help_of_a_choice_that_does_not_exist_suggests_another(monkeypatch, capsys):
+    assert kmdr(monkeypatch, "reducer=svdd", "--help") == 2
+    assert "no reducer is named 'svdd'; did you mean 'svd'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["help"], ["reducer=svd", "--help"], ["verify", "--help"], []])
+def test_help_is_as_wide_as_the_terminal(arguments, monkeypatch, capsys):
+    shown = {}
+    for width in (60, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert kmdr(monkeypatch, *arguments) == 0
+        shown[width] = capsys.readouterr().out.splitlines()
+        too_wide = [line for line in shown[width] if len(line) > width and " " in line.strip()]
+        assert [line for line in too_wide if not line.lstrip().startswith("kmdr ")] == []
+    assert len(shown[60]) > len(shown[120])
+
+
+def test_a_setting_is_an_option_by_another_name():
+    parsed = {}
+    for words in (["results", "--format", "md", "--study=s"], ["results", "FORMAT=md", "study=s"]):
+        command = cli.COMMANDS["table"]
+        parsed[words[1]] = vars(command.parser().parse_intermixed_args(command._with_options(words)))
+    assert parsed["--format"] == parsed["FORMAT=md"] == {"folder": Path("results"), "format": "md", "study": "s"}
+
+
+def test_every_command_has_a_function_that_takes_its_arguments():
+    for command in cli.COMMANDS.values():
+        module, _, name = command.function.partition(":")
+        parameters = set(inspect.signature(getattr(importlib.import_module(module), name)).parameters)
+        names = {"arguments"} if command.arguments is None else {action.dest for action in command.parser()._actions}
+        assert parameters == names, command.name
+
+
+@pytest.mark.parametrize("kind", ["reducers", "engines", "metrics", "papers"])
+def test_what_is_listed_without_imports_is_what_is_registered(kind, monkeypatch):
+    listed = listing._ROWS[kind]()
+    if kind == "papers":
+        counts = [(f"{len(p.items)} tables and figures, {len(p.claims)} claims") for p in papers()]
+        assert listed == [(p.name, p.title, p.venue, count, "") for p, count in zip(papers(), counts, strict=True)]
+    else:
+        monkeypatch.setattr(listing, "_has_plugins", lambda kind: True)
+        assert listed == listing._ROWS[kind]()
+    assert len(listed) > 2
 
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from kmdr.base.process import exit_status
 from kmdr.base.text import canonical
 from kmdr.cli import commands as cli
 from kmdr.clustering.kmeans import Protocol
+from kmdr.config.studies import studies
 from kmdr.config.task import Task
 from kmdr.harness import plan
 from kmdr.harness.experiment import experiments
@@ -138,7 +139,7 @@ def test_what_a_command_cuts(tmp_path, monkeypatch):
     """Studies, papers, all, or what settings say; each once."""
     monkeypatch.chdir(tmp_path)
     asked = []
-    monkeypatch.setattr(cli, "run_jobs", lambda jobs, part: asked.append((jobs, part)) or 0)
+    monkeypatch.setattr("kmdr.cli.jobs.run_jobs", lambda jobs, part: asked.append((jobs, part)) or 0)
 
     def cut(*arguments):
         monkeypatch.setattr("sys.argv", ["kmdr", "shard", "2/5", *arguments, "out=part"])
@@ -148,7 +149,7 @@ def test_what_a_command_cuts(tmp_path, monkeypatch):
         assert {str(job.out) for job in jobs} == {"part"}
         return jobs
 
-    papers = {study["name"]: study["paper"] for study in cli.studies()}
+    papers = {study["name"]: study["paper"] for study in studies()}
     of_paper = {name for name, paper in papers.items() if paper == "bmd09"}
     whole = {job.study["name"] for job in cut("lst17", "runner=sequential")}
     assert whole == {name for name, paper in papers.items() if paper == "lst17"} - {"lst17_ilsvrc"}
@@ -158,7 +159,7 @@ def test_what_a_command_cuts(tmp_path, monkeypatch):
     assert {e.repeats for job in jobs for e in job.experiments} == {3}
     methods = [(e.dataset, e.reducer) for job in cut("dataset=digits", "reducer=svd,none") for e in job.experiments]
     assert methods == [("digits", "svd"), ("digits", "none")]
-    monkeypatch.setattr(cli, "study_names", lambda: ["bmd09_table1", "lf20_orl"])
+    monkeypatch.setattr("kmdr.config.studies.study_names", lambda: ["bmd09_table1", "lf20_orl"])
     assert [job.study["name"] for job in cut("runner=sequential")] == ["bmd09_table1", "lf20_orl"]
 
 

@@ -1,7 +1,7 @@
 """kmdr: a reproducible benchmark harness for dimensionality reduction before k-means.
 
-``kmdr.compare`` runs reducers beside each other on your own matrix, ``kmdr.plot`` draws the rows, ``kmdr.load`` gives a
-dataset, ``kmdr.run``, ``kmdr.reproduce`` and ``kmdr.report`` do what the commands of these names do.
+``kmdr.compare`` compares reducers on your own matrix, ``kmdr.plot`` draws the rows, ``kmdr.load`` returns a dataset;
+``kmdr.run``, ``kmdr.reproduce`` and ``kmdr.report`` correspond to the commands of the same names.
 """
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ __all__ = ["__version__", "compare", "load", "plot", "report", "reproduce", "run
 
 
 def __getattr__(name: str) -> object:
-    """Import what is first asked for then: what the functions need takes seconds."""
+    """Import a function when it is first used, because the modules that it needs take seconds to import."""
     if name not in __all__:
         raise AttributeError(f"module 'kmdr' has no attribute {name!r}")
     if name == "__version__":

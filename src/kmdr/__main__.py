@@ -1,32 +1,50 @@
-"""``kmdr`` and ``python -m kmdr``."""
+"""``kmdr`` and ``python -m kmdr``: whoever calls `main` is the command.
 
-from kmdr.base.early import answer_interrupt, is_command
+At its top this module imports only what Python has already loaded, because `main` first removes the current folder from
+the places that modules are imported from.
+"""
 
-if is_command():
-    answer_interrupt()
-
+import gc
+import os
 import sys
 
-from kmdr.base.process import WELCOME, at_once, check_process, exit_status, kept_for_good, say_version
+
+def _import_nothing_from_the_current_folder() -> None:
+    """Let neither this process nor its child processes import from the current folder, unless PYTHONPATH names it.
+
+    A results folder may contain any file, and a user's own file, such as ``random.py``, may have the name of a module.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if folders := os.environ.get("PYTHONPATH"):  # relative to this folder, wherever a worker is started
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, folders.split(os.pathsep)))
+    if __name__ == "__main__" and not sys.flags.safe_path:  # python -m put the current folder first
+        folder = sys.path.pop(0)
+        if os.path.realpath(folder) == os.path.dirname(os.path.dirname(os.path.realpath(__file__))):  # noqa: PTH120
+            sys.path.append(folder)  # kmdr itself may be there and nowhere else
 
 
 def _command_line() -> int | None:
-    if sys.argv[1:] in (["--version"], ["version"]):
-        say_version()
-        return 0
-    if not sys.argv[1:]:
-        print(WELCOME)
-        return 0
-    check_process()
-    with at_once(), kept_for_good():
-        from kmdr.cli.commands import command_line  # two seconds of imports
+    if sys.argv[1:] not in ([], ["version"], ["--version"]):  # these work in any process
+        from kmdr.base.process import check_process
+
+        check_process()
+    from kmdr.cli.commands import command_line
 
     return command_line()
 
 
 def main() -> None:
-    """Entry point: see `kmdr.cli.commands.main`."""
-    sys.exit(exit_status(_command_line, last=True))
+    """Run the command of ``sys.argv`` and exit: see `kmdr.cli.commands.main`."""
+    _import_nothing_from_the_current_folder()
+    from kmdr.base.signals import leave_when_signalled
+
+    leave_when_signalled()
+    from kmdr.base.process import exit_status
+
+    gc.set_threshold(50_000)  # imports make many objects of which none is garbage
+    status = exit_status(_command_line)
+    gc.freeze()  # nor need the interpreter look for garbage when it exits
+    sys.exit(status)
 
 
 if __name__ == "__main__":

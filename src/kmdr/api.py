@@ -1,4 +1,4 @@
-"""What ``import kmdr`` offers: the trials, figures and reports of the command line, as functions."""
+"""The public functions of kmdr: the trials, figures and reports of the command line."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,8 +33,8 @@ from kmdr.results.reader import rows_of
 from kmdr.results.store import has_rows
 
 
-def _named(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:
-    """Return name and parameters of a reducer given by name, as one of ours, or as any transformer or its class."""
+def _name_and_params(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:
+    """Return name and parameters of a reducer given by name, as one of kmdr's, or as a transformer or its class."""
     if isinstance(reducer, str):
         return reducer, {}
     if isinstance(reducer, Reducer) and reducer.name:
@@ -60,42 +60,40 @@ def compare(
     seed: int = 0,
     name: str = "A",
 ) -> pd.DataFrame:
-    """Run reducers beside each other on a matrix, from the same starting points, and return their rows.
+    """Compare reducers on a matrix: run each from the same starting points, and return one row per trial.
 
     Parameters
     ----------
     A : (n, d) array or sparse matrix
-        A point a row.
+        One point per row.
     reducers : sequence
-        Names of ours, import paths, classes or instances of any scikit-learn transformer; an instance gives its
-        arguments, but its n_components and random_state are those of each trial.
+        Names of kmdr's reducers, import paths, classes or instances of any scikit-learn transformer. The arguments of
+        an instance are kept, except ``n_components`` and ``random_state``, which each trial sets.
     labels : (n,) array, optional
-        True classes; without them only F can be had.
+        True classes; without them only the objective F is available.
     k : int, optional
-        Clusters; by default the number of classes.
+        Number of clusters; by default the number of classes.
     r_grid : sequence of int
-    repeats : int
+        Numbers of dimensions.
     engine : str
         As ``kmeans.engine``: a name, or the import path of a class with ``fit_predict``.
     engine_args : mapping, optional
         Arguments of that class.
-    n_init, max_iter : int
     start : {"sample", "first_of_class", "plus"}
     online, empty_action
-        As ``kmeans.online`` and ``kmeans.empty_action``: MATLAB's.
-    seed : int
+        As ``kmeans.online`` and ``kmeans.empty_action``, which are MATLAB's.
     name : str
-        What the rows call the dataset; it takes part in the draws.
+        Name of the dataset in the rows; random draws depend on it.
 
     Returns
     -------
     DataFrame
-        The columns of ``rows.csv``, a line a trial; a trial that failed says why in ``error``.
+        The columns of ``rows.csv``; the row of a failed trial has the reason in ``error``.
 
     Raises
     ------
     ArgumentError
-        A ``ValueError``: when an argument is not valid, before any work is done.
+        A ``ValueError``, raised before any work is done.
 
     Examples
     --------
@@ -112,7 +110,7 @@ def compare(
         engines.check(protocol)
         tasks = []
         for reducer in reducers:
-            method, params = _named(reducer)
+            method, params = _name_and_params(reducer)
             allow(method)
             experiment = Experiment(
                 "custom", data.name, {}, method, params, data.k, tuple(sorted({int(r) for r in r_grid})), repeats, 0,
@@ -128,76 +126,46 @@ def compare(
 
 
 def plot(rows: pd.DataFrame, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
-    """Draw quantities against r, a column of panels for each dataset: means with their 95 % intervals.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As `compare` or a folder gives them.
-    quantities : sequence of str
-
-    Returns
-    -------
-    Figure
+    """Draw quantities against r, with one column of panels per dataset: means with 95 % confidence intervals.
 
     Raises
     ------
     UserError
-        When a method has rows of several settings or data on one dataset: their mean would mean nothing.
+        When a method has rows of several settings or data on one dataset, whose mean would be meaningless.
     """
     names = list(dict.fromkeys(rows["dataset"]))
-    has = [name for name in quantities if name not in rows or rows[name].notna().any()]
-    return paper_grid(rows, names, has).figure
+    available = [name for name in quantities if name not in rows or rows[name].notna().any()]
+    return paper_grid(rows, names, available).figure
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """Return a dataset of the registry, acquired and checked where that is not done yet, and mapped.
+    """Return a dataset of the registry, memory-mapped; it is downloaded and checked first if necessary.
 
-    Parameters
-    ----------
-    name : str
-    **options
-        Options of the dataset, as ``dataset.OPTION=…`` of the command line.
+    Its options are as ``dataset.OPTION=…`` on the command line.
     """
     return datasets.load(name, options)
 
 
 def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
-    """Run a study into a folder and return the folder's rows; what is done already is not done again.
+    """Run a study into a folder and return the folder's rows; finished trials are not repeated.
 
-    Parameters
-    ----------
-    study : str
-    out : path
-    *overrides : str
-        Settings of the command line, e.g. ``"repeats=3"``.
+    The overrides are settings of the command line, e.g. ``"repeats=3"``.
     """
     run_jobs([compose(f"study={study}", f"out={out}", *overrides)], draw=draw)
     return rows_of(Path(out))
 
 
 def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None) -> Path:
-    """Run every study of some papers, or of all, and make the report.
+    """Run every study of some papers (short names), or of all, and return the page of the report.
 
-    Parameters
-    ----------
-    *papers : str
-        Short names.
-    out : path
-    budget : str, optional
-        Wall time such as ``"10m"``, by which the repetitions are chosen.
-
-    Returns
-    -------
-    Path
-        The page.
+    ``budget`` is a wall time such as ``"10m"``, which limits the number of repetitions.
     """
     run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 
 def report(folder: str | Path) -> Path:
-    """Make the report of a folder of results, from what it holds alone, and return its page."""
+    """Write the report of a folder of results and return its page; nothing but the folder is read."""
     if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
     return build(Path(folder), studies(), again=True)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kmdr.base.early import is_command
 from kmdr.base.errors import UserError, shown
 from kmdr.base.files import private_folder
 
@@ -35,7 +34,7 @@ def _library_folders() -> dict[str, tuple[Path, ...]]:
     """Return the default cache folders of numba and matplotlib, by the environment variable that overrides them."""
     home = {name: Path(os.environ.get(f"XDG_{name}_HOME") or f"~/.{name.lower()}") for name in ("CACHE", "CONFIG")}
     # Numba loads code from its folder. This file in the current folder, perhaps a stranger's, would choose that folder.
-    untrusted = is_command() and Path(".numba_config.yaml").exists()
+    untrusted = os.environ.get("PYTHONSAFEPATH") and Path(".numba_config.yaml").exists()
     return {
         "NUMBA_CACHE_DIR": () if untrusted else (_PACKAGE, home["CACHE"] / "numba"),
         "MPLCONFIGDIR": (home["CONFIG"] / "matplotlib",),

@@ -1,4 +1,4 @@
-"""How many threads a computation may use, and the one way in which kmdr's own kernels use them."""
+"""The number of threads of a computation, and threads for kmdr's own kernels."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +12,8 @@ _threads = 1
 
 
 def pin(threads: int) -> None:
-    """Limit BLAS, OpenMP and kmdr's kernels to ``threads`` for the rest of this process, as a worker does once."""
-    global _threads  # noqa: PLW0603  a property of the process, as BLAS's own limit is
+    """Limit BLAS, OpenMP and kmdr's kernels to ``threads`` for the rest of this process."""
+    global _threads  # noqa: PLW0603  a property of the process, like the limit of BLAS
     _threads = threads
     threadpool_limits(limits=threads)
 
@@ -22,7 +22,7 @@ def pin(threads: int) -> None:
 def pinned(threads: int) -> Iterator[None]:
     """Limit BLAS, OpenMP and kmdr's kernels to ``threads`` while a block runs.
 
-    Entering costs milliseconds, so it belongs around many trials, not around one.
+    Entering takes milliseconds, so use it around many trials, not around each.
     """
     global _threads  # noqa: PLW0603
     before, _threads = _threads, threads
@@ -46,7 +46,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def over_rows(n: int, work: Callable[[slice], None]) -> None:
     """Call ``work`` on slices that together cover n rows, on as many threads as this process is pinned to.
 
-    Threads pay only in code that releases the GIL, as compiled kernels with ``nogil`` do. What ``work`` writes must
+    Threads help only in code that releases the GIL, such as compiled kernels with ``nogil``. What ``work`` writes must
     depend on its rows alone, so that the result does not depend on the number of threads.
     """
     if _threads == 1 or n < 2 * _threads:
@@ -54,7 +54,7 @@ def over_rows(n: int, work: Callable[[slice], None]) -> None:
         return
     bounds = [n * i // _threads for i in range(_threads + 1)]
     blocks = [slice(lo, hi) for lo, hi in pairwise(bounds)]
-    with _libraries().limit(limits=1):  # or each of the threads would call on as many of BLAS's
+    with _libraries().limit(limits=1):  # otherwise each thread would start as many threads of BLAS
         others = [_pool(_threads - 1).submit(work, block) for block in blocks[1:]]
         work(blocks[0])
         for other in others:

@@ -4,13 +4,7 @@ from time import perf_counter
 
 
 class Stopwatch:
-    """Seconds of wall time that passed inside a ``with`` block.
-
-    Attributes
-    ----------
-    seconds : float
-        Duration of the last block.
-    """
+    """Measures the wall time of a ``with`` block: ``seconds`` is the duration of the last one."""
 
     seconds: float = 0.0
 

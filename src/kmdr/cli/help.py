@@ -1,156 +1,220 @@
-"""``kmdr --help`` and ``kmdr help``: every command, every setting with its comment, and every choice."""
+"""``kmdr --help`` and ``kmdr help``: the commands, and every setting of a run with its comment."""
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from kmdr import datasets, reducers
+import yaml
+
+from kmdr.base.errors import unknown
 from kmdr.base.paths import CONF
-from kmdr.base.text import aligned
-from kmdr.config.studies import config_files, study_names
-from kmdr.datasets import registry
-from kmdr.datasets.options import TEXTS
-from kmdr.datasets.sources.loaders import all_loaders
+from kmdr.base.process import version
+from kmdr.cli.arguments import COMMANDS
+from kmdr.config.studies import config_files, studies
 
-_ROWS = "raw, or unit: each row scaled to length 1"
-OPTIONS = (
+_TITLE = "dimensionality reduction before k-means, measured as five papers measured it"
+_FIRST_STEPS = (
+    ("kmdr demo", "begin here: real data, a table and a picture, in seconds"),
+    ("kmdr list", "datasets, reducers, engines, metrics, papers, studies"),
+    ("kmdr dataset=digits reducer=leverage", "run one method; kmdr --help shows every setting"),
+    ("kmdr -m dataset=usps,orl reducer=none,leverage 'r_grid=[5,10,20]'", "compare several"),
+    ("kmdr table results/runs", "show a table of what has been run; kmdr figures draws it"),
+    ("kmdr reproduce bzd10 BUDGET=10m", "rerun a paper's experiments and write the report"),
+    ("kmdr data where", "where data are stored, and how to get missing data"),
+    ("kmdr new reducer NAME", "begin a method of your own (also dataset, metric, engine, paper)"),
+    ("kmdr help", "every command"),
+)
+_RUNS = (
+    ("kmdr dataset=digits reducer=random_sign 'r_grid=[5,10,20]'", "one method at three r"),
+    ("kmdr -m dataset=digits reducer=none,svd,leverage", "several methods"),
+    ("kmdr study=bzmd15_fig1", "a study of a paper, and its figure"),
+    ("kmdr dataset=file dataset.path=my.csv reducer=svd reducer.rank=r", "your own data"),
+)
+_OPTIONS = (
     ("-m, --multirun", "run each of several values: kmdr -m reducer=none,svd 'r_grid=[5,10]' seed=0,1"),
-    ("-q, --quiet", "say only what went wrong"),
-    ("-v, --verbose", "say each task that is done, and every line of tables"),
-    ("--refresh", "make rows again that were made by other code than today's"),
+    ("-q, --quiet", "report only what went wrong"),
+    ("-v, --verbose", "report each finished task, and show every line of tables"),
+    ("--refresh", "recompute rows that an earlier version of the code made"),
     ("--cfg job", "show the settings of this command and run nothing"),
     ("--config-dir DIR", "read more configurations from a folder"),
-    ("--version", "say the version"),
+    ("--version", "show the version"),
 )
+_ROWS = "raw, or unit: each row scaled to length 1"
 
 
-def _first_line(command: Callable[..., Any]) -> tuple[str, str]:
-    """Return how a command is used, and what it does."""
-    usage, _, what = (inspect.getdoc(command) or "").partition("\n")[0].replace("``", "").partition(": ")
-    return usage, what
+Setting = tuple[str, str, str]  # name, value and comment
 
 
-def commands(known: Mapping[str, Callable[..., Any]]) -> str:
-    """Return each command with what it does."""
-    lines = [f"{usage}\n    {what}" for usage, what in map(_first_line, known.values())]
-    more = "run what settings say; 'kmdr --help' shows them all, 'kmdr -m' sweeps over lists."
-    return "\n".join([*lines, f"kmdr SETTING=VALUE …\n    {more}"])
+def show_welcome() -> None:
+    """Print what to do first."""
+    print(_wrapped(f"kmdr {version()}: {_TITLE}."), "", *_columns(_FIRST_STEPS, "  "), sep="\n")
 
 
-def of_command(command: Callable[..., Any]) -> str:
-    """Return what ``kmdr COMMAND --help`` says."""
-    usage, what = _first_line(command)
-    return f"{usage}\n    {what}"
+def run(command: str | None) -> None:
+    """Print each command with its usage, or the help of one."""
+    if command is not None:
+        show([command])
+        return
+    for listed in COMMANDS.values():
+        print(listed.parser().format_usage().removeprefix("usage: ").rstrip())
+        print(_wrapped(listed.summary, "    "))
+    print("kmdr SETTING=VALUE …")
+    print(_wrapped("Run what settings ask for; 'kmdr --help' shows all, 'kmdr -m' runs several values.", "    "))
 
 
-def _settings_in(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and comment of the settings of a configuration that stand alone on their line."""
-    for line in file.read_text("utf-8").splitlines():
-        if match := re.fullmatch(r"( *)(\w+): ([^#]*?)(?:\s+# (.*))?", line):
-            yield match[1] + match[2], match[3], match[4] or ""
+def show(arguments: Sequence[str]) -> None:
+    """Print the help of a command, of a choice such as ``reducer=svd``, or else of everything."""
+    words = [text for text in arguments if not text.startswith("-")]
+    if words and "=" not in words[0]:
+        if words[0] not in COMMANDS:
+            raise unknown("command", words[0], COMMANDS)
+        print(COMMANDS[words[0]].parser().format_help().removeprefix("usage: ").rstrip())
+        return
+    defaults = _defaults()
+    choices = dict(text.split("=", 1) for text in words if text.partition("=")[0] in (*defaults, "study"))
+    for group, name in choices.items():
+        if name not in _names(group):
+            raise unknown(group, name, _names(group))
+        print(f"{group}={name}", _wrapped(_summary(group, name)), "", *_lines(_settings(group, name)), sep="\n")
+    if not choices:
+        print(*_everything(defaults), sep="\n")
 
 
-def _of_config() -> Iterator[tuple[str, str, str]]:
-    """Yield the settings of no group, and those that every protocol has."""
-    group = ""
-    for line in (CONF / "config.yaml").read_text("utf-8").splitlines():
-        if heading := re.match(r"(\w+):(?: #.*)?$", line):
-            group = heading[1]
-        elif match := re.fullmatch(r"( *)(\w+): ([^#]*?)(?:\s+# (.*))?", line):
-            group = group if match[1] else ""
-            if group in ("", "kmeans") and match[2] != "study":
-                yield f"{group}.{match[2]}" if group else match[2], match[3], match[4] or ""
+def _width() -> int:
+    return shutil.get_terminal_size().columns
 
 
-def _of_group(group: str, name: str) -> list[tuple[str, str, str]]:
-    """Return the settings of one choice of a group; where its file has no comments, with those of the usual choice."""
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[str]:
+    """Yield lines with a term on the left and its text on the right, wrapped at the terminal's width."""
+    width, most = _width(), max(10, _width() // 2)
+    left = len(indent) + 2 + max((len(term) for term, _ in rows if len(term) <= most), default=0)
+    for term, text in rows:
+        lines = textwrap.wrap(text, max(20, width - left), break_on_hyphens=False)
+        first = f"{indent}{term}"
+        yield f"{first:{left}}{lines.pop(0)}" if lines and len(first) + 2 <= left else first
+        yield from (" " * left + line for line in lines)
+
+
+def _everything(defaults: Mapping[str, str]) -> Iterator[str]:
+    yield _wrapped(f"kmdr: {_TITLE}.")
+    yield from ("", "== Commands ==", "'kmdr COMMAND --help' shows the arguments of one.")
+    yield from _columns([(f"kmdr {command.name}", command.summary) for command in COMMANDS.values()])
+    yield from ("", "== Runs ==", *_columns(_RUNS))
+    yield from ("", "== Options, anywhere on the line ==", *_columns(_OPTIONS))
+    yield from ("", "== Choices ==", "'kmdr reducer=svd --help' shows the settings of one.")
+    yield from _columns([(f"{group}=", ", ".join(_names(group))) for group in (*defaults, "study")])
+    hidden = ("defaults", "hydra", "study")
+    settings = [setting for setting in _settings_in(CONF / "config.yaml") if not setting[0].startswith(hidden)]
+    yield from ("", "== Settings, with their defaults ==", *_lines(settings))
+    for group, name in defaults.items():
+        if settings := _settings(group, name):
+            yield from ("", f"== {group}={name} ==", *_lines(settings))
+
+
+def _summary(group: str, name: str) -> str:
+    """Return a sentence about a choice."""
     if group == "dataset":
-        return _of_dataset(name)
+        from kmdr.datasets.registry import entry
+
+        return f"{entry(name).title}: {entry(name).shape}."
+    if group == "study":
+        study = next(study for study in studies() if study["name"] == name)
+        return (
+            f"{study['title']}. {study['note']} Datasets: {', '.join(study['datasets'])}. "
+            f"Reducers: {', '.join(study['reducers'])}."
+        )
+    if group == "reducer" and name != "outside":
+        from kmdr import reducers
+
+        return reducers.summary(name)
+    lines = config_files(group)[name].read_text("utf-8").splitlines()
+    return " ".join(line[1:].strip() for line in lines if line.startswith("#") and "@package" not in line)
+
+
+def _names(group: str) -> list[str]:
+    if group == "dataset":
+        from kmdr import datasets
+
+        return list(datasets.names())
+    if group == "reducer":
+        from kmdr import reducers
+
+        return sorted({*config_files(group), *reducers.names()})
+    return sorted(config_files(group))
+
+
+def _defaults() -> dict[str, str]:
+    """Return the default choice of each group."""
+    items = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))["defaults"]
+    pairs = [pair for item in items if isinstance(item, dict) for pair in item.items()]
+    return {group: name for group, name in pairs if name and not group.startswith("override ")}
+
+
+def _settings(group: str, name: str) -> list[Setting]:
+    """Return the settings of a choice; a setting without a comment gets that of the default choice."""
+    if group == "dataset":
+        return _dataset_settings(name)
     files = config_files(group)
-    if name not in files:  # a reducer that a guest brings without a file
-        settings = reducers.settings(name) if group == "reducer" and name in reducers.names() else {}
-        return [(f"reducer.{key}", str(value), "") for key, value in settings.items()]
-    usual = {key: comment for key, _, comment in _settings_in(files[_usual()[group]])}
-    prefix = "" if group == "grid" else f"{group}."
+    if name not in files:  # a reducer of a plugin without a file
+        from kmdr import reducers
+
+        return [(f"reducer.{key}", str(value), "") for key, value in reducers.settings(name).items()]
+    usual = _defaults().get(group)
+    comments = {key: comment for key, _, comment in _settings_in(files[usual])} if usual else {}
+    prefix = "" if group in ("grid", "study") else f"{group}."
     return [
-        (f"{prefix}{key}", value, comment or usual.get(key, ""))
+        (f"{prefix}{key}", value, comment or comments.get(key, ""))
         for key, value, comment in _settings_in(files[name])
-        if key != "name"
+        if key != "name" and not key.startswith(("study.", "defaults"))
     ]
 
 
-def _of_dataset(name: str) -> list[tuple[str, str, str]]:
+def _settings_in(file: Path) -> list[Setting]:
+    """Return the settings of a YAML file in the order of its lines, each with the comment at the end of its line."""
+    text = file.read_text("utf-8")
+    lines = text.splitlines()
+
+    def flatten(node: yaml.Node, prefix: str) -> Iterator[Setting]:
+        for key, value in node.value:
+            if isinstance(value, yaml.MappingNode) and not value.flow_style:
+                yield from flatten(value, f"{prefix}{key.value}.")
+            elif isinstance(value, yaml.ScalarNode) or value.flow_style:
+                end = value.end_mark
+                comment = lines[end.line][end.column :].partition("#")[2].strip()
+                yield f"{prefix}{key.value}", text[value.start_mark.index : end.index], comment
+
+    return list(flatten(yaml.compose(text, yaml.SafeLoader), ""))
+
+
+def _dataset_settings(name: str) -> list[Setting]:
+    from kmdr.datasets import registry
+    from kmdr.datasets.options import TEXTS
+    from kmdr.datasets.sources.loaders import all_loaders
+
     entry = registry.entry(name)
-    texts = _parameters(inspect.getdoc(all_loaders()[entry.format]) or "")
-    comments = {"rows": _ROWS, **texts, **(TEXTS if entry.format == "file" else {})}
+    comments = {"rows": _ROWS, **_parameters(inspect.getdoc(all_loaders()[entry.format]) or "")}
+    if entry.format == "file":
+        comments |= TEXTS
     return [(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]
 
 
 def _parameters(doc: str) -> dict[str, str]:
-    """Return what the section Parameters of a numpydoc docstring says of each."""
+    """Return the text of each parameter in a numpydoc docstring."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", doc, re.MULTILINE | re.DOTALL)
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for names, text in re.findall(r"^(\w[\w, ]*) : .*\n((?:    .*\n?)+)", section[1] if section else "", re.MULTILINE):
-        told |= dict.fromkeys(names.split(", "), " ".join(text.replace("``", "").split()))
-    return told
+        texts |= dict.fromkeys(names.split(", "), " ".join(text.replace("``", "").split()))
+    return texts
 
 
-def _usual() -> dict[str, str]:
-    """Return the choice of each group where none is named."""
-    defaults = re.findall(r"^  - (\w+): (\w+)", (CONF / "config.yaml").read_text("utf-8"), re.MULTILINE)
-    return {group: name for group, name in defaults if name != "null"}
-
-
-def _names_of(group: str) -> list[str]:
-    return list(datasets.names()) if group == "dataset" else sorted({*config_files(group), *_brought(group)})
-
-
-def _brought(group: str) -> Sequence[str]:
-    return list(reducers.names()) if group == "reducer" else []
-
-
-def everything(known: Mapping[str, Callable[..., Any]], arguments: Sequence[str]) -> str:
-    """Return what ``kmdr --help`` says: commands, options, choices and settings, those of the groups that are named.
-
-    Parameters
-    ----------
-    known : mapping of str to callable
-        The commands.
-    arguments : sequence of str
-        Of the command line: ``reducer=svd`` asks for the settings of that.
-    """
-    named = dict(text.split("=", 1) for text in arguments if re.fullmatch(r"\w+=\w+", text))
-    chosen = {group: named.get(group, name) for group, name in _usual().items()}
-    chosen = {group: name if name in _names_of(group) else _usual()[group] for group, name in chosen.items()}
-    parts = [
-        "kmdr: dimensionality reduction before k-means, measured as five papers measured it.",
-        "\n== Commands ('kmdr COMMAND --help' says one alone) ==",
-        *aligned([_first_line(command) for command in known.values()]),
-        "\n== Runs ==",
-        *aligned([
-            ("kmdr dataset=digits reducer=random_sign 'r_grid=[5,10,20]'", "one method at three r"),
-            ("kmdr -m dataset=digits reducer=none,svd,leverage", "several beside each other"),
-            ("kmdr study=bzmd15_fig1", "a study of a paper, and its figure"),
-            ("kmdr dataset=file dataset.path=my.csv reducer=svd reducer.rank=r", "data of your own"),
-        ]),
-        "\n== Options, anywhere on the line ==",
-        *aligned(OPTIONS),
-        "\n== Choices ==",
-        *aligned([(f"{group}=", ", ".join(_names_of(group))) for group in chosen]),
-        *aligned([("study=", ", ".join(study_names()))]),
-        "\n== Settings, as they are where nothing is said ==",
-        *_lines(list(_of_config())),
-    ]  # fmt: skip
-    for group, name in chosen.items():
-        settings = _of_group(group, name)
-        if settings:
-            parts += [f"\n== of {group}={name} ==", *_lines(settings)]
-    return "\n".join(parts)
-
-
-def _lines(settings: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield a line a setting; a long value does not move the comments of all."""
-    shown = [(name, value if len(value) <= 24 else f"{value[:23]}…", text) for name, value, text in settings]
-    return aligned([(f"{name}={value}", text) for name, value, text in shown])
+def _lines(settings: Sequence[Setting]) -> Iterator[str]:
+    """Yield a line for each setting, with long values truncated."""
+    shown = [(name, value if len(value) <= 24 else f"{value[:23]}…", comment) for name, value, comment in settings]
+    return _columns([(f"{name}={value}", comment) for name, value, comment in shown])

@@ -1,4 +1,4 @@
-"""Jobs of a command: those of its arguments, and their rows drawn and shown when they are done."""
+"""Jobs of a command: composed from its arguments, run, and their rows drawn and shown."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,16 @@ from kmdr.cli.screen import show_run
 from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
-from kmdr.harness.plan import Limits
 from kmdr.harness.shard import Part
 from kmdr.reporting.reproduce import draw
 from kmdr.results.folder import write_file
 
 
-def run_jobs(
-    jobs: Sequence[Job], limits: Limits | None = None, *, part: Part | None = None, stated: bool = True
-) -> int:
-    """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw what follows from their rows, and print a run's table."""
-    return harness.run_jobs(jobs, limits, part=part, stated=stated, draw=draw, show=show_run)
+def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
+    """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
+    return harness.run_jobs(jobs, part=part, draw=draw, show=show_run)
 
 
 def from_command_line() -> list[Job]:
-    """Return the jobs of ``sys.argv``: one, or those of a sweep."""
+    """Return the jobs of ``sys.argv``: one, or all jobs of a sweep."""
     return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]), write_file)

@@ -1,18 +1,18 @@
-"""The command ``kmdr new``: a working skeleton, with its test, in a folder of the user's.
+"""``kmdr new``: a working skeleton of a plugin, with its test.
 
-The skeletons lie in ``skeletons/KIND``, laid out as a guest's folder, and run as they stand: only their names change.
+The skeletons lie in ``skeletons/KIND`` with the layout of a plugin folder. They run as they are; only names change.
 """
 
 import keyword
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from kmdr import datasets, metrics, reducers
-from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.errors import UserError, shown
 from kmdr.base.files import write_atomically
 from kmdr.base.plugins import paper_folders
 from kmdr.clustering import engines
@@ -22,21 +22,9 @@ _FOLDER = "guest"
 
 
 class _Kind(NamedTuple):
-    """What can be begun.
-
-    Attributes
-    ----------
-    placeholder : str
-        The name in the skeleton's files and in their names.
-    taken : callable
-        Returns the names that there are already.
-    command : str
-        Arguments of kmdr that try it.
-    """
-
-    placeholder: str
-    taken: Callable[[], Collection[str]]
-    command: str
+    placeholder: str  # the name in the skeleton's files and file names
+    existing: Callable[[], Collection[str]]  # names that cannot be used again
+    command: str  # arguments of kmdr that try the skeleton
 
 
 KINDS = {
@@ -57,32 +45,23 @@ def _check_name(kind: str, name: str) -> None:
     if (
         not re.fullmatch(r"[A-Za-z]\w{0,60}", name, re.ASCII)
         or keyword.iskeyword(name)
-        or (kind, "_" in name) == ("paper", True)
+        or (kind == "paper" and "_" in name)
     ):
         raise UserError(
-            f"{shown(name)} cannot name a {kind}; give {letters}, a letter first, and no word of Python's own"
+            f"{shown(name)} cannot name a {kind}; give {letters}, beginning with a letter, and not a keyword of Python"
         )
-    if name in KINDS[kind].taken():
-        raise UserError(
-            f"the name {name!r} is taken, by one of the {kind}s, as 'kmdr list {kind}s' shows; give another"
-        )
+    if name in KINDS[kind].existing():
+        article = "an" if kind == "engine" else "a"
+        raise UserError(f"{name!r} names {article} {kind} already, as 'kmdr list {kind}s' shows; give another name")
 
 
 def write(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the skeleton of a reducer, dataset, metric, engine or paper, and return its files.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    name : str
-    folder : Path
-        Made where it is not there.
+    """Write the skeleton of a reducer, dataset, metric, engine or paper into a folder, and return its files.
 
     Raises
     ------
     UserError
-        When the name cannot be had, or one of the files is there already: then none is written.
+        When the name is not available, or one of the files exists already: then none is written.
     """
     _check_name(kind, name)
     source, placeholder = _SKELETONS / kind, KINDS[kind].placeholder
@@ -95,7 +74,7 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
             files[target] = text.replace("".join(part.title() for part in placeholder.split("_")), class_name)
     for target in files:
         if target.exists():
-            raise UserError(f"{target} is there already, and nothing is overwritten; give another name or folder")
+            raise UserError(f"{target} exists already, and nothing is overwritten; give another name or folder")
     for target, text in files.items():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,23 +84,15 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
     return list(files)
 
 
-def run(arguments: Sequence[str]) -> None:
-    """``kmdr new reducer|dataset|metric|engine|paper NAME [FOLDER]``: begin one of your own: a skeleton and its test.
-
-    The folder is the first that ``KMDR_PATH`` names, else ``guest``.
-    """
-    if not 2 <= len(arguments) <= 3:
-        raise UserError("'kmdr new' takes a kind, a name and perhaps a folder, e.g. 'kmdr new reducer mine my_folder'")
-    kind, name = arguments[:2]
-    if kind not in KINDS:
-        raise unknown("kind of skeleton", kind, KINDS)
-    known = [path for path in os.environ.get("KMDR_PATH", "").split(os.pathsep) if path]
-    folder = Path(arguments[2] if len(arguments) > 2 else next(iter(known), _FOLDER)).expanduser()
+def run(kind: str, name: str, folder: Path | None) -> None:
+    """Write a skeleton, by default into the first folder that ``KMDR_PATH`` names, and print what to do next."""
+    named = [path for path in os.environ.get("KMDR_PATH", "").split(os.pathsep) if path]
+    folder = folder or Path(next(iter(named), _FOLDER)).expanduser()
     files = write(kind, name, folder)
     for file in files:
         print(file)
-    there = folder.resolve()
-    if there not in [Path(path).expanduser().resolve() for path in known]:
-        print(f"export KMDR_PATH={quote(os.pathsep.join([*known, str(there)]))}")
+    place = folder.resolve()
+    if place not in [Path(path).expanduser().resolve() for path in named]:
+        print(f"export KMDR_PATH={quote(os.pathsep.join([*named, str(place)]))}")
     print(f"kmdr {KINDS[kind].command.format(name=name)}")
     print(f"python -m pytest {quote(str(next(file for file in files if file.parent.name == 'tests')))}")

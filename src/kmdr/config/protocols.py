@@ -1,32 +1,22 @@
-"""What each study asks for, as its YAML and those it names say it: plain configurations, without Hydra.
+"""The datasets and reducers of a study as plain configurations: one for each pair."""
 
-Hydra takes a tenth of a second a study, with those of all papers several seconds before any work begins. Only that is
-done here which a study may use: overrides of groups in its defaults list, then its own settings; a test composes each
-both ways and compares.
-"""
-
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import yaml
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import OmegaConf
 
 from kmdr import reducers
 from kmdr.base.errors import UserError, section, shown, unknown, whole_number
-from kmdr.base.paths import CONF
-from kmdr.config.studies import config_files
+from kmdr.config.studies import config_files, load_config
 from kmdr.datasets import registry
 
 Config = dict[str, Any]
 
 
-def plain(config: DictConfig) -> Config:
-    """Return a configuration as plain values."""
+def plain(config: Any) -> Config:
+    """Return a configuration as plain values, with interpolations resolved."""
     resolved = OmegaConf.to_container(config, resolve=True)
     assert isinstance(resolved, dict)
     return {str(key): value for key, value in resolved.items()}
@@ -34,7 +24,7 @@ def plain(config: DictConfig) -> Config:
 
 @cache
 def choice(group: str, name: str) -> Config:
-    """Return the configuration of one dataset or reducer, read as it stands."""
+    """Return the configuration of one dataset or reducer."""
     if group == "dataset":
         return {"name": name, **registry.entry(name).offered}
     files = config_files(group)
@@ -42,30 +32,13 @@ def choice(group: str, name: str) -> Config:
         return {"name": name, **reducers.settings(name)}
     if name not in files:
         raise unknown(group, name, files)
-    return plain(OmegaConf.create(_loaded(files[name])))
-
-
-def _loaded(file: Path) -> Config:
-    """Return what a file says, its interpolations as they stand; the caller may change it."""
-    try:
-        return copy.deepcopy(_read(file, file.stat().st_mtime_ns))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); mend it") from error
-
-
-@cache  # parsing YAML is most of what composing fifty studies takes
-def _read(file: Path, changed: int) -> Config:
-    del changed  # asked again when the file is another
-    config: Any = OmegaConf.to_container(OmegaConf.load(file))
-    if not isinstance(config, dict):
-        raise UserError(f"{file} has no settings but {shown(config)}; write NAME: VALUE")
-    return {str(key): value for key, value in config.items()}
+    return plain(OmegaConf.create(load_config(files[name])))
 
 
 def _variants(group: str, items: Sequence[Any]) -> list[Config]:
     """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
     if not isinstance(items, list):
-        raise UserError(f"study.{group}s = {shown(items)} is no list; give one, e.g. 'study.{group}s=[NAME]'")
+        raise UserError(f"study.{group}s = {shown(items)} is not a list; give one, e.g. 'study.{group}s=[NAME]'")
     configs = []
     for item in items:
         single = isinstance(item, Mapping) and len(item) == 1
@@ -84,11 +57,11 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
 
 
 def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
-    """Return a configuration for each pair of a study's datasets and reducers, from that of the study."""
+    """Return a configuration for each pair of a study's datasets and reducers, given the study's configuration."""
     study = section(config, "study")
     for key in ("name", "datasets", "reducers"):
         if key not in study:
-            raise UserError(f"study.{key} is not set; say study=NAME, as 'kmdr list studies' names them")
+            raise UserError(f"study.{key} is not set; give study=NAME, as 'kmdr list studies' names them")
     for override in overrides:
         group = override.partition("=")[0].lstrip("+~").partition(".")[0]
         if group in ("dataset", "reducer"):
@@ -113,86 +86,11 @@ def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
 
 
 def _most_repeats(study: Config, names: Sequence[str]) -> dict[str, int]:
-    """Return how many repetitions some reducers of a study have at most, where others need more.
-
-    Raises
-    ------
-    UserError
-        When it is no mapping of the study's reducers to whole numbers.
-    """
+    """Return the maximal number of repetitions of those reducers of a study that have one."""
     most = study.get("most_repeats") or {}
     if not isinstance(most, Mapping):
-        raise UserError(f"study.most_repeats = {shown(most)} is no mapping; write e.g. '{{none: 1000}}'")
+        raise UserError(f"study.most_repeats = {shown(most)} is not a mapping; write e.g. '{{none: 1000}}'")
     for name in most:
         if name not in names:
             raise unknown("reducer under study.most_repeats", str(name), names)
     return {name: whole_number(f"study.most_repeats.{name}", count, 1) for name, count in most.items()}
-
-
-def composed_studies(out: str) -> dict[str, Config]:
-    """Return the composed configuration of each study, by name, with another folder.
-
-    Parameters
-    ----------
-    out : str
-        Folder of the results.
-
-    Raises
-    ------
-    UserError
-        When a file is not what such a file is.
-    """
-    return {name: _composed(file, out) for name, file in sorted(config_files("study").items())}
-
-
-def _composed(file: Path, out: str) -> Config:
-    base, study = _loaded(CONF / "config.yaml"), _loaded(file)
-    del base["hydra"]
-    base["out"] = out
-    choices = dict(_choices(base.pop("defaults"), file)) | dict(_choices(study.pop("defaults", None) or [], file))
-    for group, name in choices.items():
-        if name is None or group == "study":
-            continue
-        files = config_files(group)
-        if group in ("dataset", "reducer"):
-            layer = choice(group, name)
-        elif name in files:
-            layer = _loaded(files[name])
-        else:
-            raise unknown(f"{group} in {file}", name, files)
-        # A grid is of the package _global_.
-        base = _laid_over(base, layer if group == "grid" else {group: layer})
-    config = _laid_over(base, study)
-    if "${" not in repr(config):
-        return config
-    try:
-        return plain(OmegaConf.create(config))
-    except OmegaConfBaseException as error:
-        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); mend it") from error
-
-
-def _laid_over(base: Config, layer: Config) -> Config:
-    """Return a configuration with another laid over it, as Hydra does: mappings are united, all else is replaced."""
-    united = dict(base)
-    for key, value in layer.items():
-        below = united.get(key)
-        united[key] = _laid_over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return united
-
-
-def _choices(defaults: Sequence[Any], file: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield group and name of each choice in a list of defaults."""
-    for choice in defaults:
-        if choice == "_self_":
-            continue
-        if not isinstance(choice, Mapping) or len(choice) != 1:
-            raise UserError(f"{file} has {shown(choice)} among its defaults; write 'override /GROUP: NAME'")
-        ((target, name),) = choice.items()
-        if "hydra" not in str(target):
-            yield str(target).removeprefix("override ").lstrip("/"), name
-
-
-def study_configs(study: str) -> list[Config]:
-    """Return one configuration per dataset and reducer of a study; an empty list if the study does not exist."""
-    file = config_files("study").get(study)
-    return [] if file is None else pairs(_composed(file, "results"))

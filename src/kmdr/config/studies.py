@@ -1,5 +1,6 @@
-"""The configurations that papers and guests bring, and the studies among them: what was asked and what they read."""
+"""Configuration files of kmdr, papers and plugins, and the studies among them."""
 
+import copy
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -9,29 +10,47 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr.base.errors import UserError
+from kmdr.base.errors import UserError, shown
 from kmdr.base.paths import CONF
 from kmdr.base.plugins import guests, paper_folders
 
-# Of each group of configurations that a paper may bring: its folder in the paper's, and the package of its files.
+# For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
 
 
-def paper_files(group: str) -> dict[str, Path]:
-    """Return the papers' configurations of one group, by name."""
-    folder, _ = GROUPS[group]
-    return {path.stem: path for paper in paper_folders() for path in sorted((paper.folder / folder).glob("*.yaml"))}
-
-
-def brought_files(group: str) -> dict[str, Path]:
-    """Return the configurations of one group that are not in kmdr's own ``conf``: the papers' and the guests'."""
-    of_guests = {path.stem: path for root in guests() for path in root.files(f"conf/{group}", "*.yaml")}
-    return {**(paper_files(group) if group in GROUPS else {}), **of_guests}
+def external_files(group: str) -> dict[str, Path]:
+    """Return the configurations of one group outside ``conf``, which papers and plugins have."""
+    papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
+    folders = [*papers, *(root.folder / "conf" / group for root in guests())]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
 def config_files(group: str) -> dict[str, Path]:
-    """Return all configurations of one group, by name: those brought, and those of ``conf/GROUP``, which go first."""
-    return {**brought_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
+    """Return all configurations of one group, by name; files in ``conf/GROUP`` take precedence."""
+    return {**external_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
+
+
+def load_config(file: Path) -> dict[str, Any]:
+    """Return a configuration with unresolved interpolations; the caller may change it.
+
+    Raises
+    ------
+    UserError
+        When the file cannot be read or is not a mapping.
+    """
+    try:
+        return copy.deepcopy(_read(file, file.stat().st_mtime_ns))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
+
+
+@cache
+def _read(file: Path, changed: int) -> dict[str, Any]:
+    del changed  # the file is read again after it was modified
+    config: Any = OmegaConf.to_container(OmegaConf.load(file))
+    if not isinstance(config, dict):
+        raise UserError(f"{file} has no settings but {shown(config)}; write NAME: VALUE")
+    return {str(key): value for key, value in config.items()}
 
 
 def study_names() -> list[str]:
@@ -39,43 +58,33 @@ def study_names() -> list[str]:
     return sorted(config_files("study"))
 
 
-def _name(entry: Any) -> str:
-    return str(next(iter(entry))) if isinstance(entry, Mapping) else str(entry)
-
-
 def studies() -> tuple[Mapping[str, Any], ...]:
-    """Return the ``study`` tree of each, with plain names of datasets and reducers, and its ``repeats``.
+    """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``.
 
     Raises
     ------
     UserError
-        When a file is no study.
+        When a file is not a valid study.
     """
-    return _studies(tuple(sorted(config_files("study").items())))
+    return tuple(_study(path) for _, path in sorted(config_files("study").items()))
 
 
 def on_request() -> frozenset[str]:
-    """Return the names of the studies that are run only when they are named, as they take hours."""
+    """Return the names of the studies that run only when they are named, because they take hours."""
     return frozenset(study["name"] for study in studies() if study["on_request"])
 
 
-@cache
-def _studies(files: tuple[tuple[str, Path], ...]) -> tuple[Mapping[str, Any], ...]:
-    return tuple(_study(path) for _, path in files)
-
-
 def _study(path: Path) -> Mapping[str, Any]:
-    try:
-        config: Any = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"{path} cannot be read ({' '.join(str(error).split())}); mend it") from error
+    config = load_config(path)
     try:
         defaults = {"name": path.stem, "title": "", "note": "", "on_request": False}
         study = {**defaults, **config["study"], "repeats": config["repeats"]}
         for group in ("datasets", "reducers"):
-            study[group] = list(dict.fromkeys(map(_name, study[group])))
+            names = [str(next(iter(item)) if isinstance(item, Mapping) else item) for item in study[group]]
+            study[group] = list(dict.fromkeys(names))
     except (KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is no study; it needs repeats, and datasets and reducers under study, as those of the papers have"
+            f"{path} is not a valid study; it needs repeats, and datasets and reducers under study, as the papers' "
+            "studies have"
         ) from error
     return study

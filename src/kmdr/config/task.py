@@ -1,4 +1,4 @@
-"""A task as a value: what to run, which code computes its rows, and the configuration that names them."""
+"""Tasks as values: what to run, which code computes its rows, and the configuration that identifies them."""
 
 import json
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset, registry
 
-# What a configuration says beside data, reducer, k and seed; they follow from ``config_hash``, but for the options,
-# which follow from the content of the data.
+# Columns of a configuration in addition to data, reducer, k and seed. All follow from ``config_hash``, except the
+# options, which follow from the content of the data.
 SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
-# Where the code of every row begins, above this module.
+# Entry points of the code of every row; they are above this module.
 _EVERY_ROW = ("kmdr.harness.task:_trials", "kmdr.harness.task:_shared_key")
 
 
 def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
-    """Return the registered name and the options of a dataset, of its title and options as tasks and rows have them."""
-    told = json.loads(options or "{}")
-    return str(told.pop("name", dataset)), told
+    """Return the registered name and the options of a dataset, given its title and options in tasks and rows."""
+    values = json.loads(options or "{}")
+    return str(values.pop("name", dataset)), values
 
 
-@lru_cache(maxsize=1024)  # thousands of tasks have the same few
+@lru_cache(maxsize=1024)  # thousands of tasks share a few configurations
 def _configured(
     dataset: str, data_sha256: str, reducer: str, params: str, k: int, seed: int, protocol: Protocol, matching: str
 ) -> tuple[Mapping[str, Any], str]:
@@ -49,45 +49,38 @@ def _configured(
 
 @dataclass(frozen=True)
 class Task:
-    """What to run; every number of its rows but the times is a function of these fields.
+    """What to run; all numbers of its rows except the times are functions of these fields.
 
     Attributes
     ----------
     study : str
-        Name of the study it belongs to.
-    dataset : str
+        Name of the study.
     data_sha256 : str
-        Content hash of the matrix.
+        Content hash of the matrix, which ``n``, ``d``, ``nnz`` (stored entries) and ``stand_in`` follow from.
     folder : str
-        Where the prepared matrix lies; not part of the identity.
-    reducer : str
+        Folder of the prepared matrix; not part of the identity.
     params : str
         Canonical JSON of the reducer's parameters.
-    k : int
-    r_grid : tuple of int
     repeat : int
         Repetition, from 0.
     seed : int
         Root seed.
-    protocol : Protocol
     serial : bool
-        Whether its times must be taken with no other worker running.
+        Whether no other worker may run while it is timed.
     matching : str
-        Of clusters to classes, one of `kmdr.metrics.matchings`.
+        How clusters are matched to classes, one of `kmdr.metrics.matchings`.
     verify : str
         When prepared data are verified; not part of the identity.
     keep_labels : bool
-        Whether the clusters of the rows go with their numbers, under ``labels``; not part of the identity either.
-    n, d, nnz : int
-        Shape and stored entries of the matrix; they, too, and the next, follow from ``data_sha256``.
+        Whether the clusters of each point are stored under ``labels``; not part of the identity.
     stand_in : str
-        For what the matrix stands in; empty where it is what its name says.
+        The dataset that the matrix stands in for, if any.
     options : str
-        Canonical JSON of the options that the matrix was prepared with, where they are not the usual ones; not part of
-        the identity: the content hash is. Empty where they are not known. Of files it has only the names.
+        Canonical JSON of the options of the dataset that differ from the defaults, with names of files without their
+        folders; not part of the identity, because the content hash is. Empty if they are not known.
     paths : str
-        Canonical JSON of those options that name the user's files, with whole paths, by which other machines may find
-        them; never part of a row. Empty where there are none.
+        Canonical JSON of the options that name the user's files, with whole paths, so other machines may find them;
+        never part of a row.
     """
 
     study: str
@@ -124,7 +117,7 @@ class Task:
 
     @property
     def current_code(self) -> str:
-        """`code_identity` of the rows that it would give now."""
+        """`code_identity` of the rows that it would give with the current code."""
         return current_code(self.reducer, self.protocol.engine, self.dataset, self.options)
 
     @property
@@ -133,21 +126,22 @@ class Task:
         return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
 
     def restricted(self, r_grid: tuple[int, ...]) -> "Task":
-        """Return the same task for fewer r."""
+        """Return the same task for some of its r."""
         return replace(self, r_grid=r_grid)
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration, as `Task.config` gives it, says in the columns `SETTINGS`, but for ``options``."""
+    """Return the columns `SETTINGS` of a `Task.config`, without ``options``."""
     others = {name: value for name, value in config["kmeans"].items() if name not in SETTINGS}
     of_kmeans = {name: config["kmeans"][name] for name in SETTINGS if name in config["kmeans"]}
     return {**of_kmeans, "kmeans": canonical(others), "matching": config["matching"]}
 
 
 def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
-    """Return where the code of the rows of a reducer on a dataset begins, for `kmdr.base.identity.reach`.
+    """Return the entry points of the code of rows of a reducer on a dataset, for `kmdr.base.identity.reach`.
 
-    They are what every row runs, and what its configuration selects by name. The dataset has its registered name.
+    These are the functions that every row runs, and those that its configuration selects by name. The dataset is given
+    by its registered name.
     """
     selected = [reducers.entry_point(reducer), engines.entry_point(engine)]
     generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
@@ -158,9 +152,9 @@ def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
 
 @cache
 def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
-    """Return the hash of the code that computes the rows of a reducer on a dataset; empty where there is none now.
+    """Return the hash of the code that computes the rows of a reducer on a dataset; empty if it is not available.
 
-    Of a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
+    For a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
     """
     if "." not in reducer and reducer not in reducers.names():
         return ""
@@ -169,41 +163,41 @@ def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
 
 @cache
 def origins_of_methods(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[str, ...]:
-    """Return name, version and hash of what brings a reducer and an engine, where it is not kmdr's own."""
-    del places  # asked again when a guest came or went
+    """Return name, version and hash of the packages of a reducer and an engine, unless they are built in."""
+    del places  # a change of the plugins invalidates the cache
     return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
 
 
 def guests_of(reducer: str, engine: str, dataset: str) -> str:
-    """Return name, version and hash of whatever a trial takes that is not kmdr's own, one after the other.
+    """Return names, versions and hashes of the third-party code of a trial, joined by semicolons.
 
-    The dataset has its registered name. Every metric takes part: a plugin with a metric is named in all rows.
+    The dataset is given by its registered name. Every metric counts: a plugin with a metric is named in all rows.
     """
-    brought = [*methods_from(reducer, engine, dataset), *map(origin_of_metric, metrics.metrics())]
-    return "; ".join(dict.fromkeys(filter(None, brought)))
+    parts = [*methods_from(reducer, engine, dataset), *map(origin_of_metric, metrics.metrics())]
+    return "; ".join(dict.fromkeys(filter(None, parts)))
 
 
 def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
-    """Return name, version and hash of what brings reducer, engine and dataset, where they are not kmdr's own."""
+    """Return name, version and hash of the packages of reducer, engine and dataset, unless they are built in."""
     of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
     return list(filter(None, (*origins_of_methods(reducer, engine, guests()), of_data)))
 
 
 def origin_of_metric(name: str) -> str:
-    """Return name, version and hash of what brings a metric, where it is not kmdr's own."""
+    """Return name, version and hash of the package of a metric; empty if it is built in."""
     module = metrics.metrics()[name].function.__module__
     return origin_of(module) or ("" if is_own(module) else third_party_origin(module))
 
 
-def code_identity(code_hash: str, guests: str) -> str:
-    """Return one text for the columns ``code_hash`` and ``guests`` of a row: the same for rows of the same code."""
-    return "; ".join([code_hash, *sorted(set(guests.split("; ")) - {""})])
+def code_identity(code_hash: str, plugins: str) -> str:
+    """Return one text for the code hash and the plugins in the columns of a row, the same for rows of the same code."""
+    return "; ".join([code_hash, *sorted(set(plugins.split("; ")) - {""})])
 
 
 def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
     """Return the `code_identity` that a row with these columns would have if it were computed now.
 
-    Empty where a part of the code is not available, so that no such row can be computed.
+    It is empty if a part of the code is not available, so that no such row can be computed.
     """
     try:
         name, engine = data_of(dataset, options)[0], engine or "kmdr"

@@ -21,36 +21,21 @@ from kmdr.datasets.registry import Entry, entry
 _LOCAL = ("prepared", "cached", "local", "generated")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """``kmdr data [status|get|where|check] [NAME …]``: show, get and check datasets, or say where their files belong.
+def run(action: str, names: Sequence[str], *, repair: bool = False, verify: str | None = None) -> int:
+    """Show, download, locate or check datasets, all by default; ``check`` also reports how files are read.
 
-    Without names, all datasets. ``check`` takes ``--repair``, and ``--verify=once`` or ``--verify=never`` to read less;
-    given files instead of names, it shows how they are read.
-
-    Returns
-    -------
-    int
-        Exit status: 1 if `get` met a file or a matrix that failed its check, or `check` one that remains damaged; else
-        0.
-
-    Raises
-    ------
-    UserError
-        There is no such command or dataset.
+    Returns 1 if ``get`` met a file or a matrix that failed its check, or ``check`` one that is still damaged; else 0.
     """
-    command, *names = arguments or ["status"]
-    if command not in _COMMANDS:
-        raise unknown("command of 'kmdr data'", command, _COMMANDS)
-    flags = [name for name in names if name.startswith("-")]
-    names = [name for name in names if name not in flags]
-    if command == "check" and any("=" in name or is_file(name) for name in names):
-        return _check_files(names, flags)
-    if flags and command != "check":
-        raise UserError(f"'kmdr data {command}' takes names of datasets only; remove {flags[0]!r}")
+    if action not in _ACTIONS:
+        raise unknown("command of 'kmdr data'", action, _ACTIONS)
+    if action == "check" and any("=" in name or is_file(name) for name in names):
+        return _check_files(names, repair or verify is not None)
+    if action != "check" and (repair or verify is not None):
+        raise UserError(f"--repair and --verify belong to 'kmdr data check'; remove them from 'kmdr data {action}'")
     for name in names:
-        entry(name)  # refuses a misspelt name before any work
+        entry(name)  # raises an error for a misspelt name before any work
     names = list(dict.fromkeys(names))
-    return _check(names, flags) if command == "check" else _COMMANDS[command](names)
+    return _check(names, repair, verify) if action == "check" else _ACTIONS[action](names)
 
 
 def _status(names: Sequence[str]) -> int:
@@ -101,15 +86,8 @@ def _show_places(names: Sequence[str]) -> int:
     return 0
 
 
-def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
-    repair, verify = False, "always"
-    for flag in flags:
-        if flag == "--repair":
-            repair = True
-        elif flag.startswith("--verify="):
-            verify = datasets.checked_verify(flag.partition("=")[2])
-        else:
-            raise unknown("option of 'kmdr data check'", flag, ("--repair", "--verify=once"))
+def _check(names: Sequence[str], repair: bool = False, verify: str | None = None) -> int:
+    verify = "always" if verify is None else datasets.checked_verify(verify)
     if repair and not names:
         for folder in ("prepared", "raw"):
             sweep_abandoned(cache_folder() / folder)
@@ -124,12 +102,12 @@ def _check(names: Sequence[str], flags: Sequence[str] = ()) -> int:
     return int(counts["damaged"] > 0)
 
 
-def _check_files(words: Sequence[str], flags: Sequence[str]) -> int:
+def _check_files(words: Sequence[str], has_options: bool) -> int:
     """Check custom files. A word that names a dataset is that dataset; ``./NAME`` is a file."""
     files = [word for word in words if "=" not in word or Path(word).exists()]
     names = [word for word in files if not is_file(word)]
-    if names or flags or not files:
-        odd = [*names, *flags]
+    if names or has_options or not files:
+        odd = [*names, *(["an option"] if has_options else [])]
         raise UserError(
             f"'kmdr data check' takes either files and their settings, or names of datasets, but was given "
             f"{odd[0] if odd else 'settings only'!r} among them; check one after the other"
@@ -148,7 +126,7 @@ def _path_instruction(e: Entry) -> str:
     return f"{named}; download it from {e.home}" if e.home else named
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+_ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "status": _status,
     "get": _get,
     "where": _show_places,

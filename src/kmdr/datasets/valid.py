@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.preprocessing import normalize
 
 from kmdr.base.errors import UserError, check_memory
 from kmdr.datasets.streamed import Streamed
@@ -61,6 +60,8 @@ def unit_rows(A: Any) -> Any:
     sparse = bool(scipy.sparse.issparse(A))
     check_memory("the rows of unit length", A.nnz if sparse else A.size)
     A = A if sparse else np.asarray(A, kept_type(A))
+    from sklearn.preprocessing import normalize  # takes half a second that other commands need not wait for
+
     largest = abs(A).max(axis=1)
     e = -np.frexp(largest.toarray().ravel() if sparse else largest)[1]  # a power of two changes no digit
     if not sparse:

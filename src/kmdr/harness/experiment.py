@@ -15,7 +15,7 @@ from kmdr.base.seeding import generator
 from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
-from kmdr.config.protocols import study_configs
+from kmdr.config.compose import study_configs
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.metrics import check_matching, matchings

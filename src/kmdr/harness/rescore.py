@@ -135,14 +135,8 @@ def fill(folder: Path) -> tuple[int, int]:
     return filled, failed
 
 
-def run(arguments: Sequence[str]) -> int:
-    """``kmdr metrics DIR``: score the trials of a folder, run with keep_labels=true, by metrics that its rows lack.
-
-    Exit status 1 when a trial could not be scored.
-    """
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise UserError("'kmdr metrics' takes one folder of results, e.g. 'kmdr metrics results/runs'")
-    folder = Path(arguments[0])
+def run(folder: Path) -> int:
+    """Score the trials of a folder by metrics that its rows lack; return 1 if a trial could not be scored, else 0."""
     filled, failed = fill(folder)
     print(f"{folder}: {filled} rows have new metrics" + (f", {failed} could not be scored" if failed else ""))
     return int(failed > 0)

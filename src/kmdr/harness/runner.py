@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kmdr.base.process import undisturbed
 from kmdr.base.provenance import code_version, environment, machine
+from kmdr.base.signals import undisturbed
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task

@@ -173,29 +173,23 @@ def repair(folder: Path, what: Sequence[Fault]) -> None:
         store.add_environment(manifest)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """``kmdr check DIR [--repair]``: whether every file that a folder of results rests on is what a run wrote.
-
-    Exit status 1 when there was a fault.
-    """
-    folders = [argument for argument in arguments if argument != "--repair"]
-    if len(folders) != 1 or folders[0].startswith("-"):
-        raise UserError("'kmdr check' takes one folder of results, e.g. 'kmdr check results/runs --repair'")
+def run(folder: Path, *, repairs: bool = False) -> int:
+    """Print every fault of a results folder, and repair them if asked; return 1 if there was a fault, else 0."""
     status = 0
-    for folder in dict.fromkeys((Path(folders[0]), multiverse_folder(Path(folders[0])))):
-        wrong = faults(folder)
+    for place in dict.fromkeys((folder, multiverse_folder(folder))):
+        wrong = faults(place)
         for fault in wrong:
             print(one_line(fault.sentence))  # a file's name may be anything
         if not wrong:
-            print(f"{folder}: no fault")
-            for sentence in mixed_code(row for row in rows_in(folder) if row["status"] == "ok"):
+            print(f"{place}: no fault")
+            for sentence in mixed_code(row for row in rows_in(place) if row["status"] == "ok"):
                 print(one_line(f"{sentence}."))
             continue
         status = 1
-        if "--repair" in arguments:
-            repair(folder, wrong)
+        if repairs:
+            repair(place, wrong)
             removed = sum(fault.again for fault in wrong)
             print(
-                f"{folder}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again"
+                f"{place}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again"
             )
     return status

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, tell
@@ -314,26 +314,11 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
     return merged
 
 
-def run(arguments: Sequence[str]) -> int:
-    """``kmdr merge A B … -o C``: unite folders of results, say of several machines; refuse what contradicts itself.
-
-    Exit status 1 when parts of a plan are missing; the rows of the others are merged.
-    """
-    folders, target, left = [], "", list(arguments)
-    while left:
-        key, equals, value = left.pop(0).partition("=")
-        if key in ("-o", "--out") or (key.upper() == "OUT" and equals):
-            target = value if equals else (left.pop(0) if left else "")
-        elif key.startswith("-"):
-            raise unknown("option of 'kmdr merge'", key, ["-o"])
-        else:
-            folders.append(Path(key + equals + value).expanduser())
-    if not folders or not target:
-        raise UserError("'kmdr merge' takes folders of results and where to unite them, e.g. 'kmdr merge A B -o C'")
-    out = Path(target).expanduser()
-    whole = _merge_and_tell(folders, out, target)
+def run(folders: Sequence[Path], out: Path) -> int:
+    """Merge folders of results and their multiverses; return 1 if parts of a plan are missing, else 0."""
+    whole = _merge_and_tell(folders, out, str(out))
     if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
-        whole &= _merge_and_tell(within, out / MULTIVERSE, f"{target}/{MULTIVERSE}")
+        whole &= _merge_and_tell(within, out / MULTIVERSE, f"{out}/{MULTIVERSE}")
     return int(not whole)
 
 

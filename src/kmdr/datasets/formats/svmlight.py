@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.datasets import load_svmlight_file
 
 from kmdr.base.errors import UserError
 from kmdr.datasets.formats.reading import COMPRESSED, Content, afford, afford_shape, reading
@@ -60,6 +59,8 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
         A file is damaged; or a line, whose number is given, is malformed, has several labels, a ``qid``, or indices out
         of order or beyond d.
     """
+    from sklearn.datasets import load_svmlight_file
+
     parts, classes, held = [], [], 0
     for path in paths:
         lines = _Lines(path, held, limit)

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.preprocessing import minmax_scale, scale
 
 from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.formats.reading import Content
@@ -198,7 +197,10 @@ def scale_columns(path: Path, A: NDArray[Any], how: str) -> Any:
     A = np.asarray(A, kept_type(A))
     if not np.isfinite(A).all():
         return A  # refused later
-    return scale(A) if how == "standard" else minmax_scale(A)
+    from sklearn.preprocessing import minmax_scale
+    from sklearn.preprocessing import scale as standardise
+
+    return standardise(A) if how == "standard" else minmax_scale(A)
 
 
 def _scale_in_blocks(A: Streamed, how: str) -> Streamed:

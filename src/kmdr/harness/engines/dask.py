@@ -25,7 +25,7 @@ import distributed
 from distributed.comm import CommClosedError
 
 from kmdr.base.errors import UserError
-from kmdr.base.process import undisturbed
+from kmdr.base.signals import undisturbed
 from kmdr.base.text import one_line, short_hash
 from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch

@@ -21,7 +21,8 @@ from typing import Any
 from joblib.externals.loky.backend import get_context
 
 from kmdr.base.errors import UserError
-from kmdr.base.process import STOPS, THREAD_VARIABLES, kill, undisturbed
+from kmdr.base.process import THREAD_VARIABLES
+from kmdr.base.signals import STOPS, kill, undisturbed
 from kmdr.base.text import escaped_output
 
 _WATCH_SECONDS = 0.5

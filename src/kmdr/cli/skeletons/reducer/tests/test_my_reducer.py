@@ -1,4 +1,4 @@
-"""my_reducer keeps its law, and runs beside others."""
+"""my_reducer keeps inner products on average, and runs next to other reducers."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_inner_products_are_kept_on_average() -> None:
     np.testing.assert_allclose(np.mean(products, axis=0), A @ A.T, rtol=0.05)
 
 
-def test_it_runs_beside_others_from_the_same_starts() -> None:
+def test_it_is_compared_with_another_reducer() -> None:
     A = np.random.default_rng(0).random((60, 20))
     rows = kmdr.compare(A, ["my_reducer", "none"], labels=np.arange(60) % 3, r_grid=[2, 5], repeats=2)
     assert rows["status"].eq("ok").all()

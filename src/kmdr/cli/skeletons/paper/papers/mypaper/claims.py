@@ -1,4 +1,4 @@
-"""What mypaper claims, each statement with its test."""
+"""The claims of mypaper, each with its test."""
 
 from kmdr.analysis.results import Results
 from kmdr.analysis.statistics import Margin, below

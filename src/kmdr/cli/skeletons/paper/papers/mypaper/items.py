@@ -10,7 +10,7 @@ STUDY = "mypaper_fig1"
 
 @figure("mypaper_fig1", "Objective and accuracy of random signs on Synth", studies=[STUDY])
 def figure1(results: Results) -> Drawing:
-    """Draw F and P against r, a panel each, as means with 95 % intervals beside k-means on all features."""
+    """Draw F and P against r, one panel each, as means with 95 % confidence intervals, and k-means on all features."""
     return paper_grid(results.rows(STUDY), ["synth"], ("objective", "accuracy"))
 
 

@@ -1,0 +1,128 @@
+"""Signals that stop a command: the first ends it in order, the second kills it, and a critical section is completed.
+
+Python runs signal handlers in the main thread, which a compiled kernel may keep busy for minutes. A second thread
+therefore reads the number of each signal from a pipe, and kills the process at the second one.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.process import BaseProcess, active_children
+from types import FrameType
+
+# Workers never receive these signals; the driver decides when they stop.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Raised in the main thread by the first signal of `STOPS`; its argument is the number of the signal."""
+
+
+class _State:
+    first = 0  # the first signal that this command received
+    in_critical_section = False
+    nothing_to_lose = False
+    leaving = threading.Lock()
+
+
+def kill(child: BaseProcess) -> None:
+    """Kill a child process that has not been joined."""
+    if child.pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+
+
+def leave(number: int, frame: FrameType | None = None) -> None:
+    """Kill the workers of this process and end it with status 128 + ``number``, whatever its threads do."""
+    del frame
+    for child in active_children():
+        kill(child)
+    if _State.leaving.acquire(timeout=1.0):  # not forever: nobody may be reading stderr, which can be a full pipe
+        with suppress(OSError):
+            os.write(2, f"{INTERRUPTED}\n".encode())
+    os._exit(128 + number)
+
+
+def leave_when_signalled() -> None:
+    """Let every signal of `STOPS` end this process at once, except those that it ignores, for example under nohup."""
+    for number in STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, leave)
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    _State.first = _State.first or number
+    if _State.nothing_to_lose:
+        leave(number, frame)
+    if not _State.in_critical_section:
+        raise Interrupted(number)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Postpone a first signal to the end of a critical section."""
+    first, outer = _State.first, _State.in_critical_section
+    _State.in_critical_section = True
+    try:
+        yield
+    finally:
+        _State.in_critical_section = outer
+        if _State.first and _State.first != first and not outer:
+            raise Interrupted(_State.first)
+
+
+@contextmanager
+def nothing_to_lose() -> Iterator[None]:
+    """Let a first signal end the process at once: code that imports modules may swallow exceptions."""
+    outer, _State.nothing_to_lose = _State.nothing_to_lose, True
+    try:
+        yield
+    finally:
+        _State.nothing_to_lose = outer
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise `Interrupted` at the first signal, end the process once the block handled it, and kill it at the second.
+
+    The exit status is 128 plus the signal, whatever exception leaves the block, because libraries may replace ours.
+    Outside the main thread, where Python allows no handlers, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        received = 0
+        while number := os.read(reader, 1):
+            received += number[0] in STOPS
+            if received > 1:
+                leave(number[0])
+        os.close(reader)
+
+    _State.first = 0
+    handlers = {number: signal.getsignal(number) for number in STOPS}
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        for number, handler in handlers.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, _handle)
+        yield
+    except BaseException:
+        if _State.first:  # the interpreter's own exit would wait for threads that still download
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            leave(_State.first)
+        raise
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writer)

@@ -1,0 +1,269 @@
+"""The subcommands of ``kmdr`` and their arguments.
+
+Nothing heavy is imported here, so that a mistyped command or option is answered at once. The module that does a
+command's work is imported when the command runs.
+"""
+
+import importlib
+import re
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.paths import RESULTS
+from kmdr.base.signals import nothing_to_lose
+
+LISTED = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
+SKELETONS = ("reducer", "dataset", "metric", "engine", "paper")
+FORMATS = ("text", "md", "latex", "csv")
+
+# The arguments of `ArgumentParser.add_argument`.
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand; a call with the words after its name returns an exit status, where None means 0.
+
+    Attributes
+    ----------
+    summary : str
+        One sentence for the list of commands.
+    function : str
+        ``module:name`` of the function that does the work; it gets the parsed arguments by their names.
+    arguments : tuple of Argument or None
+        None if the function parses them itself.
+    details : str
+        More sentences for the help of this command.
+    usage : str, optional
+        What follows the name of the command, by default made from the arguments.
+    takes_settings : bool
+        Whether the function gets words ``NAME=value`` that are not options; otherwise they are refused.
+    """
+
+    name: str
+    summary: str
+    function: str
+    arguments: tuple[Argument, ...] | None = ()
+    details: str = ""
+    usage: str | None = None
+    takes_settings: bool = False
+
+    def parser(self) -> ArgumentParser:
+        """Return the parser of the arguments, which also formats the help."""
+        usage = None if self.usage is None else f"kmdr {self.name} {self.usage}"
+        description = f"{self.summary} {self.details}".strip()
+        parser = _Parser(f"kmdr {self.name}", usage, description, add_help=False, allow_abbrev=False)
+        for names, settings in self.arguments or ():
+            parser.add_argument(*names, **settings)
+        return parser
+
+    def _with_options(self, arguments: Sequence[str]) -> list[str]:
+        """Return the arguments with each setting ``NAME=value`` written as the option ``--name=value``."""
+        takes_value = {
+            name: settings.get("action") != "store_true"
+            for names, settings in self.arguments or ()
+            for name in names
+            if name.startswith("-")
+        }
+        result: list[str] = []
+        for text in arguments:
+            name, _, value = text.partition("=")
+            is_value = bool(result) and takes_value.get(result[-1], False)
+            if text.startswith("-") and not is_value and name not in takes_value:
+                raise unknown(f"option of 'kmdr {self.name}'", name, takes_value)
+            if is_value or not re.fullmatch(r"[A-Za-z_]+=.*", text, re.DOTALL):
+                result.append(text)
+            elif takes_value.get(f"--{name.lower()}"):
+                result.append(f"--{name.lower()}={value}")
+            elif self.takes_settings or Path(text).exists():
+                result.append(text)
+            else:
+                settings = [f"{key[2:].upper()}=…" for key, takes in takes_value.items() if takes and key[:2] == "--"]
+                raise unknown(f"setting of 'kmdr {self.name}'", name.upper(), settings)
+        return result
+
+    def __call__(self, arguments: Sequence[str]) -> int | None:
+        """Parse the arguments and run the command."""
+        values: dict[str, Any] = {"arguments": arguments}
+        if self.arguments is not None:
+            values = vars(self.parser().parse_intermixed_args(self._with_options(arguments)))
+        module, _, name = self.function.partition(":")
+        with nothing_to_lose():
+            function: Callable[..., int | None] = getattr(importlib.import_module(module), name)
+        return function(**values)
+
+
+def _argument(*names: str, **settings: Any) -> Argument:
+    return names, settings
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _choice(what: str, choices: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that checks a word; its error suggests a similar word, which that of argparse does not."""
+
+    def check(text: str) -> str:
+        if text not in choices:
+            raise unknown(what, text, choices)
+        return text
+
+    return check
+
+
+def _whole_number(name: str, least: int) -> Callable[[str], int]:
+    def check(text: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", text) or int(text) < least:
+            raise UserError(f"{name} = {shown(text)} is not a whole number of at least {least}; give one")
+        return int(text)
+
+    return check
+
+
+def _out(default: str) -> Argument:
+    return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
+
+
+_RESULTS = _argument("folder", type=_folder, metavar="DIR", help="folder of results")
+_FORMAT = _argument(
+    "--format", type=_choice("format", FORMATS), default="text", help=f"{', '.join(FORMATS)}; text by default"
+)
+_PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
+_BUDGET = _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions")
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command(
+            "demo", "Run four methods on real data, and show a table and a picture, in seconds.", "kmdr.cli.demo:run",
+            (_out("results/demo"),),
+        ),
+        Command(
+            "list", "Show the available datasets, reducers, engines, metrics, papers and studies.",
+            "kmdr.cli.listing:show",
+            (_argument("kinds", nargs="*", type=_choice("list", LISTED), metavar="KIND", help=", ".join(LISTED)),),
+        ),
+        Command(
+            "table", "Show means with 95 % confidence intervals, and significance against k-means on all features.",
+            "kmdr.cli.screen:table",
+            (
+                _RESULTS,
+                _argument("--study", metavar="NAME", help="one study, or all; by default one line per study"),
+                _FORMAT,
+            ),
+        ),
+        Command(
+            "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
+            (_argument("folders", nargs=2, type=_folder, metavar="DIR", help="folders of results"), _FORMAT),
+        ),
+        Command(
+            "figures", "Draw objective, accuracy and time of a folder of results.", "kmdr.cli.commands:figures",
+            (_RESULTS,),
+        ),
+        Command(
+            "report", "Write tables, figures and verdicts for the papers from a folder of results.",
+            "kmdr.cli.commands:report", (_RESULTS,), "Needs no data.",
+        ),
+        Command(
+            "data", "Show, download, locate or check datasets.", "kmdr.datasets.status:run",
+            (
+                _argument("action", nargs="?", default="status", help="status (default), get, where or check"),
+                _argument("names", nargs="*", metavar="NAME", help="datasets, all by default; or files to check"),
+                _argument("--repair", action="store_true", help="with check: download or prepare damaged data again"),
+                _argument("--verify", metavar="WHEN", help="with check: once or never, to read less"),
+            ),
+            "'kmdr data check FILE SETTING=VALUE …' reports how a file is read with settings as dataset.SETTING.",
+            takes_settings=True,
+        ),
+        Command(
+            "check", "Check that every file behind the rows of a results folder is as a run wrote it.",
+            "kmdr.results.check:run",
+            (_RESULTS, _argument("--repair", dest="repairs", action="store_true",
+                                  help="remove damaged files that can be made again")),
+            "Exit status 1 if a file is damaged.",
+        ),
+        Command(
+            "shard", "Run one of N parts of a plan, to be merged later.", "kmdr.cli.commands:shard", None,
+            "Without studies, papers or settings that say what to run, the plan is that of all studies.",
+            "I/N [STUDY|PAPER …] [SETTING=VALUE …] out=PART",
+        ),
+        Command(
+            "merge", "Unite folders of results, for example of several machines, and refuse contradicting rows.",
+            "kmdr.results.merge:run",
+            (
+                _argument("folders", nargs="+", type=_folder, metavar="DIR", help="folders of results"),
+                _argument("-o", "--out", type=_folder, required=True, metavar="DIR", help="folder of all rows"),
+            ),
+            "Exit status 1 if parts of a plan are missing; the other rows are merged.",
+        ),
+        Command(
+            "export", "Export results as an RO-Crate, or describe a dataset in Croissant.", "kmdr.export.command:run",
+            (
+                _argument("path", type=_folder, metavar="PATH", help="DIR with --crate, OUT.json with --croissant"),
+                _argument("--crate", type=_folder, metavar="OUT", help="folder or .zip file of the crate"),
+                _argument("--license", metavar="URL", help="licence that the crate states"),
+                _argument("--croissant", metavar="DATASET", help="dataset to describe"),
+            ),
+            usage="DIR --crate OUT [--license URL] | --croissant DATASET OUT.json",
+        ),
+        Command(
+            "metrics", "Score the trials of a run with keep_labels=true by metrics that their rows lack.",
+            "kmdr.harness.rescore:run", (_RESULTS,), "Exit status 1 if a trial cannot be scored.",
+        ),
+        Command(
+            "reproduce", "Run the studies of papers and write the report.", "kmdr.cli.commands:reproduce",
+            (_PAPERS, _BUDGET, _out(RESULTS)),
+        ),
+        Command(
+            "multiverse", "Run papers under every combination of the choices that they leave open.",
+            "kmdr.cli.commands:multiverse", (_PAPERS, _BUDGET, _out(f"{RESULTS}/multiverse")),
+        ),
+        Command(
+            "quick", "Run the studies of papers on a thinned grid, in about a minute on two cores.",
+            "kmdr.cli.commands:quick", (_PAPERS, _out("results/quick")),
+        ),
+        Command(
+            "reference", "Run what a folder lacks of studies and multiverses, and compress its rows for publication.",
+            "kmdr.cli.commands:reference", (_PAPERS, _out("results/reference")),
+        ),
+        Command(
+            "verify", "Rerun a random sample of rows and compare them digit by digit.", "kmdr.cli.commands:verify",
+            (
+                _argument("folder", nargs="?", type=_folder, default=Path("results/reference"), metavar="DIR",
+                          help="folder of results (results/reference)"),
+                _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
+                _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
+                _argument("--trust", action="append", default=[], metavar="SETTING",
+                          help="import this class, named by the folder: reducer=package.Class or "
+                               "kmeans.engine=package.Class; may be repeated"),
+            ),
+            "Rows of classes that the folder names and --trust does not are skipped.",
+        ),
+        Command(
+            "new", "Write a skeleton with its test for a reducer, dataset, metric, engine or paper of your own.",
+            "kmdr.cli.new:run",
+            (
+                _argument("kind", type=_choice("kind of skeleton", SKELETONS), metavar="KIND",
+                          help=", ".join(SKELETONS)),
+                _argument("name", metavar="NAME"),
+                _argument("folder", nargs="?", type=_folder, metavar="DIR",
+                          help="plugin folder; default: the first of KMDR_PATH, or a new one"),
+            ),
+        ),
+        Command(
+            "help", "List the commands, or show the help of one; 'kmdr --help' shows every setting of a run.",
+            "kmdr.cli.help:run", (_argument("command", nargs="?", metavar="COMMAND"),),
+        ),
+        Command("version", "Show the version.", "kmdr.cli.commands:show_version"),
+    )
+}  # fmt: skip

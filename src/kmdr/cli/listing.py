@@ -1,0 +1,105 @@
+"""``kmdr list``: the available datasets, reducers, engines, metrics, papers and studies.
+
+Built-in reducers, engines, metrics and papers are read without importing them, because scikit-learn and matplotlib take
+a second. Plugins may register in any way, so they are imported if there are any.
+"""
+
+import ast
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import kmdr
+from kmdr.base.plugins import guests, origin_of, paper_folders
+from kmdr.base.text import aligned
+from kmdr.cli.arguments import LISTED
+
+Row = tuple[str, ...]
+
+
+def show(kinds: Sequence[str]) -> None:
+    """Print one line per available thing of each kind; lines of plugins end with their name, version and hash."""
+    for kind in kinds or LISTED:
+        print(kind)
+        for line in aligned(_ROWS[kind]()):
+            print(f"  {line}")
+
+
+def _registered(kind: str, decorator: str) -> Iterator[tuple[list[Any], str]]:
+    """Yield the arguments of a decorator and the first docstring line of each built-in definition that it registers."""
+    for file in sorted((Path(kmdr.__path__[0]) / kind).glob("*.py")):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            for call in node.decorator_list if isinstance(node, ast.ClassDef | ast.FunctionDef) else ():
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == decorator:
+                    arguments = [ast.literal_eval(argument) for argument in call.args]
+                    yield arguments, (ast.get_docstring(node) or "").partition("\n")[0]  # type: ignore[arg-type]
+
+
+def _has_plugins(kind: str) -> bool:
+    return any(root.files(kind, "*.py") for root in guests())
+
+
+def _datasets() -> list[Row]:
+    from kmdr import datasets
+    from kmdr.datasets.registry import entry
+
+    available = [datasets.availability(name) for name in datasets.names()]
+    return [(a.name, a.shape, a.state, a.where, entry(a.name).guest) for a in available]
+
+
+def _reducers() -> list[Row]:
+    if not _has_plugins("reducers"):
+        return sorted((name, summary, "") for (name,), summary in _registered("reducers", "register"))
+    from kmdr import reducers
+
+    return [(name, reducers.summary(name), reducers.origin_of_reducer(name)) for name in reducers.names()]
+
+
+def _engines() -> list[Row]:
+    if not _has_plugins("engines"):
+        return sorted((name, summary, "") for (name,), summary in _registered("clustering", "engine"))
+    from kmdr.clustering import engines
+
+    return [(name, engines.summary(name), engines.origin_of_engine(name)) for name in engines.names()]
+
+
+def _metrics() -> list[Row]:
+    if not _has_plugins("metrics"):
+        return [
+            (name, label, f"{low:g} to {high:g}", "")
+            for (name, label, low, high, _), _ in _registered("metrics", "metric")
+        ]
+    from kmdr import metrics
+
+    known = metrics.metrics().values()
+    return [(m.name, m.label, f"{m.low:g} to {m.high:g}", origin_of(m.function.__module__)) for m in known]
+
+
+def _papers() -> list[Row]:
+    rows = []
+    try:
+        for paper in paper_folders():
+            table = tomllib.loads((paper.folder / "paper.toml").read_text("utf-8"))
+            items = sum(len(table.get(kind, ())) for kind in ("tables", "figures", "sections"))
+            counts = f"{items} tables and figures, {len(table.get('claims', ()))} claims"
+            origin = origin_of(f"{paper.package}.")
+            rows.append((table["year"], paper.name, table["title"], table["venue"], counts, origin))
+    except (ValueError, KeyError, TypeError):
+        from kmdr.claims.catalogue import papers
+
+        papers()  # reports what is wrong with a paper.toml
+        raise
+    return [row[1:] for row in sorted(rows)]
+
+
+def _studies() -> list[Row]:
+    from kmdr.config.studies import studies
+
+    return [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()]
+
+
+_ROWS: dict[str, Callable[[], list[Row]]] = {
+    "datasets": _datasets, "reducers": _reducers, "engines": _engines, "metrics": _metrics, "papers": _papers,
+    "studies": _studies,
+}  # fmt: skip

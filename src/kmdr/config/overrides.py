@@ -1,0 +1,106 @@
+"""Arguments of a run as Hydra takes them, checked before the modules that runs need are imported."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from hydra._internal.utils import get_args_parser
+
+from kmdr.base.errors import UserError, unknown
+from kmdr.base.paths import CONF
+
+# Settings whose names belong to another package, so no configuration file lists them.
+_FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
+# A configuration file has a few dozen values.
+_MOST_YAML_BYTES = 2**20
+_MOST_VALUES = 100_000
+
+
+def as_override(argument: str) -> str:
+    """Return an argument as Hydra takes it: ``--refresh``, a separator, or a setting of another package.
+
+    Separators are quoted, because Hydra would read a comma as a list.
+    """
+    if argument == "--refresh":
+        return "refresh=true"
+    if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
+        return f"{separator[1]}'{separator[2]}'"
+    return f"++{argument}" if argument.startswith(_FREE) else argument
+
+
+def _parsed(arguments: Sequence[str]) -> Any:
+    """Return Hydra's options and the overrides; Hydra itself would answer a mistake with its usage."""
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message}; 'kmdr --help' lists the options and settings")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    return parser.parse_intermixed_args(arguments)
+
+
+def check_names(arguments: Sequence[str]) -> None:
+    """Raise `UserError` for an unknown option, or a setting that does not begin with a known name."""
+    options = _parsed([as_override(argument) for argument in arguments])
+    if options.config_dir or options.config_name:  # which may bring settings of their own
+        return
+    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
+    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
+    known = sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
+    for override in options.overrides:
+        name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
+        if name and name[1] not in known:
+            raise unknown("setting", name[1], known)
+
+
+def checked_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
+
+    Raises
+    ------
+    UserError
+        For an argument that Hydra would answer with its usage, load from a pickle, read without end, or ignore.
+    """
+    options = _parsed(arguments)
+    if options.experimental_rerun:
+        raise UserError("--experimental-rerun loads a pickle, which can run any code; repeat the command itself")
+    settings = list(options.overrides)
+    ordered = [text for text in arguments if text not in settings] + settings
+    if options.config_dir is None:
+        return ordered
+    folder = Path(options.config_dir)
+    if options.config_name is None and (folder / "config.yaml").exists():
+        raise UserError(
+            f"{folder / 'config.yaml'} would not be read, because kmdr's own comes first; give it another name, "
+            "and pass that name with --config-name"
+        )
+    for file in [*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]:
+        _check_yaml(file)
+    return ordered
+
+
+def _check_yaml(file: Path) -> None:
+    """Raise `UserError` for a configuration that is not a regular file, is too large, or has endless aliases.
+
+    Errors of syntax are left to Hydra.
+    """
+    sizes: dict[int, float] = {}
+
+    def size(node: Any) -> float:
+        """Return the number of values in a node once its aliases are expanded."""
+        if id(node) not in sizes:
+            sizes[id(node)] = float("inf")  # for a node that contains itself
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            items = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
+            sizes[id(node)] = 1 + sum(map(size, items))
+        return sizes[id(node)]
+
+    if not file.is_file() or file.stat().st_size > _MOST_YAML_BYTES:
+        raise UserError(f"{file} is not a file of at most {_MOST_YAML_BYTES} bytes; remove it from the folder")
+    with suppress(yaml.YAMLError, UnicodeDecodeError):
+        count = size(yaml.compose(file.read_text("utf-8"), yaml.SafeLoader))
+        if count > _MOST_VALUES:
+            raise UserError(f"{file} has {count:.0f} values, more than {_MOST_VALUES}; use fewer aliases")
