@@ -431,8 +431,8 @@ class Maker:
         """Take permissions away, which the superuser does not notice."""
         path = self.place()
         assert path
-        with suppress(OSError):
-            path.chmod(self.draw.choice((0, 0o444, 0o200, 0o111)), follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(self.draw.choice((0, 0o444, 0o200, 0o111)))
         return f"mode: {path.relative_to(self.folder)}"
 
     def exchange(self) -> str:
