@@ -246,7 +246,7 @@ SLOW = ("reducer=outside", "reducer.path=slow.Slow")
         (["runner=slurm", "runner.options.n_workers=3"], "runner.options.n_workers is set by kmdr"),
         (["runner=slurm", "runner.address=tcp://node1:8786"], "use runner=dask without an address"),
         (["runner=dask", "runner.cluster=slrum", "runner.n_jobs=2"], "did you mean 'slurm'?"),
-        (["runner=dask", "runner.options.queue=short"], "name it by runner.cluster"),
+        (["runner=dask", "runner.options.queue=short"], "name the system by runner.cluster"),
         (["runner=loky", "+runner.cluster=slurm"], "use runner=dask"),
     ],
 )

@@ -250,7 +250,7 @@ def test_no_start_lies_outside_whatever_the_engine():
             try:
                 engine(A, starts, 5)
             except REFUSED as error:
-                assert "rows 0 to 5" in str(error)  # noqa: PT017
+                assert "row indices from 0 to 5" in str(error)  # noqa: PT017
             else:
                 raise AssertionError(starts)
 

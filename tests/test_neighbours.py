@@ -138,7 +138,7 @@ def test_threads_do_not_change_the_result(layout, rng, small_tiles):
 
 @pytest.mark.parametrize("n_neighbors", [0, -1, 10, 11])
 def test_a_number_that_cannot_be_given_is_refused(n_neighbors, rng):
-    with pytest.raises(ValueError, match=f"{n_neighbors} neighbours"):
+    with pytest.raises(ValueError, match=f"n_neighbors = {n_neighbors} is outside"):
         nearest_neighbours(rng.standard_normal((10, 3)), n_neighbors)
 
 

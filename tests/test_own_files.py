@@ -681,6 +681,7 @@ def test_compare_warns_of_an_index_and_names_a_column_of_text():
 
 def test_help_and_the_page_of_datasets_say_what_each_option_is(monkeypatch, capsys):
     assert set(TEXTS) == set(registry.entry("file").offered) - {"rows"}
+    monkeypatch.setenv("COLUMNS", "1000")  # no text is wrapped
     help_ = command(monkeypatch, capsys, "dataset=file", "--help")[1]
     for name, meaning in TEXTS.items():
         assert re.search(rf"^dataset\.{name}=.*{re.escape(meaning)}$", help_, re.MULTILINE), name

@@ -64,7 +64,7 @@ def test_no_code_is_loaded_from_a_folder_that_others_may_have_filled_and_nothing
     paths.place_library_caches()
     assert not os.environ["NUMBA_CACHE_DIR"]
     assert sorted(tmp_path.rglob("*")) in (before, sorted([*before, cache / "matplotlib"]))
-    with pytest.raises(UserError, match="set KMDR_CACHE to the path of a folder of your own"):
+    with pytest.raises(UserError, match="set KMDR_CACHE to the path of a writable folder"):
         paths.check_library_caches()
 
 

@@ -256,8 +256,8 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
 
     def collect(config: DictConfig) -> None:
         run = HydraConfig.get()
-        is_unnamed = config.reducer.name == "outside" and not config.reducer.path
-        if is_unnamed and any(text.startswith("reducer=glob(") for text in sys.argv):
+        is_pattern = any(text.startswith("reducer=glob(") for text in sys.argv)
+        if is_pattern and config.reducer.name == "outside" and not config.reducer.path:
             return  # a pattern stands for the reducers that have a name
         launched = str(run.mode) == "RunMode.MULTIRUN" and not run.launcher._target_.endswith("BasicLauncher")
         try:

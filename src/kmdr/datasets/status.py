@@ -29,7 +29,7 @@ def run(action: str, names: Sequence[str], *, repair: bool = False, verify: str 
     if action not in _ACTIONS:
         raise unknown("command of 'kmdr data'", action, _ACTIONS)
     if action == "check" and any("=" in name or is_file(name) for name in names):
-        return _check_files(names, repair or verify is not None)
+        return _check_files(names, ["--repair"] * repair + [f"--verify={verify}"] * (verify is not None))
     if action != "check" and (repair or verify is not None):
         raise UserError(f"--repair and --verify belong to 'kmdr data check'; remove them from 'kmdr data {action}'")
     for name in names:
@@ -102,12 +102,12 @@ def _check(names: Sequence[str], repair: bool = False, verify: str | None = None
     return int(counts["damaged"] > 0)
 
 
-def _check_files(words: Sequence[str], has_options: bool) -> int:
+def _check_files(words: Sequence[str], options: Sequence[str]) -> int:
     """Check custom files. A word that names a dataset is that dataset; ``./NAME`` is a file."""
     files = [word for word in words if "=" not in word or Path(word).exists()]
     names = [word for word in files if not is_file(word)]
-    if names or has_options or not files:
-        odd = [*names, *(["an option"] if has_options else [])]
+    if names or options or not files:
+        odd = [*names, *options]
         raise UserError(
             f"'kmdr data check' takes either files and their settings, or names of datasets, but was given "
             f"{odd[0] if odd else 'settings only'!r} among them; check one after the other"
