@@ -34,7 +34,7 @@ from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness.jobs import compose
 from kmdr.harness.runner import SYSTEMS
-from kmdr.results.store import read_rows
+from kmdr.results.reader import read_rows
 
 if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
     pytest.skip("dask-jobqueue or cryptography is not installed", allow_module_level=True)

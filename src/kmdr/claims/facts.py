@@ -15,7 +15,7 @@ from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.config.task import current_code
 from kmdr.datasets import availability, load
 from kmdr.results.folder import read_file, write_file
-from kmdr.results.reader import plan_of, read_or_note
+from kmdr.results.json_files import plan_of, read_or_note
 
 
 def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:

@@ -30,7 +30,8 @@ from kmdr.harness.shard import parse_part
 from kmdr.harness.verify import verify_sample
 from kmdr.reporting.reproduce import draw, run_papers
 from kmdr.results import check, merge
-from kmdr.results.store import MULTIVERSE, compress, has_rows, multiverse_folder
+from kmdr.results.paths import MULTIVERSE, multiverse_folder
+from kmdr.results.table import compress, has_rows
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> None:

@@ -19,8 +19,8 @@ from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
 from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
-from kmdr.results.store import rows_file
-from kmdr.results.table import open_table
+from kmdr.results.stream import open_table
+from kmdr.results.table import rows_file
 
 # Beside the trials of a run: starting the workers, figures, tables and the report.
 ALLOWANCE_SECONDS = 60.0

@@ -14,7 +14,9 @@ from kmdr.harness.jobs import Draw, Job, Prepared, run_jobs
 from kmdr.harness.plan import ALLOWANCE_SECONDS, Limits, expected_seconds, reference_rows, wall_seconds
 from kmdr.multiverse.choices import Multiverse, named, settled
 from kmdr.multiverse.run import STUDY
-from kmdr.results.store import UNIVERSES, Store, missing
+from kmdr.results.outdated import missing
+from kmdr.results.paths import UNIVERSES
+from kmdr.results.store import Store
 
 Config = dict[str, Any]
 # From the composed configuration of a study to one for each pair of a dataset and a reducer.

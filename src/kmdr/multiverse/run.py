@@ -31,7 +31,7 @@ from kmdr.metrics import BUILT_IN
 from kmdr.multiverse.choices import Multiverse
 from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
-from kmdr.results.reader import Settled
+from kmdr.results.json_files import Settled
 
 # Of the rows of a paper's multiverse, the beginning of their study's name; the rest is the study they settle.
 STUDY = "multiverse_"

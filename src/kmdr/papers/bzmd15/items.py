@@ -26,7 +26,7 @@ def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Dra
         SVD and ApprSVD have k columns whatever r is, so they are horizontal, as is k-means on all features.
         """
         results.rows(study)
-        rows = results.all_rows[results.all_rows["study"] == study]
+        rows = results.trials(study)
         note = "The paper gives neither the points of its curves nor the ends of its axes as numbers: none is drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 

@@ -70,7 +70,7 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
     """Draw one quantity against r in the paper's four panels."""
     results.rows(STUDIES, mixed=True)  # says that these were used, and why there are none
-    rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # failed ones too, which the notes count
+    rows = results.trials(STUDIES)  # failed ones too, which the notes count
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
     shown = _shown(results)
