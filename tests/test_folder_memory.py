@@ -18,7 +18,7 @@ from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
 from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
-from kmdr.results.stream import MOST_BYTES, VARIABLE, TooLargeError
+from kmdr.results.stream import MOST_BYTES, MOST_RATIO, VARIABLE, TooLargeError, compressed, open_table
 from kmdr.results.table import rows_in, rows_of
 from rows import make_rows, write_rows
 
@@ -145,3 +145,21 @@ def test_a_folder_on_top_of_too_large_a_table_is_left_alone(tmp_path):
     with pytest.raises(TooLargeError):
         Store(tmp_path).merge()
     assert (tmp_path / "rows.csv").stat().st_size == 6 << 30
+
+
+def test_a_table_that_compresses_too_well_is_written_so_that_it_is_read_again(tmp_path):
+    content = HEADER + b"\n" + (LINE + b"\n") * 40_000
+    packed = compressed(content, 6)
+    unpacker = lzma.LZMADecompressor()
+    assert unpacker.decompress(packed) == content
+    assert len(packed) * MOST_RATIO >= len(content) > (len(packed) - len(unpacker.unused_data)) * MOST_RATIO
+    assert len(unpacker.unused_data) % 4 == 0, "as the format asks"
+    path = tmp_path / "rows.csv.xz"
+    path.write_bytes(packed)
+    with open_table(tmp_path, path.name) as file:
+        assert file.read() == content
+    for damaged in (packed[:-1] + b"x", packed + bytes(MOST_BYTES // MOST_RATIO)):  # another byte; more than is needed
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedError, match="something after its end"), open_table(tmp_path, path.name) as file:
+            file.read()
+    assert compressed(content[: 1 << 19], 6) == lzma.compress(content[: 1 << 19], check=lzma.CHECK_SHA256, preset=6)

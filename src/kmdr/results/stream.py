@@ -145,7 +145,8 @@ class _Bounded(io.RawIOBase):
 def compressed(content: bytes, preset: int | None = None) -> bytes:
     """Return a table compressed by xz, with its SHA-256, such that it is not refused when it is read.
 
-    If a table is so uniform that it exceeds `MOST_RATIO`, zero bytes follow, which the format allows as padding.
+    If a table is so uniform that it exceeds `MOST_RATIO`, zero bytes follow, which the format allows as padding; the
+    ``xz`` tool reads such a file, Python's `lzma.open` does not.
     """
     packed = lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset)
     least = len(content) // MOST_RATIO + 1 if len(content) > _SMALL else 0
