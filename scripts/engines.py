@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kmdr.harness.engines.settings import BACKENDS
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import read_rows
 
 # Presets of conf/runner, and the package that each needs beyond kmdr's own.
 ENGINES = {**BACKENDS, "slurm": "dask_jobqueue"}

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from kmdr.base.paths import CHECKOUT
 from kmdr.figures.style import print_style, reducer_styles
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 
 _REFERENCE = CHECKOUT / "results" / "reference"
 _METHODS = ("random_sign", "leverage", "laplacian_score", "none")

@@ -21,8 +21,11 @@ from kmdr.base.provenance import code_version, environment
 from kmdr.base.text import short_hash
 from kmdr.config.task import code_identity, code_of, current_code, data_of
 from kmdr.harness.verify import folders_by_content, sample, verify
+from kmdr.results.paths import MULTIVERSE
+from kmdr.results.reader import read_rows
 from kmdr.results.rows import TextRow
-from kmdr.results.store import MULTIVERSE, Store, compress, read_rows, rows_file
+from kmdr.results.store import Store
+from kmdr.results.table import compress, rows_file
 
 Kind = tuple[str, str, str]
 

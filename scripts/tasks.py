@@ -19,7 +19,7 @@ from shutil import copytree, ignore_patterns, rmtree
 
 import numpy as np
 
-from kmdr.results.store import rows_file
+from kmdr.results.table import rows_file
 from scale import watched
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"

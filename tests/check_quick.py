@@ -7,7 +7,7 @@ from pathlib import Path
 from kmdr import datasets
 from kmdr.claims.catalogue import claims, items
 from kmdr.harness.jobs import compose_studies
-from kmdr.results.store import read_rows
+from kmdr.results.reader import read_rows
 
 folder = Path(sys.argv[1])
 rows = read_rows(folder / "rows.csv")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import kmdr
 from kmdr.base.provenance import machine
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import read_rows
 
 # What says where and when a row was made, and with whom.
 MADE = {*TIME_COLUMNS, "concurrency", "env_hash", "machine", "code_version"}

@@ -9,7 +9,8 @@ import pandas as pd
 from kmdr.analysis.results import Results
 from kmdr.base.text import short_hash
 from kmdr.config.task import Task, code_of, settings_of
-from kmdr.results.schema import COLUMNS, config_of
+from kmdr.results.row_check import config_of
+from kmdr.results.schema import COLUMNS
 
 HASH = "0123456789ab"
 Value = float | Callable[[int, int], float]

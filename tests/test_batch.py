@@ -34,7 +34,7 @@ from kmdr.base.signals import INTERRUPTED
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness.engines.settings import SYSTEMS
 from kmdr.harness.jobs import compose
-from kmdr.results.store import read_rows
+from kmdr.results.reader import read_rows
 
 if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
     pytest.skip("dask-jobqueue or cryptography is not installed", allow_module_level=True)

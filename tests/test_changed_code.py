@@ -17,8 +17,8 @@ from kmdr.analysis.comparison import beside, compared, with_ratio
 from kmdr.analysis.rows import code_notes
 from kmdr.base.outside import origin
 from kmdr.config.task import code_identity, current_code
-from kmdr.results.reader import rows_of
-from kmdr.results.store import mixed_code
+from kmdr.results.outdated import mixed_code
+from kmdr.results.table import rows_of
 
 REDUCER = '''
     """A reducer."""

@@ -26,9 +26,12 @@ from kmdr.config.task import Task
 from kmdr.harness import facts as running
 from kmdr.papers import lf20
 from kmdr.results.check import faults, repair, run
-from kmdr.results.folder import read_json, write_json
-from kmdr.results.reader import fact_of
-from kmdr.results.store import Store, compress, described, missing, read_rows, read_task, rows_file
+from kmdr.results.json_files import read_json, write_json
+from kmdr.results.manifests import described
+from kmdr.results.outdated import missing
+from kmdr.results.reader import fact_of, read_rows, read_task
+from kmdr.results.store import Store
+from kmdr.results.table import compress, rows_file
 from rows import trial
 
 TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)
@@ -130,7 +133,7 @@ def test_a_damaged_task_file_is_named_left_out_and_done_again(folder, tmp_path, 
     SPOILT[kind](path, tmp_path / "outside.csv")
     assert not store.finished(TASKS[0])
     (fault,) = faults(folder)
-    assert (fault.path, fault.again) == (path, True)
+    assert (fault.path, fault.is_removable) == (path, True)
     assert str(path) in fault.sentence
     rows = store.merge()
     assert len(rows) == 6
@@ -158,7 +161,7 @@ def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, cap
     for end in (0, 1, 2, header // 2, header - 1, header, header + 1, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:end])
         assert not store.finished(TASKS[0])
-        assert [(fault.path, fault.again) for fault in faults(folder)] == [(path, True)]
+        assert [(fault.path, fault.is_removable) for fault in faults(folder)] == [(path, True)]
         rows = store.merge()  # as a run begins and ends
         assert [(task.reducer, task.repeat) for task in missing(TASKS, rows)] == [("random_sign", 0)]
         assert run(folder) == 1
@@ -333,7 +336,7 @@ def test_a_configuration_is_what_its_name_says_and_names_are_no_paths(folder):
     lines = whole.decode().splitlines(keepends=True)
     assert [json.loads(line)["config_hash"] for line in lines] == sorted({task.config_hash for task in TASKS})
     path.write_text("".join(line.replace('"k":3', '"k":4') if key in line else line for line in lines))
-    with pytest.raises(DamagedError, match="is not what the hash in it says"):
+    with pytest.raises(DamagedError, match="differs from the hash in it"):
         described(folder, "configs", key)
     (fault,) = faults(folder)
     assert fault.path == path
@@ -369,7 +372,7 @@ def test_a_damaged_note_is_named_and_an_older_one_without_a_seal_is_read(folder)
     path = folder / "plan.json"
     assert read_json(folder, path)["full"] is True
     path.write_text(path.read_text().replace('"repeats_full": 2', '"repeats_full": 6'))
-    with pytest.raises(DamagedError, match=r"plan\.json is damaged; 'kmdr check"):
+    with pytest.raises(DamagedError, match=r"plan\.json is damaged: .*'kmdr check"):
         read_json(folder, path)
     path.write_text('{"full": false}')
     assert read_json(folder, path) == {"full": False}

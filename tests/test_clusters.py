@@ -44,7 +44,7 @@ from kmdr.harness.engines import contract as work
 from kmdr.harness.engines.contract import Answer, Lacking, Refused, serve
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp
-from kmdr.results.store import read_rows
+from kmdr.results.reader import read_rows
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")

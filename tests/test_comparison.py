@@ -19,7 +19,7 @@ from kmdr.cli import commands as cli
 from kmdr.figures.comparison import beside_table, table_of
 from kmdr.figures.tables import latex, markdown, text
 from kmdr.reporting.own import own_runs
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 from rows import make_rows, write_rows
 
 SCALES = [1e-100, 1e-9, 1.0, 12345.6, 1e100]

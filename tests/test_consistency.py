@@ -27,8 +27,8 @@ from kmdr.figures.panels import figures_for_folder, named_by_setting
 from kmdr.reporting.build import _reproduce, _unread
 from kmdr.reporting.explore import explored
 from kmdr.reporting.own import own_runs
-from kmdr.results.reader import rows_of
 from kmdr.results.schema import COLUMNS
+from kmdr.results.table import rows_of
 from rows import hashed, make_results, make_rows, write_rows
 
 SEEDS = range(20)

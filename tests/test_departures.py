@@ -13,7 +13,7 @@ from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 from rows import make_results, make_rows, write_rows
 
 GRID = range(5, 101, 5)

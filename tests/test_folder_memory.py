@@ -14,11 +14,12 @@ import pytest
 from commands import START
 from kmdr.base.files import DamagedError, note_of, with_checksum
 from kmdr.results.labels import read_labels
-from kmdr.results.reader import rows_of
-from kmdr.results.rows import TextRow, csv_blocks, csv_content, parse_rows
+from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
+from kmdr.results.rows import TextRow, csv_blocks, csv_content
 from kmdr.results.schema import COLUMNS
-from kmdr.results.store import MOST_TASK, Store, read_rows, read_task, rows_in
-from kmdr.results.table import MOST_BYTES, VARIABLE, TooLargeError
+from kmdr.results.store import Store
+from kmdr.results.stream import MOST_BYTES, VARIABLE, TooLargeError
+from kmdr.results.table import rows_in, rows_of
 from rows import make_rows, write_rows
 
 MOST_MEGABYTES = 512
@@ -122,18 +123,20 @@ def test_labels_that_claim_more_than_they_are_take_no_memory(tmp_path, claimed):
         list(read_labels(tmp_path, tmp_path / "a.npz"))
 
 
-def test_rows_of_text_are_what_dictionaries_would_be(rng):
+def test_rows_of_text_are_what_dictionaries_would_be(rng, tmp_path):
     alphabet = ["a", '"', ",", "\n", "\r\n", "é", " ", "\u2028", "'"]
     rows = [{name: "".join(rng.choice(alphabet, rng.integers(4))) for name in COLUMNS} for _ in range(2500)]
     content = b"".join(csv_blocks(rows))
-    read = list(parse_rows(io.BytesIO(content), "rows.csv"))
+    blocks = _text_blocks(io.BytesIO(content), tmp_path / "rows.csv", exact=True)
+    read = [TextRow(texts) for block in blocks for texts in block.itertuples(index=False)]
     assert read == rows
     assert b"".join(csv_blocks(read)) == content
     read[7]["params"] = rows[7]["params"] = "{}"
     assert read == rows
     assert dict(read[7]) == rows[7]
+    (tmp_path / "rows.csv").write_bytes(content.replace("é".encode(), b"\0"))
     with pytest.raises(DamagedError, match="the character 0"):
-        list(parse_rows(io.BytesIO(content.replace("é".encode(), b"\0")), "rows.csv"))
+        read_rows(tmp_path / "rows.csv")
     assert sys.getsizeof(TextRow([""] * len(COLUMNS))) < 64
 
 

@@ -23,9 +23,12 @@ from kmdr.figures import panels
 from kmdr.harness import rescore, verify
 from kmdr.reporting.build import _reproduce
 from kmdr.results import check, merge
-from kmdr.results import reader as untrusted
-from kmdr.results.schema import COLUMNS, JSON_COLUMNS, config_of
-from kmdr.results.store import Store, read_rows, read_task, row_check, rows_file
+from kmdr.results.frame import to_text
+from kmdr.results.reader import read_rows, read_task, row_check
+from kmdr.results.row_check import config_of
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS
+from kmdr.results.store import Store
+from kmdr.results.table import load_rows, rows_file, rows_of
 from rows import trial
 
 REFERENCE = CONF.parent / "results" / "reference"
@@ -105,7 +108,8 @@ def is_refused(read):
 
 def rows_in_frame(folder):
     try:
-        return untrusted.sound_rows(folder)
+        rows, refused = load_rows(folder)
+        return to_text(rows), refused
     except UserError:  # the table itself
         return None, ["no table"]
 
@@ -116,7 +120,7 @@ def test_a_value_that_something_determines_cannot_be_forged(alone, tmp_path_fact
     table, honest = alone / "rows.csv", lines_of(alone / "rows.csv")
     true = honest[at + 1][honest[0].index(column)]
     assume(value != true)
-    before = untrusted.rows_of(alone)
+    before = rows_of(alone)
     try:
         write(table, forge(honest, at, column, value))
         rows, named = rows_in_frame(alone)
@@ -173,19 +177,19 @@ def test_a_forged_ratio_is_a_fault_and_never_shown(copy, capsys):
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, "objective_ratio", "7.5"))
     assert check.run(copy) == 1
     assert "1 rows whose objective_ratio" in capsys.readouterr().out
-    assert untrusted.rows_of(copy)["objective_ratio"].max() < 2
+    assert rows_of(copy)["objective_ratio"].max() < 2
 
 
 def test_a_first_row_of_false_size_does_not_turn_against_the_others(copy):
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 0, "n", "10"))
-    assert len(untrusted.rows_of(copy)) == 7
+    assert len(rows_of(copy)) == 7
 
 
 @pytest.mark.parametrize(("column", "text"), [("params", "{ }"), ("kmeans", "{ }"), ("kmeans", "")])
 def test_json_that_is_written_otherwise_is_no_other_setting(copy, column, text):
-    before = untrusted.rows_of(copy)
+    before = rows_of(copy)
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, column, text))
-    pd.testing.assert_frame_equal(untrusted.rows_of(copy), before)
+    pd.testing.assert_frame_equal(rows_of(copy), before)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -198,11 +202,11 @@ def test_a_table_of_any_of_the_rows_is_sound(alone, places):
         assert len(read_rows(table)) == len(places)
         assert not [fault for fault in check.faults(alone) if "refused" in fault.sentence]
         if places:
-            rows, refused = untrusted.sound_rows(alone)
+            rows, refused = load_rows(alone)
             assert len(rows) == len(merge.read(alone).rows) == len(places)
             assert not refused
         else:
-            for read in (untrusted.rows_of, merge.read, lambda folder: COMMANDS["table"]([str(folder)])):
+            for read in (rows_of, merge.read, lambda folder: COMMANDS["table"]([str(folder)])):
                 with pytest.raises(UserError, match="has no rows"):
                     read(alone)
     finally:
@@ -211,20 +215,20 @@ def test_a_table_of_any_of_the_rows_is_sound(alone, places):
 
 def test_rows_are_confirmed_by_their_own_columns_where_the_configuration_is_not_there(copy):
     (copy / "configs.jsonl").unlink()
-    assert len(untrusted.rows_of(copy)) == len(read_rows(rows_file(copy))) == 8
+    assert len(rows_of(copy)) == len(read_rows(rows_file(copy))) == 8
 
 
 def test_rows_older_than_the_settings_are_read_with_their_configuration_alone(copy):
     lines = lines_of(copy / "rows.csv")
     places = [i for i, name in enumerate(lines[0]) if name not in COLUMNS[11:18]]
     write(copy / "rows.csv", [[line[i] for i in places] for line in lines])
-    assert set(untrusted.rows_of(copy)["n_init"]) == {1}
+    assert set(rows_of(copy)["n_init"]) == {1}
     assert {row["n_init"] for row in Store(copy).merge()} == {"1"}
     write(copy / "rows.csv", [[line[i] for i in places] for line in forge(lines, 0, "seed", "7")])
-    assert len(untrusted.rows_of(copy)) == 7
+    assert len(rows_of(copy)) == 7
     (copy / "configs.jsonl").unlink()
-    with pytest.raises(UserError, match=r"no row that is sound: .*config_hash = "):
-        untrusted.rows_of(copy)
+    with pytest.raises(UserError, match=r"no valid row: .*config_hash = "):
+        rows_of(copy)
 
 
 @pytest.mark.parametrize("column", [name for name in sorted(FORGED) if name not in ("objective_ratio", "n", "d", "nnz")]
@@ -245,7 +249,7 @@ def test_refused_rows_of_many_columns_are_named_in_ten_lines(copy):
     lines = lines_of(copy / "rows.csv")
     many = sorted(FORGED.keys() - {"objective_ratio", "n", "d"})[:12]
     write(copy / "rows.csv", [lines[0], *(forge(lines, 0, name, FORGED[name])[1] for name in many), *lines[2:]])
-    rows, named = untrusted.sound_rows(copy)
+    rows, named = load_rows(copy)
     assert len(rows) == 7
     assert len(named) <= 11
     assert named[-1] == f"and {len(many) - 10} more of {copy / 'rows.csv'}" or len(named) <= 10
@@ -335,7 +339,7 @@ def test_metrics_go_on_behind_a_task_file_that_is_forged(whole, tmp_path, capsys
 
 
 def test_json_is_of_finite_numbers_and_bounded_depth():
-    from kmdr.results.schema import parse_json
+    from kmdr.results.text import parse_json
 
     assert parse_json(json.dumps({"a": [1, 2.5, None, True, "x"]})) == {"a": [1, 2.5, None, True, "x"]}
     for text in NO_OBJECTS[5:]:

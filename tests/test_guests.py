@@ -16,7 +16,7 @@ from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.harness.jobs import compose
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 
 FILES = {
     "reducers/uniform.py": '''

@@ -23,8 +23,9 @@ from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, cells, latex, save_table
 from kmdr.reporting.build import build
-from kmdr.results import reader as untrusted
-from kmdr.results import table
+from kmdr.results import json_files, reader
+from kmdr.results import stream as table
+from kmdr.results.table import rows_of
 from rows import HASH, make_rows, write_rows
 
 HOSTILE = "=cmd|' /C x'!A0"
@@ -107,17 +108,17 @@ def test_a_key_that_is_no_hash_is_refused(folder, column, key, quick):
     assert not (folder / "report").exists()
 
 
-READERS = {"missing.json": untrusted.missing_of, "plan.json": untrusted.plan_of, "asked.json": untrusted.asked_of,
-           "universes.json": untrusted.universes_of}  # fmt: skip
+READERS = {"missing.json": json_files.missing_of, "plan.json": json_files.plan_of,
+           "asked.json": json_files.asked_of, "universes.json": json_files.universes_of}  # fmt: skip
 
 
 def note_of_damage(folder, place):
     """Return the note that a report takes of a damaged file, in the place of which it has nothing."""
     notes = []
     if place in READERS:
-        assert untrusted.read_or_note(READERS[place], folder, notes) == {}
+        assert json_files.read_or_note(READERS[place], folder, notes) == {}
     else:
-        assert untrusted.environments_of(folder, untrusted.rows_of(folder), notes) == {HASH: {}}
+        assert json_files.environments_of(folder, rows_of(folder), notes) == {HASH: {}}
     (note,) = notes
     return note
 
@@ -151,7 +152,7 @@ def test_a_link_within_the_folder_is_not_read_either(folder):
     (folder / "rows.csv").rename(folder / "table.csv")
     (folder / "rows.csv").symlink_to("table.csv")
     with pytest.raises(UserError, match=r"cannot be read \(a link\)"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 @pytest.mark.parametrize("name", ["figures", "tables", "facts", "report"])
@@ -243,7 +244,7 @@ def test_a_json_file_that_kmdr_did_not_write_is_named_in_a_note_of_the_report(fo
 )
 def test_json_of_another_shape_is_named(folder, place, content):
     (folder / place).write_text(json.dumps(content))
-    assert f"{place} does not hold what kmdr writes there" in note_of_damage(folder, place)
+    assert f"{place} is damaged: it does not hold what kmdr writes there" in note_of_damage(folder, place)
 
 
 @pytest.mark.parametrize("damage", [*KINDS, *EMPTY])
@@ -265,7 +266,7 @@ def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
     path = folder / "facts" / "lf20_words.csv"
     (KINDS | EMPTY)[damage](path)
     with pytest.raises(UserError, match="lf20_words"):
-        untrusted.fact_of(folder / "facts", "lf20_words")
+        reader.fact_of(folder / "facts", "lf20_words")
 
 
 @pytest.mark.parametrize("item", [item for item in ITEMS if item.facts and not item.studies], ids=lambda item: item.id)
@@ -344,11 +345,11 @@ OF_THE_FILE = ("a column twice", "a long line", "long lines", *(n for n in DAMAG
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGES if name not in (*OF_THE_FILE, "a short line")])
 def test_a_damaged_row_is_counted_and_named_and_the_others_are_read(folder, damage, capsys):
-    good, lines = untrusted.rows_of(folder), lines_of(folder)
+    good, lines = rows_of(folder), lines_of(folder)
     DAMAGES[damage](lines)
     (column,) = [name for name, old, new in zip(lines[0], lines_of(folder)[2], lines[2], strict=True) if old != new]
     rewrite(folder, lines)
-    pd.testing.assert_frame_equal(untrusted.rows_of(folder), good.drop(index=1).reset_index(drop=True))
+    pd.testing.assert_frame_equal(rows_of(folder), good.drop(index=1).reset_index(drop=True))
     (sentence,) = capsys.readouterr().err.splitlines()
     assert sentence.startswith(f"kmdr: 1 of 6 rows of {folder / 'rows.csv'} is refused: {column} = ")
     assert len(sentence) < 600
@@ -360,7 +361,7 @@ def test_a_damaged_table_is_named_in_one_sentence(folder, damage):
     DAMAGES[damage](lines)
     rewrite(folder, lines if damage in OF_THE_FILE else [lines[0], lines[2]])
     with pytest.raises(UserError) as caught:
-        untrusted.rows_of(folder)
+        rows_of(folder)
     assert str(folder / "rows.csv") in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -370,7 +371,7 @@ def test_a_short_line_is_a_refused_row(folder, capsys):
     lines = lines_of(folder)
     shorten(lines)
     rewrite(folder, lines)
-    assert len(untrusted.rows_of(folder)) == 5
+    assert len(rows_of(folder)) == 5
     assert "1 of 6 rows of" in capsys.readouterr().err
 
 
@@ -378,14 +379,14 @@ def test_nan_counts_as_a_wrong_number(folder, capsys):
     lines = lines_of(folder)
     replace("objective", "nan")(lines)
     rewrite(folder, lines)
-    assert len(untrusted.rows_of(folder)) == 5
+    assert len(rows_of(folder)) == 5
     assert "objective = 'nan'" in capsys.readouterr().err
 
 
 def test_rows_are_read_as_they_were_written(folder, rng):
     values = [float(x) for x in rng.random(6)]
     write_rows(folder, objective=values)
-    assert untrusted.rows_of(folder)["objective"].tolist() == values
+    assert rows_of(folder)["objective"].tolist() == values
 
 
 def test_a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked(folder):
@@ -404,7 +405,7 @@ def test_a_packed_table_that_is_cut_off_or_followed_by_more_is_refused(folder, c
     (folder / "rows.csv").unlink()
     (folder / "rows.csv.xz").write_bytes(cut(packed))
     with pytest.raises(UserError, match=r"rows\.csv\.xz"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 def test_xz_may_not_take_gigabytes_for_itself(folder):
@@ -414,20 +415,20 @@ def test_xz_may_not_take_gigabytes_for_itself(folder):
     (folder / "rows.csv").unlink()
     (folder / "rows.csv.xz").write_bytes(packed)
     with pytest.raises(UserError, match="Memory usage limit"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 @pytest.mark.parametrize("content", [b"a," * 10_000_000, b"x" * 5_000_000, b"a,b\n" + b"y" * 2_000_000])
 def test_a_long_line_or_ten_million_columns_are_refused(folder, content):
     (folder / "rows.csv").write_bytes(content)
     with pytest.raises(UserError, match=f"a line of more than {table.MOST_LINE} bytes"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 def test_many_columns_are_refused_by_their_number(folder):
     (folder / "rows.csv").write_text(",".join(f"c{i}" for i in range(5000)) + "\n")
     with pytest.raises(UserError, match="5000 columns"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 @pytest.mark.parametrize("most", [table.MOST_LINE - 1, table.MOST_LINE, table.MOST_LINE + 1])
@@ -447,12 +448,12 @@ def test_a_larger_table_is_read_when_the_user_allows_it(folder, monkeypatch):
     size = (folder / "rows.csv").stat().st_size
     monkeypatch.setenv(table.VARIABLE, "1K")
     with pytest.raises(UserError, match=rf"has {size} bytes, more than the limit of 1024; .*{table.VARIABLE}="):
-        untrusted.rows_of(folder)
+        rows_of(folder)
     monkeypatch.setenv(table.VARIABLE, "1G")
-    assert len(untrusted.rows_of(folder)) == 6
+    assert len(rows_of(folder)) == 6
     monkeypatch.setenv(table.VARIABLE, "much")
     with pytest.raises(UserError, match="'much' is not a size"):
-        untrusted.rows_of(folder)
+        rows_of(folder)
 
 
 # --- names ---
@@ -489,7 +490,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path):
     written = figures_for_folder(folder)
     assert len(written) == 3
     assert {path.parent for path in written} == {folder / "figures"}
-    fig = panels.paper_grid(untrusted.rows_of(folder), ["$x^2$"]).figure
+    fig = panels.paper_grid(rows_of(folder), ["$x^2$"]).figure
     labels = [text for text in fig.legends[0].get_texts() if text.get_text() == "$x^2$"]
     assert labels
     assert not labels[0].get_parse_math()

@@ -18,7 +18,7 @@ from kmdr.figures.escape import markdown_escaped
 from kmdr.reporting import html
 from kmdr.reporting.html import OUTCOMES, STATES, compared, embedded, figure_numbers, shortfalls, write_report
 from kmdr.reporting.model import Reproduction
-from kmdr.results import reader as untrusted
+from kmdr.results import text as text_module
 from reports import THINNED, curves, made_figure, make_report, papers
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -386,7 +386,7 @@ def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, fol
 
 
 def test_the_examples_of_the_docstrings_hold():
-    failed, tried = map(sum, zip(*map(doctest.testmod, (html, escape, canvas, untrusted)), strict=True))
+    failed, tried = map(sum, zip(*map(doctest.testmod, (html, escape, canvas, text_module)), strict=True))
     assert tried > 0
     assert failed == 0
 

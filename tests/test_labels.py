@@ -16,8 +16,8 @@ from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
 from kmdr.results import check
 from kmdr.results.labels import packed, read_labels
+from kmdr.results.paths import labels_file, task_files
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import labels_file, task_files
 
 SETTINGS = (
     "dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=3", "reducer=random_sign", "r_grid=[2,5]", "repeats=2",
@@ -121,7 +121,7 @@ def test_damaged_labels_are_told_of_and_made_again(kept, capsys):
     path.write_bytes(content)
     (fault,) = check.faults(folder)
     assert fault.path == path
-    assert fault.again
+    assert fault.is_removable
     check.repair(folder, [fault])
     assert plain(run(folder, "keep_labels=true")) == plain(rows)
     assert path.exists()

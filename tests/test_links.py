@@ -10,7 +10,7 @@ import pytest
 
 from kmdr.base.files import sweep_abandoned
 from kmdr.cli import commands as cli
-from kmdr.results.store import multiverse_folder
+from kmdr.results.paths import multiverse_folder
 
 _SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parent.parent / "scripts" / "watched.py")
 watched = importlib.util.module_from_spec(_SPEC)

@@ -15,10 +15,14 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.results import merge as module
 from kmdr.results import store as stores
+from kmdr.results import table as tables
 from kmdr.results.check import faults
-from kmdr.results.folder import read_json, write_json
+from kmdr.results.json_files import read_json, write_json
 from kmdr.results.merge import merge
-from kmdr.results.store import Store, all_rows, compress, missing, task_files, trial_of
+from kmdr.results.outdated import missing
+from kmdr.results.paths import task_files
+from kmdr.results.store import Store
+from kmdr.results.table import all_rows, compress, trial_of
 from rows import trial
 
 PLATFORM = {"cpu": "A", "blas": [], "packages": {"numpy": "2", "scipy": "1", "numba": "0"}, "cores": 2}
@@ -183,7 +187,7 @@ def test_an_interrupted_merge_is_finished_by_the_same_command(tmp_path, monkeypa
         copy = shutil.copytree(target, tmp_path / f"copy{writes}")
         left = [writes]
         with monkeypatch.context() as patch:
-            for owner in (module, stores):
+            for owner in (module, stores, tables):
                 real = owner.write_file
 
                 def counted(root, path, content, real=real, left=left):

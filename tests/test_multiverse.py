@@ -36,9 +36,9 @@ from kmdr.multiverse.run import cross_validated, find, plausibility
 from kmdr.multiverse.section import _holds
 from kmdr.reporting.build import build
 from kmdr.results import check, merge
-from kmdr.results.reader import Settled, universes_of
+from kmdr.results.json_files import Settled, universes_of
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import read_rows
 from rows import make_results, make_rows
 
 LEVELS = [(2, 2), (2, 2, 2, 2), (3, 2, 2), (2, 4, 3), (3, 3, 2, 2)]

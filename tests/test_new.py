@@ -12,7 +12,7 @@ import pytest
 from kmdr.base.errors import UserError
 from kmdr.cli import new
 from kmdr.cli.commands import main
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 
 NAMES = {"reducer": "every_other", "dataset": "two_lines", "metric": "worth", "engine": "at_once", "paper": "own26"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.task import SETTINGS
-from kmdr.results.schema import config_of
+from kmdr.results.row_check import config_of
 from rows import make_rows, write_rows
 
 LATER = {"0.2": ("machine",), "0.1": ("machine", "metrics", "guests", "code_hash", *SETTINGS)}

@@ -13,7 +13,7 @@ from kmdr.config.studies import studies
 from kmdr.harness.jobs import compose
 from kmdr.reporting.build import build
 from kmdr.reporting.own import own_runs
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 from rows import hashed, make_rows, write_rows
 
 DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")

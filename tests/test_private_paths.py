@@ -29,8 +29,10 @@ from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify_sample
 from kmdr.reporting.build import build
 from kmdr.results.check import faults
+from kmdr.results.manifests import local_paths
 from kmdr.results.merge import merge
-from kmdr.results.store import LOCAL, local_paths, read_rows
+from kmdr.results.paths import LOCAL
+from kmdr.results.reader import read_rows
 
 SECRET = "secret_person_name"
 FAILING = f"""
@@ -196,7 +198,7 @@ def test_files_of_one_name_in_two_folders_are_found_again(here, monkeypatch, rng
     monkeypatch.setenv("KMDR_CACHE", str(here / "other"))
     assert verify_sample(here / "out", 10, 0) == 0
     monkeypatch.setenv("KMDR_CACHE", str(here / "third"))
-    monkeypatch.setattr("kmdr.results.store.machine", lambda: "0" * 12)
+    monkeypatch.setattr("kmdr.results.manifests.machine", lambda: "0" * 12)
     assert verify_sample(here / "out", 10, 0) == 1
     assert "its rows were computed from own.npy" in capsys.readouterr().out
 

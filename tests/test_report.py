@@ -22,9 +22,9 @@ from kmdr.figures.canvas import Drawing, panel_letter, save
 from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
-from kmdr.results.reader import rows_of
+from kmdr.results.manifests import read_configs
 from kmdr.results.schema import COLUMNS
-from kmdr.results.store import configs_of
+from kmdr.results.table import rows_of
 from rows import hashed, make_results, make_rows
 
 GRID = (5, 10, 20)
@@ -756,7 +756,7 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
     assert set(numbers["dataset"]) == {"synth (n_init=0001)", "synth (n_init=0020)"}
     rows = rows_of(folder)
     assert len(rows) == 8
-    for name, config in configs_of(folder)[0].items():
+    for name, config in read_configs(folder)[0].items():
         drawn = numbers[numbers["dataset"] == f"synth (n_init={config['kmeans']['n_init']:04d})"]
         for quantity in ("objective", "accuracy", "total_seconds"):
             own_rows = rows[(rows["config_hash"] == name) & (rows["r"] == 5)]

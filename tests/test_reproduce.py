@@ -15,8 +15,11 @@ from kmdr.harness import plan as run_plan
 from kmdr.harness.jobs import compose
 from kmdr.multiverse import choices
 from kmdr.reporting import build, reproduce
+from kmdr.results.outdated import missing
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.store import Store, missing, read_rows, rows_file
+from kmdr.results.store import Store
+from kmdr.results.table import rows_file
 
 
 def _tiny_studies():

@@ -11,7 +11,10 @@ import pytest
 
 from commands import Command
 from kmdr.config.task import code_of
-from kmdr.results.store import log_lines, missing, outdated_code, read_rows, rows_file
+from kmdr.results.manifests import log_lines
+from kmdr.results.outdated import missing, outdated_code
+from kmdr.results.reader import read_rows
+from kmdr.results.table import rows_file
 
 spec = importlib.util.spec_from_file_location("restamp", Path(__file__).parents[1] / "scripts" / "restamp.py")
 restamp = importlib.util.module_from_spec(spec)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from commands import Command
+from kmdr.results.manifests import described
 from kmdr.results.schema import COLUMNS, TIME_COLUMNS
-from kmdr.results.store import described
 
 SWEEP = [
     "-m", "dataset=synth", "dataset.n=150", "dataset.d=300", "reducer=none,random_sign,leverage_approx,svd",

@@ -26,7 +26,7 @@ from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
 from kmdr.harness.plan import duration_text
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 from rows import make_rows, write_rows
 
 SEED = np.random.default_rng(5)

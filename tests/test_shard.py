@@ -19,9 +19,10 @@ from kmdr.harness.experiment import experiments
 from kmdr.harness.plan import expected_seconds, reference_rows
 from kmdr.harness.shard import hash_of_cut, parse_part, partition
 from kmdr.results.check import faults
-from kmdr.results.folder import read_json
+from kmdr.results.json_files import read_json
+from kmdr.results.paths import SHARDS
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import SHARDS, absent, with_parts
+from kmdr.results.shards import absent, with_parts
 from kmdr.results.store import Store
 
 STUDIES = ("bmd09_table1", "bzmd15_fig1", "bzmd15_theorem12", "lf20_orl", "lst17_rcv1")

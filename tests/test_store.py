@@ -23,9 +23,13 @@ from kmdr.base.paths import CONF
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.results import store as store_module
-from kmdr.results.folder import read_json
+from kmdr.results import table as table_module
+from kmdr.results.json_files import read_json
+from kmdr.results.outdated import missing, mixed_code
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import COLUMNS
-from kmdr.results.store import Store, compress, missing, mixed_code, read_rows, rows_file
+from kmdr.results.store import Store
+from kmdr.results.table import compress, rows_file
 from rows import trial
 
 SHA = "5" * 64
@@ -164,7 +168,7 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
         patch.setattr(store_module, "write_file", looked_at)
         store.merge()
 
-    digest = store_module._digest_of_table
+    digest = table_module.table_digest
 
     def too_late(path):  # once the note was read
         monkeypatch.undo()
@@ -172,7 +176,7 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
         store.add(task(repeat=3), [row(task(repeat=3), 2)])
         return digest(path)
 
-    monkeypatch.setattr(store_module, "_digest_of_table", too_late)
+    monkeypatch.setattr(table_module, "table_digest", too_late)
     assert len(read_rows(rows_file(tmp_path))) == 3
 
 
@@ -343,7 +347,7 @@ def test_who_wants_the_clock_alone_is_seen_by_those_that_share_it_and_gets_it_ne
 
 
 def _use(folder, ready, release):
-    with Store(folder).claim(task(), wait=True), Store(folder).in_use():
+    with Store(folder).claim(task(), wait=True), Store(folder).held():
         ready.set()
         release.wait(30)
 
@@ -372,7 +376,7 @@ def test_a_claim_holds_where_the_folder_is_mounted_elsewhere_and_cleaning_leaves
 def test_a_folder_that_was_removed_since_it_was_opened_is_not_run_in(tmp_path):
     store = Store(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
-    with pytest.raises(UserError, match="run the same command again"), store.in_use():
+    with pytest.raises(UserError, match="run the same command again"), store.held():
         pass
 
 

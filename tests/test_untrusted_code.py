@@ -24,8 +24,10 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import check_trust, third_party, verify_sample
+from kmdr.results.manifests import described
+from kmdr.results.reader import read_rows
 from kmdr.results.schema import COLUMNS
-from kmdr.results.store import Store, described, read_rows
+from kmdr.results.store import Store
 
 EVIL = "evil_package.evil.Mod"
 TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "repeats=2")

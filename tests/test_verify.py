@@ -19,8 +19,11 @@ from kmdr.config.task import Task
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import folders_by_content, rebuild, sample, verify
 from kmdr.results.compare import compare, platform_of
-from kmdr.results.schema import COLUMNS, config_of
-from kmdr.results.store import Store, described, read_rows
+from kmdr.results.manifests import described
+from kmdr.results.reader import read_rows
+from kmdr.results.row_check import config_of
+from kmdr.results.schema import COLUMNS
+from kmdr.results.store import Store
 
 REFERENCE = paths.CONF.parent / "results" / "reference"
 

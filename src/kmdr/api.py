@@ -29,8 +29,7 @@ from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
 from kmdr.reporting.build import build
 from kmdr.reporting.reproduce import draw, run_papers
-from kmdr.results.reader import rows_of
-from kmdr.results.store import has_rows
+from kmdr.results.table import has_rows, rows_of
 
 
 def _name_and_params(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:

@@ -35,7 +35,7 @@ from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_
 from kmdr.base.errors import UserError
 from kmdr.base.text import one_line
 from kmdr.metrics import BUILT_IN, metrics
-from kmdr.results.store import OF_CODE
+from kmdr.results.outdated import CODE_COLUMNS
 
 
 class Quantity(NamedTuple):
@@ -406,7 +406,7 @@ _START = ("start", "n_init")
 def only_compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of rows that `beside` reads, so that two large tables fit into memory together."""
     read = {
-        "study", *TRIAL, *TOLD_APART, *REPETITION, *OF_CODE, *QUANTITIES, "objective", "status", "concurrency",
+        "study", *TRIAL, *TOLD_APART, *REPETITION, *CODE_COLUMNS, *QUANTITIES, "objective", "status", "concurrency",
         "machine", "metrics", "n", "d",
     }  # fmt: skip
     return rows[[name for name in rows.columns if name in read]].copy()

@@ -11,12 +11,9 @@ import pandas as pd
 from kmdr.analysis.rows import (
     REPETITION,
     TOLD_APART,
-    coded,
-    decoded,
     is_time,
     mixed_settings,
-    ok_rows,
-    only_about,
+    quantity_columns,
     quantity_rows,
     where,
 )
@@ -24,7 +21,10 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import tell
-from kmdr.results.reader import asked_of, fact_of, missing_of, read_or_note, sound_rows
+from kmdr.results.frame import to_categories, to_text
+from kmdr.results.json_files import asked_of, missing_of, read_or_note
+from kmdr.results.reader import fact_of
+from kmdr.results.table import load_rows
 
 T = TypeVar("T")
 
@@ -34,43 +34,47 @@ class NotRunError(Exception):
 
 
 class Results:
-    """Rows, facts and gaps of a folder. Reading changes nothing; see `Recorder` for which rows were read.
+    """Rows, facts and missing datasets of a folder. Reading changes nothing; see `Recorder` for which rows were read.
+
+    Rows of a folder are stored with text as categories (`kmdr.results.frame`), and handed out with text as text.
 
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.reader.rows_of` gives them, failed ones included.
+        As `kmdr.results.table.load_rows` or `rows_of` returns them, failed ones included.
     facts : Path or None
         Folder of the facts.
     missing : mapping
-        Why which datasets could not be had.
+        The reason why each missing dataset is unavailable.
 
     Attributes
     ----------
-    every_row : DataFrame
-        Those too that a folder has of configurations which a study was run with before the last time.
     notes : list of str
-        Sentences on rows that are refused and on damaged files.
+        Sentences on refused rows and damaged files.
     """
 
     def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
-        self._all_rows: Callable[[], pd.DataFrame] = lambda: rows
-        self.every_row = rows
+        self._load: Callable[[], pd.DataFrame] = lambda: rows
+        self._every_row = rows
         self._facts = facts
         self.missing = dict(missing or {})
         self.notes: list[str] = []
-        self._by_study = {str(name): group for name, group in ok_rows(rows).groupby("study")}
-        marked = rows.loc[rows["stand_in"].astype(bool), ["study", "dataset"]].groupby("study")["dataset"]
-        self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked}
-        # What `wide` has laid out, and of which rows, for the many claims that read the same.
+        is_ok = np.flatnonzero(rows["status"] == "ok")
+        studies = rows[["study"]].iloc[is_ok].groupby("study").indices
+        # The ok rows of each study, as positions in a frame.
+        self._by_study = {str(name): (rows, is_ok[places]) for name, places in studies.items()}
+        marked = to_text(rows[["study", "dataset", "stand_in"]].drop_duplicates())
+        marked = marked[marked["stand_in"].astype(bool)]
+        self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked.groupby("study")["dataset"]}
+        # Results of `wide` and the index of their rows, for the many claims that read the same.
         self._wide: dict[object, tuple[pd.Index[int], pd.DataFrame]] = {}
-        # Of studies that are read together, the methods with several settings on a dataset, and why these are refused.
+        # For studies that are read together: the methods with several settings on a dataset, and the error messages.
         self._mixed: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
         self._is_replaced = False
 
     def __reduce__(self) -> tuple[Callable[..., "Results"], tuple[object, ...]]:
-        """Let another process have its rows, facts and gaps, and of ``every_row`` no more than that."""
-        return _received, (coded(self.all_rows), self._facts, self.missing)
+        """Pickle rows, facts and missing datasets, but not the rows of earlier configurations."""
+        return Results, (to_categories(self._rows), self._facts, self.missing)
 
     @classmethod
     def of_folder(cls, folder: Path) -> "Results":
@@ -79,28 +83,50 @@ class Results:
         Raises
         ------
         UserError
-            When it has no rows, or they are not such as kmdr writes.
+            If it has no rows, or no valid ones.
         """
-        rows, refused = sound_rows(folder)
+        rows, refused = load_rows(folder)
         notes = [without_folders(sentence) for sentence in refused]
         asked = read_or_note(asked_of, folder, notes)
         missing = read_or_note(missing_of, folder, notes)
         for note in notes:
             tell(f"kmdr: {note}")
-        asked_for = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
-        latest = rows if asked_for.all() else rows[asked_for].reset_index(drop=True)
-        results = cls(latest, folder / "facts", missing)
-        results.every_row, results.notes = rows, notes
+        latest = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
+        results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), folder / "facts", missing)
+        results._every_row, results.notes = rows, notes
         return results
 
     @cached_property
+    def _rows(self) -> pd.DataFrame:
+        return self._load()
+
+    @property
     def all_rows(self) -> pd.DataFrame:
-        """All rows, failed ones included."""
-        return self._all_rows()
+        """All rows of the last run of each study, failed ones included."""
+        return to_text(self._rows)
+
+    @property
+    def every_row(self) -> pd.DataFrame:
+        """All rows, also those of configurations that were not part of the last run of their study."""
+        return to_text(self._every_row)
+
+    @cached_property
+    def studies(self) -> frozenset[str]:
+        """The names of all studies in `all_rows`."""
+        return frozenset(map(str, self._rows["study"].unique()))
+
+    def columns(self, names: Sequence[str], *, every: bool = False) -> pd.DataFrame:
+        """Return some columns of `all_rows`, or of `every_row`: cheaper than all of them."""
+        return to_text((self._every_row if every else self._rows)[[*names]])
+
+    def trials(self, studies: str | Collection[str], *, every: bool = False) -> pd.DataFrame:
+        """Return the rows of some studies in `all_rows`, or in `every_row`, failed ones included."""
+        rows = self._every_row if every else self._rows
+        return to_text(rows[rows["study"].isin([studies] if isinstance(studies, str) else list(studies))])
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The datasets in whose place something else was taken, in some rows at least."""
+        """The datasets that were replaced by stand-ins, in some rows at least."""
         return frozenset().union(*self._stand_ins.values())
 
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
@@ -110,15 +136,15 @@ class Results:
         ----------
         rows : DataFrame
         studies : collection of str, optional
-            In the place of whose rows they are; by default of all.
+            The studies whose rows are replaced; by default all.
         """
         other = Results(rows, self._facts, self.missing)
         other._is_replaced = True
         if studies is not None:
-            of_others = {name for name in self._by_study.keys() | self._stand_ins.keys() if name not in studies}
-            other._by_study = {n: rows for n, rows in self._by_study.items() if n in of_others} | other._by_study
-            other._stand_ins = {n: names for n, names in self._stand_ins.items() if n in of_others} | other._stand_ins
-            other._all_rows = lambda: pd.concat([rows, self.all_rows[~self.all_rows["study"].isin(studies)]])
+            kept = {name for name in self._by_study.keys() | self._stand_ins.keys() if name not in studies}
+            other._by_study = {n: rows for n, rows in self._by_study.items() if n in kept} | other._by_study
+            other._stand_ins = {n: names for n, names in self._stand_ins.items() if n in kept} | other._stand_ins
+            other._load = lambda: pd.concat([to_text(rows), to_text(self._rows[~self._rows["study"].isin(studies)])])
         return other
 
     def rows(
@@ -148,11 +174,11 @@ class Results:
         rows = self._selected(studies, datasets, reducers)
         if not mixed:
             self._refuse_mixed(studies, rows)
-        self._note(rows.index)
+        self._record(studies, rows.index)
         return rows
 
-    def _note(self, read: "pd.Index[int]") -> None:
-        """Take note of rows that are handed out."""
+    def _record(self, studies: str | Sequence[str], index: "pd.Index[int]") -> None:
+        """Record that rows were handed out: nothing, except in `Recorder`."""
 
     def _refuse_mixed(self, studies: str | Sequence[str], rows: pd.DataFrame) -> None:
         """Refuse rows some of which are of methods that these studies have in several settings on a dataset.
@@ -164,7 +190,7 @@ class Results:
         names = (studies,) if isinstance(studies, str) else tuple(studies)
         if names not in self._mixed:
             columns = ["dataset", "reducer", "params", "seed", "config_hash", *TOLD_APART]
-            parts = [self._by_study[name].reindex(columns=columns) for name in names if name in self._by_study]
+            parts = [self._ok_rows(n, columns).reindex(columns=columns) for n in names if n in self._by_study]
             self._mixed[names] = {method: text for part in parts for method, text in mixed_settings(part).items()}
             # Where one choice was flipped, studies that the flip does not touch keep the paper's.
             if len(parts) > 1 and not self._is_replaced:
@@ -173,6 +199,16 @@ class Results:
             methods = rows[["dataset", "reducer", "params"]].drop_duplicates().itertuples(index=False, name=None)
             for message in (refused[method] for method in methods if method in refused):
                 raise NotRunError(message)
+
+    def _ok_rows(
+        self, study: str, columns: Collection[str] | None = None, wanted: Mapping[str, Sequence[str]] | None = None
+    ) -> pd.DataFrame:
+        """Return the ok rows of a study, with the known ones of some columns, and with some values in others."""
+        rows, places = self._by_study[study]
+        for name, values in (wanted or {}).items():
+            places = places[rows[name].iloc[places].isin(values)]
+        known = rows if columns is None else rows[[name for name in rows.columns if name in columns]]
+        return to_text(known.iloc[places])
 
     def _selected(
         self,
@@ -183,12 +219,9 @@ class Results:
     ) -> pd.DataFrame:
         """Return rows as `rows` does; with a quantity, only the columns that it takes."""
         names = [studies] if isinstance(studies, str) else list(studies)
-        parts = [self._by_study[name] for name in names if name in self._by_study]
-        if quantity is not None:
-            parts = [only_about(part, quantity) for part in parts]
-        wanted = [(name, list(few)) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None]
-        if wanted:  # in one selection, as each copies every column
-            parts = [part[np.logical_and.reduce([part[name].isin(few) for name, few in wanted])] for part in parts]
+        wanted = {name: list(few) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None}
+        columns = None if quantity is None else quantity_columns(quantity)
+        parts = [self._ok_rows(name, columns, wanted) for name in names if name in self._by_study]
         parts = [part for part in parts if len(part)]
         if not parts:
             why = [self.missing[name] for name in datasets or () if name in self.missing]
@@ -240,49 +273,43 @@ class Results:
         """
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
         if key in self._wide:
-            read, table = self._wide[key]
-            self._note(read)
+            index, table = self._wide[key]
+            self._record(studies, index)
         else:
             rows = self._selected(studies, datasets, reducers, quantity)
             self._refuse_mixed(studies, rows)
-            self._note(rows.index)
+            self._record(studies, rows.index)
             table = _as_wide(rows, quantity)
             self._wide[key] = rows.index, table
         return table.copy()
 
 
 class Recorder(Results):
-    """The same results, for a caller that has to tell on which rows an item or a verdict rests.
-
-    Parameters
-    ----------
-    results : Results
-
-    Attributes
-    ----------
-    read : list of Index
-        Of the rows that were handed out so far, in ``all_rows``.
-    """
+    """The same results, for a caller that reports which rows an item or a verdict rests on."""
 
     def __init__(self, results: Results) -> None:
         self.__dict__ |= results.__dict__
-        self.read: list[pd.Index[int]] = []
+        self._read: list[pd.Index[int]] = []
+        self._studies: dict[str, None] = {}
 
-    def _note(self, read: "pd.Index[int]") -> None:
-        self.read.append(read)
+    def _record(self, studies: str | Sequence[str], index: "pd.Index[int]") -> None:
+        self._read.append(index)
+        self._studies |= dict.fromkeys([studies] if isinstance(studies, str) else studies)
 
     def rows_read(self) -> pd.DataFrame:
         """Return the rows that were handed out so far, in their order."""
-        if not self.read:
-            return self.all_rows.iloc[:0]
-        there = np.zeros(1 + max(int(index.max()) for index in self.read), dtype=bool)
-        for index in self.read:
-            there[index] = True
-        return self.all_rows.loc[np.flatnonzero(there)]
-
-
-def _received(rows: pd.DataFrame, facts: Path | None, missing: Mapping[str, str]) -> Results:
-    return Results(decoded(rows), facts, missing)
+        if not self._read:
+            return to_text(self._rows.iloc[:0])
+        size = max(int(index.max()) for index in self._read) + 1
+        is_read = np.zeros(size, dtype=bool)
+        for index in self._read:
+            is_read[index] = True
+        parts = []
+        for name in (name for name in self._studies if name in self._by_study):
+            rows, places = self._by_study[name]
+            places = places[rows.index[places] < size]
+            parts.append(to_text(rows.iloc[places[is_read[rows.index[places]]]]))
+        return pd.concat(parts).sort_index(kind="stable")
 
 
 def attempt(make: Callable[[Results], T], results: Results) -> T:

@@ -14,8 +14,8 @@ from scipy.stats import t as student
 from kmdr.base.errors import UserError, unknown
 from kmdr.config.task import SETTINGS, code_identity
 from kmdr.metrics import metrics
+from kmdr.results.outdated import CODE_COLUMNS, mixed_code
 from kmdr.results.schema import COLUMNS as ROW_COLUMNS
-from kmdr.results.store import OF_CODE, mixed_code
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 CELL = ["dataset", "reducer", "params", "r"]
@@ -57,16 +57,6 @@ def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == "ok"]
 
 
-def coded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with a number in the place of each text, as `decoded` takes them: a third of the bytes to send."""
-    return rows.astype({name: "category" for name, dtype in rows.dtypes.items() if dtype == "str"})
-
-
-def decoded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with their texts."""
-    return rows.astype({name: "str" for name, dtype in rows.dtypes.items() if dtype == "category"})
-
-
 def where(rows: pd.DataFrame, names: Sequence[str], holds: Callable[..., bool]) -> NDArray[np.bool_]:
     """Return of which rows something holds that depends on a few columns; it is asked once of each combination."""
     combinations = rows[[*names]].drop_duplicates().itertuples(index=False, name=None)
@@ -82,8 +72,8 @@ def failed_counts(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 def code_notes(rows: pd.DataFrame) -> list[str]:
     """Say, a sentence each, which ok rows that are shown together were made by several versions of their code."""
-    kinds = ok_rows(rows).reindex(columns=[*OF_CODE]).drop_duplicates().astype(object).fillna("")
-    return mixed_code(dict(zip(OF_CODE, kind, strict=True)) for kind in kinds.itertuples(index=False))
+    kinds = ok_rows(rows).reindex(columns=[*CODE_COLUMNS]).drop_duplicates().astype(object).fillna("")
+    return mixed_code(dict(zip(CODE_COLUMNS, kind, strict=True)) for kind in kinds.itertuples(index=False))
 
 
 def codes_of(rows: pd.DataFrame) -> "pd.Series[str]":
@@ -193,10 +183,9 @@ def timing_note(rows: pd.DataFrame) -> str:
     return f"timed beside {number} other worker{'s' if high > 1 else ''}"
 
 
-def only_about(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Return of some rows the columns that `quantity_rows` reads, which are cheaper to select from than all."""
-    read = {*TRIAL, "status", "concurrency", "machine", "metrics", *DERIVED.get(quantity, (quantity,))}
-    return rows[[name for name in rows.columns if name in read]]
+def quantity_columns(quantity: str) -> frozenset[str]:
+    """Return the columns that `quantity_rows` reads."""
+    return frozenset({*TRIAL, "status", "concurrency", "machine", "metrics", *DERIVED.get(quantity, (quantity,))})
 
 
 def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:

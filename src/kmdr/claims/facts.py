@@ -13,7 +13,7 @@ from kmdr.claims.catalogue import Claim, Fact, Item, claims, items, papers
 from kmdr.config.task import current_code
 from kmdr.datasets import Dataset
 from kmdr.harness.facts import FactTask
-from kmdr.results.reader import plan_of, read_or_note
+from kmdr.results.json_files import plan_of, read_or_note
 
 
 def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator[FactTask]:

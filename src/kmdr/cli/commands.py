@@ -68,7 +68,8 @@ def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> i
     """Run papers under every combination of the choices that they leave open."""
     from kmdr.harness.plan import parse_duration
     from kmdr.multiverse.choices import multiverses
-    from kmdr.results.store import has_rows, multiverse_folder
+    from kmdr.results.paths import multiverse_folder
+    from kmdr.results.table import has_rows
 
     known = {spec.paper for spec in multiverses()}
     for name in papers:
@@ -97,7 +98,8 @@ def reference(papers: Sequence[str], out: Path) -> int:
     """Run what a folder lacks of studies and multiverses, and compress its rows for publication."""
     from kmdr.harness.plan import Limits
     from kmdr.reporting.reproduce import run_papers
-    from kmdr.results.store import MULTIVERSE, compress, multiverse_folder
+    from kmdr.results.paths import MULTIVERSE, multiverse_folder
+    from kmdr.results.table import compress
 
     status = max(_run_multiverses(papers, out / MULTIVERSE), run_papers(papers, out, Limits()))
     for folder in dict.fromkeys((multiverse_folder(out), out)):

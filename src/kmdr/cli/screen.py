@@ -15,7 +15,7 @@ from kmdr.base.text import Volume, announce, unescaped
 from kmdr.figures.comparison import beside_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 
 
 def _for_terminal(table: Table) -> str:

@@ -18,26 +18,20 @@ from typing import Any
 from urllib.parse import quote
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import sealed, writing
+from kmdr.base.files import writing
 from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
-from kmdr.results.folder import files_at, has_file, read_json, require_file
-from kmdr.results.reader import check_places
+from kmdr.results.folder import files_at, has_file, require_file
+from kmdr.results.json_files import json_content, read_json
+from kmdr.results.manifests import log_lines
+from kmdr.results.paths import LOG, multiverse_folder
+from kmdr.results.reader import check_places, public_content, read_rows, row_check, stated_paths
 from kmdr.results.rows import TextRow
 from kmdr.results.schema import COLUMNS, VALUES
-from kmdr.results.store import (
-    LOG,
-    log_lines,
-    multiverse_folder,
-    public_content,
-    read_rows,
-    row_check,
-    rows_file,
-    stated_paths,
-)
-from kmdr.results.table import most_bytes
+from kmdr.results.stream import most_bytes
+from kmdr.results.table import rows_file
 
 _CRATE, _PROFILE = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/process/0.5"
 _METADATA = "ro-crate-metadata.json"
@@ -123,7 +117,7 @@ def _missing_content(folder: Path, file: Path) -> bytes:
     public = {name: without_folders(str(reason)) for name, reason in reasons.items()}
     if public == reasons:
         return require_file(folder, file)
-    return (json.dumps(sealed(public), indent=2, ensure_ascii=False) + "\n").encode()
+    return json_content(public)
 
 
 def _file(name: str, what: str, content: bytes) -> Entity:

@@ -35,7 +35,7 @@ from kmdr.datasets import registry
 from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
-from kmdr.results.reader import rows_of
+from kmdr.results.table import rows_of
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
 QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label

@@ -36,12 +36,14 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition
 from kmdr.reducers import recorded
-from kmdr.results.folder import write_json
+from kmdr.results.json_files import write_json
+from kmdr.results.outdated import missing as unfinished
+from kmdr.results.outdated import mixed_code, outdated_code
+from kmdr.results.paths import ASKED, SHARDS
 from kmdr.results.rows import TextRow
-from kmdr.results.shards import SHARDS, with_parts
-from kmdr.results.store import ASKED, Store, mixed_code, outdated_code
-from kmdr.results.store import missing as unfinished
-from kmdr.results.table import VARIABLE, most_bytes
+from kmdr.results.shards import with_parts
+from kmdr.results.store import Store
+from kmdr.results.stream import VARIABLE, most_bytes
 
 # Largest table, and the bytes of one of its rows on disk. A row takes 2 kB of memory while tables are merged.
 _MOST_TRIALS = 500_000
@@ -439,7 +441,7 @@ def run_jobs(
         together = list(group)
         try:
             store = Store(together[0].out)  # refuses a folder that cannot be written to
-            with store.in_use():
+            with store.held():
                 request = _prepare(store, together, limits, part)
                 planned = _plan(request, start, stated=stated)
                 rows, late, made = _run(request, planned, start, draw, stated=stated)

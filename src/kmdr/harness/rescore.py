@@ -23,8 +23,9 @@ from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
 from kmdr.results.folder import has_file
 from kmdr.results.labels import Labels
+from kmdr.results.paths import labels_file, task_files
 from kmdr.results.rows import TextRow
-from kmdr.results.store import Store, labels_file, task_files
+from kmdr.results.store import Store
 
 # Largest relative difference between F of the labels and of the row, on another machine.
 _NEAR = 1e-6
@@ -122,7 +123,7 @@ def fill(folder: Path) -> tuple[int, int]:
                 tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")
         return filled > before
 
-    with store.in_use():
+    with store.held():
         for file in files:
             try:
                 store.change_task(file, change)

@@ -46,8 +46,10 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp, run
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file
-from kmdr.results.schema import config_of
-from kmdr.results.store import described, local_paths, read_rows, row_check, rows_file
+from kmdr.results.manifests import described, local_paths
+from kmdr.results.reader import read_rows, row_check
+from kmdr.results.row_check import config_of
+from kmdr.results.table import rows_file
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
 # Settings that take an import path.

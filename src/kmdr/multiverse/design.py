@@ -21,7 +21,9 @@ from kmdr.harness.plan import (
 )
 from kmdr.multiverse.choices import Multiverse, name_and_settings, settled
 from kmdr.multiverse.run import STUDY
-from kmdr.results.store import UNIVERSES, Store, missing
+from kmdr.results.outdated import missing
+from kmdr.results.paths import UNIVERSES
+from kmdr.results.store import Store
 
 Config = dict[str, Any]
 Pairs = Callable[[Config], list[Config]]

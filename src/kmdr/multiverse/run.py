@@ -30,7 +30,7 @@ from kmdr.metrics import BUILT_IN
 from kmdr.multiverse.choices import Multiverse
 from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
-from kmdr.results.reader import Settled
+from kmdr.results.json_files import Settled
 
 # Prefix of the study of a multiverse's rows; the rest is the name of the paper's study.
 STUDY = "multiverse_"

@@ -19,7 +19,7 @@ from kmdr.figures.tables import Table, save_table
 from kmdr.multiverse.choices import Multiverse
 from kmdr.multiverse.run import Findings, find
 from kmdr.multiverse.specification import Curve, specification_curves
-from kmdr.results.reader import Settled
+from kmdr.results.json_files import Settled
 
 _MOST_CURVES = 4  # side by side
 

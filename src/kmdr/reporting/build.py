@@ -41,9 +41,11 @@ from kmdr.reporting.html import changes_at, evidence, write_report
 from kmdr.reporting.model import Report, Reproduction, State
 from kmdr.reporting.own import own_runs
 from kmdr.results.folder import file_status, list_files, read_file, write_file
-from kmdr.results.reader import check_places, environments_of, plan_of, read_or_note, universes_of
-from kmdr.results.store import ASKED, UNIVERSES, multiverse_folder, rows_file
-from kmdr.results.table import open_table
+from kmdr.results.json_files import environments_of, plan_of, read_or_note, universes_of
+from kmdr.results.paths import ASKED, UNIVERSES, multiverse_folder
+from kmdr.results.reader import check_places
+from kmdr.results.stream import open_table
+from kmdr.results.table import rows_file
 
 
 def _reproduce(
@@ -130,9 +132,9 @@ def _settled(spec: Multiverse, results: Results, folder: Path) -> MultiverseSect
     if home == folder:
         return multiverse_section(results, spec, universes_of(home)[spec.paper], folder)
     of_home = _read_once(home)
-    rows = of_home.all_rows
-    section = multiverse_section(results.replaced(rows), spec, universes_of(home)[spec.paper], folder)
-    of_paper = rows[rows["study"].isin([f"{STUDY}{name}" for name in spec.studies])]
+    studies = [f"{STUDY}{name}" for name in spec.studies]
+    of_paper = of_home.trials(studies)
+    section = multiverse_section(results.replaced(of_paper), spec, universes_of(home)[spec.paper], folder)
     where = f"Its {len(of_paper)} rows are in {home.name}/{rows_file(home).name}."
     return replace(section, sentences=(*section.sentences, where, *of_home.notes, *code_notes(of_paper)))
 
@@ -163,8 +165,8 @@ def _all_made(
     tell: Callable[[str], None],
 ) -> Iterator[tuple[str, Product]]:
     """Make parts of a report, on all cores where there is enough to be made; yield each with its name when it is."""
-    there = set(results.all_rows["study"].unique())
-    size = cpu_count() if sum(isinstance(p, Item) and not there.isdisjoint(p.studies) for p in parts) >= _MANY else 1
+    drawn = sum(isinstance(part, Item) and not results.studies.isdisjoint(part.studies) for part in parts)
+    size = cpu_count() if drawn >= _MANY else 1
     if size == 1:
         for part in parts:
             tell(_name(part))
@@ -183,7 +185,7 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
     """Return what was run of each study; of one on request, if there is anything."""
     summaries: list[Mapping[str, Any]] = []
     steps = ["reduce_seconds", "cluster_seconds", "score_seconds"]
-    every = results.all_rows[["study", "config_hash", "repeat", "status", "prepare_seconds", *steps]]
+    every = results.columns(["study", "config_hash", "repeat", "status", "prepare_seconds", *steps])
     of_studies = {str(name): of_study for name, of_study in every.groupby("study")}
     for study in configs:
         rows = of_studies.get(study["name"], every.iloc[:0])
@@ -210,7 +212,7 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
     known = {"custom": {"title": "Runs outside any study"}, **{study["name"]: study for study in configs}}
     own, beyond = dict[str, str](), dict[str, str]()
-    for name in results.every_row["study"].unique():
+    for name in results.columns(["study"], every=True)["study"].unique():
         if name not in read and not name.startswith(STUDY):
             config = known.get(name, {})
             (beyond if config.get("beyond_paper") else own)[name] = config.get("title") or name
@@ -241,7 +243,7 @@ def report_of(
     Report
     """
     notes = [*results.notes]
-    environments = environments_of(folder, results.all_rows, notes)
+    environments = environments_of(folder, results.columns(["env_hash"]), notes)
     plan = read_or_note(plan_of, folder, notes)
     datasets = {study["name"]: study["datasets"] for study in configs}
     run = read_or_note(universes_of, multiverse_folder(folder), notes)
@@ -256,6 +258,7 @@ def report_of(
         for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
     own, beyond = _unread(results, configs)
+    rows, every_row = results.all_rows, results.every_row
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
@@ -264,16 +267,16 @@ def report_of(
         judge([part for part in made if isinstance(part, Verdict)], diagnoses),
         register,
         environments,
-        {str(k): int(v) for k, v in results.all_rows["code_version"].value_counts().items()},
-        [*notes, *code_notes(results.all_rows), *environment_notes(results.all_rows)],
+        {str(k): int(v) for k, v in results.columns(["code_version"])["code_version"].value_counts().items()},
+        [*notes, *code_notes(rows), *environment_notes(rows)],
         _studies(results, configs),
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
-        own_runs(folder, results.every_row, own),
-        own_runs(folder, results.every_row, beyond),
-        rows_by_environment(results.all_rows),
-        explored(results.every_row[~results.every_row["study"].str.startswith(STUDY)], configs),
+        own_runs(folder, every_row, own),
+        own_runs(folder, every_row, beyond),
+        rows_by_environment(rows),
+        explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
     )
 
 

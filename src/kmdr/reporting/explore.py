@@ -20,7 +20,7 @@ from kmdr.analysis.rows import (
     is_time,
     mixed_settings,
     ok_rows,
-    only_about,
+    quantity_columns,
     quantity_rows,
     serial_rows,
 )
@@ -156,13 +156,12 @@ def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.
 
     One setting a dataset has been seen to already, so that thousands of cells are computed at once.
     """
-    of_times = serial_rows(rows)
-    tables = {
-        name: quantity_rows(only_about(of_times if is_time(name) else rows, name), name)
-        .groupby(CELL)["value"]
-        .agg(["mean", "std", "count"])
-        for name in quantities
-    }
+    timed = serial_rows(rows)
+    tables = {}
+    for name in quantities:
+        columns = [column for column in rows.columns if column in quantity_columns(name)]
+        values = quantity_rows((timed if is_time(name) else rows)[columns], name)
+        tables[name] = values.groupby(CELL)["value"].agg(["mean", "std", "count"])
     return {name: _with_intervals(table[table["count"] > 0]) for name, table in tables.items()}
 
 

@@ -1,98 +1,93 @@
-"""Is a folder of results what runs wrote? ``kmdr check DIR [--repair]``: a line a fault, and what can be made again.
+"""``kmdr check DIR [--repair]``: check that every file of a results folder is what a run wrote; one line per fault.
 
-Every file that rows rest on is read: task files and labels against their checksums and their names, configurations and
-environments against the hashes that they are named by, notes and log against their seals, the table against the task
-files or, where these are not kept, against its own checksum and values, and facts against the notes beside them.
-Figures, tables and the report are made of these by ``kmdr report DIR``, and are not read.
+It reads every file that rows rest on: task files and labels (against their checksums and paths), configurations and
+environments (against their hashes), JSON files and log (against their checksums), the table (against the task files or,
+without these, its own checksum and values), and facts (against their checksums). Figures, tables and the report, which
+``kmdr report DIR`` makes, are not read.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, noted
+from kmdr.base.files import DamagedError
 from kmdr.base.provenance import environment
 from kmdr.base.text import one_line, short_hash
-from kmdr.results.folder import has_file, is_link, list_files, read_file, read_json, remove_file, require_file
+from kmdr.results.folder import has_file, is_link, list_files, remove_file
+from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
-from kmdr.results.shards import SHARDS
-from kmdr.results.store import (
-    ASKED,
+from kmdr.results.manifests import described, log_lines, read_configs
+from kmdr.results.outdated import mixed_code
+from kmdr.results.paths import (
+    COMPRESSED_TABLE,
     CONFIGS,
+    LOCAL,
     LOG,
-    UNIVERSES,
-    Store,
-    add_ratios,
-    configs_of,
-    described,
-    is_merged,
+    TABLE,
     json_files,
-    log_lines,
-    mixed_code,
     multiverse_folder,
-    read_rows,
-    read_task,
-    row_check,
-    rows_in,
     task_files,
 )
+from kmdr.results.reader import check_fact, read_rows, read_task, row_check
+from kmdr.results.store import Store
+from kmdr.results.table import add_ratios, is_merged, rows_in
 
 
 class Fault(NamedTuple):
-    """What is wrong with a file, and whether a run or a merge makes it again once it is removed."""
+    """A fault of a file, and whether ``--repair`` removes the file because a run or merge writes it again."""
 
     path: Path
     sentence: str
-    again: bool
+    is_removable: bool
 
 
-def _damage(path: Path, read: Callable[[], object], again: bool = True) -> Iterator[Fault]:
-    """Yield what is wrong with a file by what reading it raises."""
+def _fault(path: Path, read: Callable[[], object], is_removable: bool = True) -> Iterator[Fault]:
+    """Yield the error that reading a file raises, if any, as a fault."""
     try:
         read()
     except UserError as error:
-        yield Fault(path, str(error), again and isinstance(error, DamagedError))
+        yield Fault(path, str(error), is_removable and isinstance(error, DamagedError))
 
 
-def _links(folder: Path) -> Iterator[Fault]:
+def _link_faults(folder: Path) -> Iterator[Fault]:
     for path in list_files(folder):
         if is_link(folder, path):
             sentence = f"{path} is a link, which kmdr does not follow; put the file or folder itself there"
-            yield Fault(path, sentence, bool(path.suffix))  # the link to a folder may be somebody's other disk
+            yield Fault(path, sentence, bool(path.suffix))  # a link to a folder may be the user's other disk
 
 
-def _tasks(folder: Path) -> Iterator[Fault]:
+def _task_faults(folder: Path) -> Iterator[Fault]:
     for path in task_files(folder):
-        yield from _damage(path, lambda path=path: read_task(folder, path))  # type: ignore[misc]
+        yield from _fault(path, partial(read_task, folder, path))
 
 
-def of_labels(folder: Path) -> Iterator[Fault]:
-    """Yield which files of labels are damaged."""
+def label_faults(folder: Path) -> Iterator[Fault]:
+    """Yield the faults of label files."""
 
     def read(path: Path) -> None:
         task_file = (folder / "tasks" / path.relative_to(folder / "labels")).with_suffix(".csv")
         rows = read_task(folder, task_file) if has_file(folder, task_file) else []
         sizes = {int(row["r"]): int(row["n"]) for row in rows}
-        if any(rows and sizes.get(r) != len(of_r) for r, of_r in read_labels(folder, path)):
-            raise DamagedError(f"{path} is damaged: its labels are not those of {task_file}")
+        if any(rows and sizes.get(r) != len(labels) for r, labels in read_labels(folder, path)):
+            raise DamagedError(f"{path} is damaged: its labels do not belong to {task_file}")
 
     for path in (path for path in list_files(folder, "labels") if path.suffix == ".npz"):
-        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
+        yield from _fault(path, partial(read, path))
 
 
-def _tables(folder: Path) -> Iterator[Fault]:
-    plain, compressed = folder / "rows.csv", folder / "rows.csv.xz"
+def _table_faults(folder: Path) -> Iterator[Fault]:
+    plain = folder / TABLE
     files = list(task_files(folder))
     if files and not is_merged(folder):
         yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
-    for table in (plain, compressed):
+    for table in (plain, folder / COMPRESSED_TABLE):
         if has_file(folder, table) and not (files and table == plain):
-            yield from _rows(folder, table)
+            yield from _row_faults(folder, table)
 
 
-def _rows(folder: Path, table: Path) -> Iterator[Fault]:
+def _row_faults(folder: Path, table: Path) -> Iterator[Fault]:
     check = row_check(folder)
     try:
         rows = read_rows(table, check)
@@ -105,66 +100,59 @@ def _rows(folder: Path, table: Path) -> Iterator[Fault]:
         yield Fault(table, f"{table} has {changed} rows whose objective_ratio is not F over the least F", False)
 
 
-def _described(folder: Path) -> Iterator[Fault]:
+def _manifest_faults(folder: Path) -> Iterator[Fault]:
+    """Yield the faults of configurations and environments."""
     rows = rows_in(folder)
-    known, damaged = configs_of(folder)
+    configs, damaged = read_configs(folder)
     for path, sentence in damaged.items():
         yield Fault(path, sentence, True)
-    for key in sorted({row["config_hash"] for row in rows} - known.keys()):
-        if not damaged:  # else it may be what is damaged
-            yield from _damage(folder / CONFIGS, lambda key=key: described(folder, "configs", key), True)  # type: ignore[misc]
-    here = short_hash(environment())
+    for key in sorted({row["config_hash"] for row in rows} - configs.keys()):
+        if not damaged:  # else it may be in the damaged file
+            yield from _fault(folder / CONFIGS, partial(described, folder, "configs", key), True)
+    this_machine = short_hash(environment())
     files = {path.stem for path in json_files(folder, "environments")}
     for key in sorted(files | {row["env_hash"] for row in rows}):
         path = folder / "environments" / f"{key}.json"
-        yield from _damage(path, lambda key=key: described(folder, "environments", key), key == here)  # type: ignore[misc]
+        yield from _fault(path, partial(described, folder, "environments", key), key == this_machine)
 
 
-def _notes(folder: Path) -> Iterator[Fault]:
-    for path in (folder / name for name in (ASKED, UNIVERSES, SHARDS, "plan.json", "missing.json")):
-        yield from _damage(path, lambda path=path: read_json(folder, path))  # type: ignore[misc]
-    yield from _damage(folder / LOG, lambda: log_lines(folder), again=False)
+def _json_faults(folder: Path) -> Iterator[Fault]:
+    for name in SCHEMAS:
+        if name != LOCAL:
+            yield from _fault(folder / name, partial(read_json, folder, name))
+    yield from _fault(folder / LOG, partial(log_lines, folder), is_removable=False)
 
 
-def of_facts(folder: Path) -> Iterator[Fault]:
-    """Yield which facts are not what the notes beside them say."""
-
-    def read(path: Path) -> None:
-        digest = noted(read_file(folder, path.with_suffix(".from")))[1]
-        if digest not in ("", hashlib.sha256(require_file(folder, path)).hexdigest()):
-            raise DamagedError(
-                f"{path} is damaged: it is not what its note says; 'kmdr reproduce OUT={folder}' computes it "
-                "again if its data are available"
-            )
-
+def fact_faults(folder: Path) -> Iterator[Fault]:
+    """Yield the faults of facts."""
     for path in (path for path in list_files(folder, "facts") if path.suffix == ".csv"):
-        yield from _damage(path, lambda path=path: read(path))  # type: ignore[misc]
+        yield from _fault(path, partial(check_fact, folder, path))
 
 
 def faults(folder: Path) -> list[Fault]:
-    """Return what is wrong with a folder of results; nothing is written.
+    """Return the faults of a results folder; nothing is written.
 
     Raises
     ------
     UserError
-        When it is no folder of results.
+        If it is not a results folder.
     """
-    if not any(has_file(folder, name) for name in ("tasks", "rows.csv", "rows.csv.xz")):
+    if not any(has_file(folder, name) for name in ("tasks", TABLE, COMPRESSED_TABLE)):
         raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    return list(_links(folder)) or [
-        *_tasks(folder),
-        *of_labels(folder),
-        *_tables(folder),
-        *_described(folder),
-        *_notes(folder),
-        *of_facts(folder),
+    return list(_link_faults(folder)) or [
+        *_task_faults(folder),
+        *label_faults(folder),
+        *_table_faults(folder),
+        *_manifest_faults(folder),
+        *_json_faults(folder),
+        *fact_faults(folder),
     ]
 
 
-def repair(folder: Path, what: Sequence[Fault]) -> None:
-    """Remove the files of some faults that are made again, and make again what needs no run."""
-    for fault in what:
-        if fault.again and (fault.path.name != CONFIGS or is_link(folder, fault.path)):
+def repair(folder: Path, damaged: Sequence[Fault]) -> None:
+    """Remove the files of faults that a run writes again, and write again what needs no run."""
+    for fault in damaged:
+        if fault.is_removable and (fault.path.name != CONFIGS or is_link(folder, fault.path)):
             remove_file(folder, fault.path)
     store = Store(folder)
     store.add_configs([])
@@ -177,19 +165,17 @@ def run(folder: Path, *, repairs: bool = False) -> int:
     """Print every fault of a results folder, and repair them if asked; return 1 if there was a fault, else 0."""
     status = 0
     for place in dict.fromkeys((folder, multiverse_folder(folder))):
-        wrong = faults(place)
-        for fault in wrong:
+        damaged = faults(place)
+        for fault in damaged:
             print(one_line(fault.sentence))  # a file's name may be anything
-        if not wrong:
+        if not damaged:
             print(f"{place}: no fault")
             for sentence in mixed_code(row for row in rows_in(place) if row["status"] == "ok"):
                 print(one_line(f"{sentence}."))
             continue
         status = 1
         if repairs:
-            repair(place, wrong)
-            removed = sum(fault.again for fault in wrong)
-            print(
-                f"{place}: {removed} of {len(wrong)} files removed; the commands that made them do what is lost again"
-            )
+            repair(place, damaged)
+            removed = sum(fault.is_removable for fault in damaged)
+            print(f"{place}: {removed} of {len(damaged)} files removed; the commands that made them write them again")
     return status

@@ -1,4 +1,4 @@
-"""Comparing two results of one trial, and the platforms that they were computed on."""
+"""Compare two results of one trial, and the platforms that computed them; see `kmdr.harness.verify` for the rule."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,38 +9,30 @@ COMPARED = ("objective", "accuracy", "nmi", "ari", "n_iter", "n_init_failed")
 
 
 _PACKAGES = ("numpy", "scipy", "numba")
-
-
+# Relative difference of F, and absolute difference of the other measures, that count as rounding.
 _NEAR = 1e-6
-
-
 _NEAR_AGREEMENT = 1e-9
-
-
+# Relative difference of F up to which Lloyd's method took another path after a rounding difference.
 _OTHER_PATH = 0.01
 
 
 def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an environment's manifest decides the last bits of a number."""
+    """Return the entries of an environment's manifest that decide the last bits of a number."""
     packages = {name: environment["packages"].get(name) for name in _PACKAGES}
     return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
 
 
 def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
-    """Return the outcome of a rerun, and what differs.
+    """Return the outcome of a rerun and the differences in words.
 
     Parameters
     ----------
     row : mapping
-        As read from the table.
+        From the table.
     again : dict
-        As returned by `kmdr.harness.task.run`.
+        From `kmdr.harness.task.run`.
     same_platform : bool
         Whether `platform_of` is the same for both.
-
-    Returns
-    -------
-    outcome, detail : str
     """
     if again["status"] != "ok":
         return "different", again["error"]

@@ -1,4 +1,4 @@
-"""The columns of a table of rows: the page ``results/README.md``, written by ``python -m kmdr.results.dictionary``."""
+"""The data dictionary of ``rows.csv``: ``python -m kmdr.results.dictionary`` writes the page ``results/README.md``."""
 
 from kmdr.base.paths import CHECKOUT
 from kmdr.results.schema import COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
@@ -6,10 +6,10 @@ from kmdr.results.schema import COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
 README = CHECKOUT / "results" / "README.md"
 _HEAD = """# Columns of rows.csv
 
-A row is a trial: a dataset, a method that reduces it to r dimensions, and a repetition. The table of a folder of
-results is `rows.csv`, or `rows.csv.xz` where it is handed on; UTF-8, commas, one header, numbers in full precision.
-What may be empty is so where the trial failed, the data have no classes, or nothing was measured; a table of an older
-version may lack columns. It is made by `python -m kmdr.results.dictionary`.
+A row is a trial: a dataset, a method that reduces it to r dimensions, and a repetition. The table of a results folder
+is `rows.csv`, or compressed `rows.csv.xz`: UTF-8, commas, one header, numbers in full precision. Values are empty if
+the trial failed, the data have no classes, or nothing was measured. Tables of older versions may lack columns. This
+page is written by `python -m kmdr.results.dictionary`.
 
 """
 

@@ -1,21 +1,20 @@
-"""The only way to the files of a results folder, which may come from a stranger.
+"""Access to the files of a results folder, which may come from a stranger; there is no other way.
 
-A file is named by its place below the folder. Its path is descended by directory descriptors that follow no link, so
-nothing outside the folder is read, written or removed, whatever the folder holds and whoever changes it meanwhile. The
-folder itself may be a link, as the user named it, but not if it is named ``multiverse``, as the one within it is. Only
-regular files are read, and only up to a stated size.
+A file is named by its path within the folder. The path is opened one folder at a time, by directory descriptors and
+without following links, so nothing outside the folder is read, written or removed, even if the folder is changed
+meanwhile. The folder itself may be a link, because the user named it, unless it is called ``multiverse``, like the one
+inside a results folder. Only regular files are read, and only up to a stated size.
 """
 
 import errno
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, sealed, unsealed, writing
+from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, writing
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26
@@ -48,7 +47,7 @@ def _descend(root: Path, parts: list[str], *, make: bool = False) -> Iterator[in
     Raises
     ------
     OSError
-        When a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or not there.
+        If a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or does not exist.
     """
     number = open_folder(root)
     try:
@@ -64,7 +63,7 @@ def _descend(root: Path, parts: list[str], *, make: bool = False) -> Iterator[in
 
 
 def _is_absent(error: OSError, root: Path, parts: list[str]) -> bool:
-    """Whether the reason is that the file, or a folder above it, is not there, rather than a link or another kind."""
+    """Return True if the error means that the file or a folder above it does not exist, not that it is a link."""
     if error.errno == errno.ENOENT:
         return True
     if error.errno != errno.ENOTDIR:
@@ -77,12 +76,12 @@ def _is_absent(error: OSError, root: Path, parts: list[str]) -> bool:
 
 
 def file_status(root: Path, path: Path | str) -> os.stat_result | None:
-    """Return the status of a file below a folder, of a link its own; None where there is nothing of that name.
+    """Return the status of a file within a folder (of a link, not its target); None if it does not exist.
 
     Raises
     ------
     DamagedError
-        When a folder on the way is a link or another kind of file.
+        If a folder on the way is a link or another kind of file.
     """
     *above, last = parts = _parts(root, path)
     try:
@@ -95,33 +94,32 @@ def file_status(root: Path, path: Path | str) -> os.stat_result | None:
 
 
 def has_file(root: Path, path: Path | str) -> bool:
-    """Whether there is anything of that name below a folder, even a link; `read_file` refuses what is no file."""
+    """Return True if a path within a folder exists, even as a link; `read_file` accepts regular files only."""
     return file_status(root, path) is not None
 
 
 def is_link(root: Path, path: Path | str) -> bool:
-    """Whether a path below a folder is a link."""
+    """Return True if a path within a folder is a link."""
     status = file_status(root, path)
     return status is not None and stat.S_ISLNK(status.st_mode)
 
 
 @contextmanager
 def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BinaryIO | None]:
-    """Open a regular file below a folder; yields None where there is nothing of that name.
+    """Open a regular file within a folder; yield None if it does not exist.
 
     Parameters
     ----------
     root : Path
     path : Path or str
-        A path that begins with ``root``, or what follows it.
+        A path that begins with ``root``, or a path relative to it.
     most : int
-        Bytes that it may have.
+        Largest size in bytes.
 
     Raises
     ------
     DamagedError
-        When it, or a folder on the way, is a link or another kind of file, when it is larger than ``most`` or has
-        holes, or cannot be read.
+        If it or a folder on the way is a link or another kind of file, or if it is too large or unreadable.
     """
     *above, last = parts = _parts(root, path)
     try:
@@ -145,10 +143,7 @@ def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[
 
 
 def read_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes | None:
-    """Return the content of a regular file below a folder, None where there is nothing of that name.
-
-    Parameters and errors are those of `open_file`.
-    """
+    """Return the content of a regular file within a folder, None if it does not exist; see `open_file`."""
     with open_file(root, path, most) as file:
         if file is None:
             return None
@@ -162,44 +157,22 @@ def read_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes | N
 
 
 def require_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file below a folder, which has to be there.
-
-    Parameters and errors are those of `open_file`.
-    """
+    """Return the content of a regular file within a folder, which must exist; see `open_file`."""
     content = read_file(root, path, most)
     if content is None:
         raise _refused(root, path, os.strerror(errno.ENOENT))
     return content
 
 
-def read_json(root: Path, path: Path | str) -> dict[str, Any]:
-    """Return the JSON object that `write_json` wrote; an empty one where there is no such file.
-
-    Raises
-    ------
-    DamagedError
-        When it is not what was written.
-    """
-    content = read_file(root, path)
-    if content is None:
-        return {}
-    try:
-        return unsealed(json.loads(content))
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(
-            f"{root / path} is damaged; 'kmdr check {root} --repair' removes it, and a run writes it again"
-        ) from error
-
-
 def list_files(root: Path, path: Path | str = "") -> Iterator[Path]:
-    """Yield the paths of all files below a folder, or below one in it, sorted; hidden ones are left out.
+    """Yield the sorted paths of all files within a folder, or a subfolder, except hidden ones.
 
-    Links are yielded, whatever they lead to, and not followed: `read_file` refuses them.
+    Links are yielded but not followed; `read_file` refuses them.
 
     Raises
     ------
     DamagedError
-        When a folder on the way is a link, or there are more than eight levels.
+        If a folder on the way is a link, or there are more than eight levels.
     """
     parts = _parts(root, path) if path else []
     if len(parts) > _MOST_DEPTH:
@@ -218,7 +191,7 @@ def list_files(root: Path, path: Path | str = "") -> Iterator[Path]:
 
 
 def files_at(root: Path, path: Path) -> list[Path]:
-    """Return the file at a path below a folder, or all files below it where it is a folder; none where it is absent."""
+    """Return the file at a path, or all files below it if it is a folder; none if it does not exist."""
     status = file_status(root, path)
     if status is None:
         return []
@@ -226,14 +199,14 @@ def files_at(root: Path, path: Path) -> list[Path]:
 
 
 def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) -> None:
-    """Write a file below a folder so that its name never shows a part of it; folders on the way are made.
+    """Write a file within a folder atomically; folders on the way are created.
 
-    The mode is that of a new file, less what the process's umask takes.
+    ``mode`` is the mode of a new file, before the umask.
 
     Raises
     ------
     StorageError
-        When a folder on the way is a link, or the system does not let it be written. The file is then as it was.
+        If a folder on the way is a link, or the system refuses the write. The file is then unchanged.
     """
     *above, last = _parts(root, path)
     with writing(root / path):
@@ -242,18 +215,13 @@ def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) 
         replace_file(last, content, folder, mode)
 
 
-def write_json(root: Path, path: Path | str, content: Mapping[str, Any], mode: int = 0o666) -> None:
-    """Write a JSON object with its checksum, as `read_json` reads it; the mode is that of `write_file`."""
-    write_file(root, path, (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode(), mode)
-
-
 def remove_file(root: Path, path: Path | str) -> None:
-    """Remove a file below a folder, of a link the link itself; nothing where there is none.
+    """Remove a file within a folder, if it exists; of a link, the link itself.
 
     Raises
     ------
     StorageError
-        When a folder on the way is a link, or the system does not let it be removed.
+        If a folder on the way is a link, or the system refuses.
     """
     *above, last = parts = _parts(root, path)
     with writing(root / path):
@@ -266,12 +234,7 @@ def remove_file(root: Path, path: Path | str) -> None:
 
 
 def open_lock(root: Path) -> int:
-    """Open the file whose bytes are locked by those that use a folder, and return its descriptor; it is made if needed.
-
-    Raises
-    ------
-    OSError
-    """
+    """Open the lock file of a folder, creating it if needed, and return its descriptor."""
     with _descend(root, []) as folder:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         return os.open(".lock", flags, 0o666, dir_fd=folder)

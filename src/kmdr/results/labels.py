@@ -1,4 +1,4 @@
-"""The clusters of the rows of one task as a file: ``.npz`` with its SHA-256 behind it; ``numpy.load`` reads it too."""
+"""Files of labels: the clusters of one task's rows as ``.npz``, which `numpy.load` reads, followed by their SHA-256."""
 
 import io
 import zipfile
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kmdr.base.files import DamagedError, with_checksum, without_checksum
 from kmdr.results.folder import read_file
 
-# For each r, one after the other, the cluster of each point.
+# Pairs of r and the cluster of each point.
 Labels = Iterator[tuple[int, NDArray[np.unsignedinteger]]]
 
 # Bytes of a compressed file of labels, and of the labels of one r.
@@ -35,14 +35,14 @@ def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:
 
 
 def read_labels(folder: Path, path: Path) -> Labels:
-    """Yield r and the cluster of each point, one after the other, from a file of labels of a results folder.
+    """Yield r and the cluster of each point from a file of labels; nothing if the file does not exist.
 
-    Nothing is yielded where there is no such file. Memory holds the compressed file and the labels of one r.
+    Memory holds the compressed file and the labels of one r.
 
     Raises
     ------
     DamagedError
-        When the file is not what was written, or does not hold labels.
+        If the file differs from its checksum or does not contain labels.
     """
     whole = read_file(folder, path, MOST_LABELS)
     if whole is None:
@@ -65,7 +65,7 @@ def read_labels(folder: Path, path: Path) -> Labels:
     except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         if isinstance(error, DamagedError):
             raise
-        raise DamagedError(f"{path} is damaged: it does not hold labels ({error})") from error
+        raise DamagedError(f"{path} is damaged: it does not contain labels ({error})") from error
 
 
 def _header(file: IO[bytes], ndim: int) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -1,11 +1,11 @@
-"""``kmdr merge A B … -o C``: folders of results, say of several machines, as one; what contradicts itself is refused.
+"""``kmdr merge A B … -o C``: merge results folders, e.g. of several machines, unless they contradict each other.
 
-A trial that several folders have is to have the same numbers in all, by the rule of `kmdr.results.compare`: to the last
-bit where CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: of its rows the
-better ranked is kept, as within a folder.
+A trial that is in several folders must have the same numbers in all, by the rule of `kmdr.results.compare`: to the last
+bit if CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: the row that
+`kmdr.results.table` prefers is kept.
 
-The table is written in one step, after what its rows are described by and before what goes with them. So a merge that
-was interrupted leaves either the rows of the folder as they were or all of them, and the same command does the rest.
+The table is written in one step, after configurations and environments and before labels and facts. So after an
+interrupted merge the folder has either its old rows or all of them, and the same command does the rest.
 """
 
 import hashlib
@@ -20,31 +20,19 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, tell
-from kmdr.results.check import of_facts, of_labels
+from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.compare import compare, platform_of
-from kmdr.results.folder import has_file, list_files, read_file, read_json, require_file, write_file
+from kmdr.results.folder import has_file, list_files, read_file, require_file, write_file
+from kmdr.results.json_files import read_json
 from kmdr.results.labels import MOST_LABELS
+from kmdr.results.manifests import described, log_lines, read_configs
+from kmdr.results.paths import ASKED, MULTIVERSE, SHARDS, UNIVERSES, labels_file, multiverse_folder, place, task_files
+from kmdr.results.reader import public_content, read_task
 from kmdr.results.rows import TextRow
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import SHARDS, absent, with_parts
-from kmdr.results.store import (
-    ASKED,
-    MULTIVERSE,
-    UNIVERSES,
-    Store,
-    all_rows,
-    configs_of,
-    described,
-    labels_file,
-    log_lines,
-    multiverse_folder,
-    place,
-    public_content,
-    read_task,
-    task_files,
-    trial_of,
-    united,
-)
+from kmdr.results.shards import absent, with_parts
+from kmdr.results.store import Store
+from kmdr.results.table import all_rows, trial_of, united
 
 _PLAN, _MISSING = "plan.json", "missing.json"
 Rows = list[TextRow]
@@ -56,12 +44,13 @@ class Source(NamedTuple):
     Attributes
     ----------
     folder : Path
-    rows : list of dict
+    rows : list of TextRow
     configs, environments : dict
-        By hash; without those that the folder lacks, as one of nothing but a table does.
+        By hash; a folder with only a table has none.
     notes : dict
-        What its JSON files say, by their names.
+        The contents of its JSON files by name.
     log : list of str
+        Lines of ``runs.jsonl``.
     """
 
     folder: Path
@@ -73,28 +62,28 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a folder of results.
+    """Read a results folder.
 
     Raises
     ------
     UserError
-        When it has no rows, or a file that they rest on is damaged.
+        If it has no rows, or a file that they rest on is damaged.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
     if not rows and not has_file(folder, SHARDS):  # a part of a plan may be without tasks
         raise UserError(f"{folder} has no rows to merge; name folders that hold task files, rows.csv or rows.csv.xz")
-    configs, damaged = configs_of(folder)
+    configs, damaged = read_configs(folder)
     for sentence in damaged.values():
         raise DamagedError(sentence)
-    for fault in (*of_labels(folder), *of_facts(folder)):
+    for fault in (*label_faults(folder), *fact_faults(folder)):
         raise DamagedError(fault.sentence)
     hashes = sorted({row["env_hash"] for row in rows})
-    there = [key for key in hashes if has_file(folder, f"environments/{key}.json")]
+    stored = [key for key in hashes if has_file(folder, f"environments/{key}.json")]
     return Source(
         folder, rows, configs,
-        {key: described(folder, "environments", key) for key in there},
+        {key: described(folder, "environments", key) for key in stored},
         {name: read_json(folder, name) for name in (ASKED, UNIVERSES, SHARDS, _PLAN, _MISSING)},
         log_lines(folder),
     )  # fmt: skip
@@ -104,7 +93,7 @@ def read(folder: Path) -> Source:
 
 
 class Tally(NamedTuple):
-    """How many rows folders have together, trials several of them have, and of these have different times."""
+    """The number of rows in all folders, of trials in several folders, and of those with different times."""
 
     size: int
     shared: int
@@ -116,7 +105,7 @@ def _values(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_platform: bool) -> str:
-    """Return in what two finished rows of a trial differ, first the value of the first; empty where they agree."""
+    """Return the differences between two finished rows of a trial; empty if they agree."""
     outcome, detail = compare(first, _values(second), same_platform)
     if outcome not in ("exact", "within tolerance"):
         return detail
@@ -126,12 +115,12 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 
 
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
-    """Return the rows of some folders as one table, and their numbers.
+    """Return the rows of all folders as one table, and their counts.
 
     Raises
     ------
     UserError
-        When a trial has other numbers in one folder than in another.
+        If a trial has different numbers in two folders.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
@@ -151,7 +140,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
             if other["status"] != "ok":
                 known[trial] = row, source.folder
                 continue
-            manifests = [environments.get(each["env_hash"]) for each in (other, row)]
+            manifests = [environments.get(candidate["env_hash"]) for candidate in (other, row)]
             same = row["env_hash"] == other["env_hash"] or bool(
                 manifests[0] and manifests[1] and platform_of(manifests[0]) == platform_of(manifests[1])
             )
@@ -159,21 +148,21 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
                 raise UserError(
                     f"{row['study']}: {row['reducer']} on {row['dataset']}, r = {row['r']}, repetition "
                     f"{row['repeat']}, configuration {row['config_hash']}, has other values in {folder} than in "
-                    f"{source.folder} ({differing}), so nothing is merged; 'kmdr verify' on each says which are "
-                    "those of today's code"
+                    f"{source.folder} ({differing}), so nothing is merged; 'kmdr verify' on each says which values the "
+                    "current code gives"
                 )
-    known.clear()  # of a large table it takes much memory
+    known.clear()  # it takes much memory for a large table
     rows = united(target, (source.rows for source in sources))
     return rows, Tally(len(rows), len(shared), len(timed_apart))
 
 
-# -- what rows rest on -----------------------------------------------------------------------------------------------
+# -- files that rows rest on -----------------------------------------------------------------------------------------
 
 
 def _take_labels(folder: Path, store: Store) -> None:
-    """Copy the task files of a folder that have labels, and these, unless the store has labels of all their rows.
+    """Copy task files with labels, and the labels, unless the store has labels for all their rows.
 
-    A task that the store has with other times gets a file more, named by its content.
+    If the store has the task file with other times, the copy gets a name with the hash of its content.
     """
     kept = store.labels_kept()
     for file in task_files(folder):
@@ -203,60 +192,57 @@ def _take_facts(folder: Path, store: Store) -> None:
 
 
 def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return the configurations that each study was last run with, in one folder or in the other."""
+    """Return the configurations of the last run of each study, of both folders."""
     return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
 
 
 def _universes(known: Mapping[str, list[Any]], new: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the universes of each paper that were run in either; one of both has the configurations of both."""
+    """Return the universes of each paper that were run in either folder; the same universe gets both configurations."""
     papers = {}
     for paper in dict.fromkeys((*known, *new)):
         by_options: dict[tuple[str, ...], dict[str, Any]] = {}
-        for each in (*known.get(paper, ()), *new.get(paper, ())):
-            before = by_options.get(tuple(each["options"]), {"configs": {}})
-            by_options[tuple(each["options"])] = {**each, "configs": before["configs"] | each["configs"]}
+        for universe in (*known.get(paper, ()), *new.get(paper, ())):
+            before = by_options.get(tuple(universe["options"]), {"configs": {}})
+            by_options[tuple(universe["options"])] = {**universe, "configs": before["configs"] | universe["configs"]}
         papers[paper] = list(by_options.values())
     return papers
 
 
 def _plan(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was planned in two folders: of each study the most repetitions; what neither did is left out."""
+    """Return the plan of two folders: the most repetitions of each study, and the methods that both omitted."""
     if not known or not new:
         return {**known, **new}
-    plans = [plan["studies"] for plan in (known, new)]
+    plans = [plan.get("studies", {}) for plan in (known, new)]
     studies = {}
     for name in sorted({*plans[0], *plans[1]}):
         several = [plan[name] for plan in plans if name in plan]
-        most = {key: max(each[key] for each in several) for key in ("repeats_full", "repeats_planned")}
-        left_out = set.intersection(*(set(each["left_out"]) for each in several))
-        studies[name] = {**most, "left_out": sorted(left_out)}
+        most = {key: max(study[key] for study in several) for key in ("repeats_full", "repeats_planned")}
+        omitted = set.intersection(*(set(study["left_out"]) for study in several))
+        studies[name] = {**most, "left_out": sorted(omitted)}
     budgets = [plan["budget_seconds"] for plan in (known, new) if plan.get("budget_seconds")]
     return {
         "budget_seconds": max(budgets) if budgets else None,
-        "full": bool(known["full"] and new["full"]),
+        "full": bool(known.get("full") and new.get("full")),
         "thinned_grid": bool(known.get("thinned_grid") or new.get("thinned_grid")),
         "tasks_not_begun": max(plan.get("tasks_not_begun", 0) for plan in (known, new)),
         "studies": studies,
     }
 
 
-def _missing(there: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return which datasets neither folder could have, and why."""
-    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in there}
+def _missing(datasets: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason for each dataset that was unavailable, without those that have rows now."""
+    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in datasets}
 
 
 Unions = Mapping[str, Callable[[Any, Any], dict[str, Any]]]
 
 
 def _notes(sources: Sequence[Source], unions: Unions) -> dict[str, dict[str, Any]]:
-    """Return what the JSON files of some folders say together."""
+    """Return the united contents of the JSON files of all folders."""
     notes: dict[str, dict[str, Any]] = {}
     for source in sources:
         for name, unite in unions.items():
-            try:
-                notes[name] = unite(notes.get(name, {}), source.notes[name])
-            except (LookupError, TypeError, AttributeError, ValueError) as error:
-                raise DamagedError(f"{source.folder / name} does not hold what kmdr writes there; remove it") from error
+            notes[name] = unite(notes.get(name, {}), source.notes[name])
     return {name: content for name, content in notes.items() if content}
 
 
@@ -265,33 +251,21 @@ def _finished(line: str) -> tuple[str, str]:
 
 
 def merge(folders: Sequence[Path], target: Path) -> Tally:
-    """Unite folders of results with each other, and with what the target has.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        They are only read.
-    target : Path
-        Made where it is not there.
-
-    Returns
-    -------
-    Tally
+    """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
     Raises
     ------
     UserError
-        When one of them has no rows or is damaged, or a trial has other numbers in one than in another; nothing is
-        written then.
+        If a folder has no rows or is damaged, or a trial has different numbers in two folders. Nothing is written then.
     """
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
-    tally(others, target)  # before a target that is new is made
+    tally(others, target)  # before a new target is created
     store = Store(target)
-    with store.in_use(), store.taking_in() as put:
+    with store.held(), store.taking_in() as put:
         sources = [*([read(target)] if all_rows(target) else []), *others]
         rows, merged = tally(sources, target)
         for source in sources:
-            source.rows.clear()  # two large tables take much memory
+            source.rows.clear()  # large tables take much memory
         unions: Unions = {
             ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, _PLAN: _plan,
             _MISSING: partial(_missing, {row["dataset"] for row in rows}),
@@ -307,28 +281,30 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
             _take_labels(source.folder, store)
             _take_facts(source.folder, store)
         for name, content in notes.items():
-            # Once more with what is there: a run may have added to it meanwhile.
+            # Again with the present content: a run may have added to it meanwhile.
             store.change(name, partial(unions[name], content))
-        store.change_log(lambda lines: sorted({*lines, *(line for each in others for line in each.log)}, key=_finished))
+        store.change_log(
+            lambda lines: sorted({*lines, *(line for source in others for line in source.log)}, key=_finished)
+        )
     store.merge()
     return merged
 
 
 def run(folders: Sequence[Path], out: Path) -> int:
     """Merge folders of results and their multiverses; return 1 if parts of a plan are missing, else 0."""
-    whole = _merge_and_tell(folders, out, str(out))
+    whole = _merge_and_report(folders, out, str(out))
     if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
-        whole &= _merge_and_tell(within, out / MULTIVERSE, f"{out}/{MULTIVERSE}")
+        whole &= _merge_and_report(within, out / MULTIVERSE, f"{out}/{MULTIVERSE}")
     return int(not whole)
 
 
-def _merge_and_tell(folders: Sequence[Path], out: Path, target: str) -> bool:
-    """Merge, report it, and return whether no part of a plan is missing."""
+def _merge_and_report(folders: Sequence[Path], out: Path, target: str) -> bool:
+    """Merge, report it, and return True if no part of a plan is missing."""
     merged = merge(folders, out)
     announce(
         f"{out}: {merged.size} rows of {', '.join(map(str, folders))}"
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
-        + (f", {merged.timed_apart} of these with other times, the better ranked kept" if merged.timed_apart else "")
+        + (f", {merged.timed_apart} of these with other times; the preferred row is kept" if merged.timed_apart else "")
     )
     missing = absent(read_json(out, SHARDS))
     for sentence in missing:

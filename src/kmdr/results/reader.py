@@ -1,58 +1,65 @@
-"""A folder of results as a report reads it: it may come from anybody.
+"""The reader of a results folder, which every command uses. The folder may come from a stranger.
 
-Nothing outside the folder is read or written, files are of bounded size and of one kind, and what they hold is checked
-here, once, so that what draws and writes the report can take it as it is.
+A table of rows is read in steps: bytes of a regular file within the folder (`kmdr.results.stream` limits their number)
+→ columns of text, a block of rows at a time → checked rows (`kmdr.results.row_check`) → either rows of text, for
+commands that write a table again, or a typed frame, for those that compute. `kmdr.results.json_files` reads the others.
 """
 
 import csv
 import hashlib
-import re
+import io
+import json
 import stat
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import noted, seal_of
-from kmdr.base.private_paths import without_folders
+from kmdr.base.files import SEAL, DamagedError, noted, with_checksum, without_checksum
+from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
-from kmdr.results.folder import file_status, has_file, read_file
-from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS, WHOLE_NUMBERS, parse_json
-from kmdr.results.store import ASKED, MULTIVERSE, UNIVERSES, older_settings, public_text, row_check, rows_file
-from kmdr.results.table import check_rows, open_table
+from kmdr.results.folder import file_status, read_file, require_file
+from kmdr.results.frame import TextColumn
+from kmdr.results.manifests import read_configs, settings_by_config
+from kmdr.results.paths import MULTIVERSE, place
+from kmdr.results.row_check import RowCheck
+from kmdr.results.rows import TextRow, csv_content
+from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS
+from kmdr.results.stream import check_rows, compressed, most_bytes, open_table, refuse_zeros
+from kmdr.results.text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
 
-T = TypeVar("T")
 _ROWS = 20_000  # rows that are parsed at a time
-_MOST_COLUMNS = 1000
-_MOST_JSON = 1 << 24
-_MOST_FACT = 10_000_000  # rows of a fact
-_WRITTEN = ("facts", "figures", "tables", "report")
-
-# Ends of lines, a terminal's commands and changes of direction have no place in a name; half a character has no bytes.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_MAX_COLUMNS = 1000
+_MAX_FACT_ROWS = 10_000_000
+_REPORT_FOLDERS = ("facts", "figures", "tables", "report")
 _REMEDY = "get the folder again, or run the study again"
+# Columns that were added after version 0.1.
+_LATER_COLUMNS = (*SETTINGS, "code_hash", "metrics", "guests", "machine")
+_CHECKSUM_SINCE = "code_hash"  # the column that was added together with the checksum of task files
+# Bytes of a task file, which has one row for each r of a grid.
+MOST_TASK = 1 << 23
 
 
 def check_places(folder: Path) -> None:
-    """Check that what a report writes goes into the folder, and that all it reads is there.
+    """Refuse a folder whose subfolders, which a report reads and writes, are links or files.
 
     Raises
     ------
     UserError
-        When the folder is none, or one of those in it that a report writes into, or reads the rows of multiverses from,
-        is a link or another kind of file.
+        Also if the folder itself is not one.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is not a folder; name the folder of results that holds rows.csv")
-        for name in (*_WRITTEN, MULTIVERSE):
+        for name in (*_REPORT_FOLDERS, MULTIVERSE):
             status = file_status(folder, name)
             if status and not stat.S_ISDIR(status.st_mode):
                 raise UserError(f"{folder / name} is not a folder of {folder} itself but a link or a file; remove it")
@@ -60,325 +67,324 @@ def check_places(folder: Path) -> None:
         raise UserError(f"{folder} cannot be read ({error.strerror}); name another folder of results") from error
 
 
-def one_line(text: str) -> str:
-    r"""Return a text with a space for each character that is not shown as itself, such as a line's end.
-
-    Examples
-    --------
-    >>> one_line("a\nb")
-    'a b'
-    """
-    return _UNPRINTABLE.sub(" ", text)
+# -- blocks of text --------------------------------------------------------------------------------------------------
 
 
-# -- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return one_line(value)
-    if isinstance(value, dict):
-        return {one_line(key): _cleaned(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(inner) for inner in value]
-    return value
-
-
-def json_of(folder: Path, name: str) -> dict[str, Any]:
-    """Return what a JSON file of the folder says, its texts as `one_line`; nothing where there is no such file.
-
-    Raises
-    ------
-    UserError
-        When it is not JSON, not an object, or nested too deeply.
-    """
-    content = read_file(folder, name, _MOST_JSON)
-    if content is None:
-        return {}
-    try:
-        value = parse_json(content)
-        seal = value.pop("sha256", None) if isinstance(value, dict) else None
-        if seal is not None and seal != seal_of(value):
-            raise ValueError("not as it was written")
-        value = _cleaned(value)
-    except ValueError as error:
-        reason = one_line(str(error))[:200]
-        raise UserError(f"{folder / name} cannot be read as JSON ({reason}); remove it and run again") from error
-    if not isinstance(value, dict):
-        raise _other_shape(folder, name, "an object")
-    return value
-
-
-def _other_shape(folder: Path, name: str, expected: str) -> UserError:
-    return UserError(f"{folder / name} does not hold what kmdr writes there: {expected}; remove it and run again")
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-
-
-def read_or_note(read: Callable[[Path], dict[str, T]], folder: Path, notes: list[str]) -> dict[str, T]:
-    """Return what a function reads of a folder; nothing where that is damaged, of which a note is taken."""
-    try:
-        return read(folder)
-    except UserError as error:
-        notes.append(without_folders(str(error)))
-        return {}
-
-
-def missing_of(folder: Path) -> dict[str, str]:
-    """Return why which datasets could not be had: ``missing.json``."""
-    reasons = json_of(folder, "missing.json")
-    if not all(isinstance(reason, str) for reason in reasons.values()):
-        raise _other_shape(folder, "missing.json", "a sentence for each dataset")
-    return {name: without_folders(reason) for name, reason in reasons.items()}
-
-
-def asked_of(folder: Path) -> dict[str, list[str]]:
-    """Return the configurations that each study was last run with."""
-    asked = json_of(folder, ASKED)
-    if not all(map(_is_texts, asked.values())):
-        raise _other_shape(folder, ASKED, "a list of configuration hashes for each study")
-    return asked
-
-
-class Settled(NamedTuple):
-    """A universe that was run: its options, and what each of its configurations stands for.
-
-    Attributes
-    ----------
-    options : tuple of str
-    configs : mapping of str to list of str
-        By hash: study, dataset and reducer, as the paper's studies name them.
-    """
-
-    options: tuple[str, ...]
-    configs: dict[str, list[str]]
-
-
-def universes_of(folder: Path) -> dict[str, list[Settled]]:
-    """Return the universes that were run of each paper, in the order of their design."""
-    tree = json_of(folder, UNIVERSES)
-    sound = all(
-        isinstance(universes, list)
-        and all(
-            isinstance(each, dict)
-            and _is_texts(each.get("options"))
-            and isinstance(each.get("configs"), dict)
-            and all(_is_texts(names) and len(names) == 3 for names in each["configs"].values())
-            for each in universes
-        )
-        for universes in tree.values()
-    )
-    if not sound:
-        raise _other_shape(folder, UNIVERSES, "the options and configurations of each universe of each paper")
-    return {
-        paper: [Settled(tuple(each["options"]), each["configs"]) for each in universes]
-        for paper, universes in tree.items()
-    }
-
-
-def plan_of(folder: Path) -> dict[str, Any]:
-    """Return what was asked for: ``plan.json``."""
-    plan = json_of(folder, "plan.json")
-    studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
-    sound = (
-        isinstance(budget, int | float)
-        and 0 <= budget < 1e12
-        and _is_whole(plan.get("tasks_not_begun", 0))
-        and isinstance(studies, dict)
-        and all(
-            isinstance(study, dict)
-            and _is_whole(study.get("repeats_planned"))
-            and _is_whole(study.get("repeats_full"))
-            and study["repeats_full"] > 0
-            and _is_texts(study.get("left_out"))
-            for study in studies.values()
-        )
-    )
-    if not sound:
-        raise _other_shape(folder, "plan.json", "budget_seconds, tasks_not_begun and the repetitions of each study")
-    return plan
-
-
-def environments_of(folder: Path, rows: pd.DataFrame, notes: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the manifests of the environments that some rows name, by hash, and note which are damaged."""
-    files = {str(key): f"environments/{key}.json" for key in rows["env_hash"].unique()}
-    return {key: read_or_note(partial(json_of, name=file), folder, notes) for key, file in files.items()}
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
-def _read_columns(file: BinaryIO, path: Path) -> list[str]:
-    """Read the first line of a CSV file and return the names in it."""
-    names = next(csv.reader([file.readline().decode("utf-8-sig").removesuffix("\n")]), [])
+def _read_header(file: BinaryIO, path: Path) -> list[str]:
+    """Return the column names in the first line of a CSV file."""
+    line = file.readline().decode("utf-8-sig").rstrip("\r\n")
+    names = next(csv.reader([line]), [])
     if not names:
-        raise UserError(f"{path} cannot be read as a CSV file (it is empty); {_REMEDY}")
-    if len(names) > _MOST_COLUMNS:
-        raise UserError(f"{path} has {len(names)} columns, unlike any table that kmdr writes; {_REMEDY}")
+        raise DamagedError(f"{path} is damaged: it cannot be read as a CSV file (it is empty); {_REMEDY}")
+    if len(names) > _MAX_COLUMNS:
+        raise DamagedError(f"{path} has {len(names)} columns, unlike any table that kmdr writes; {_REMEDY}")
     for i, text in enumerate(names):
         if text in names[:i]:
-            raise UserError(f"{path} has the column {one_line(text)[:50]!r} twice; {_REMEDY}")
+            raise DamagedError(f"{path} has the column {display_text(text)[:50]!r} twice; {_REMEDY}")
     return names
 
 
-def _blocks(folder: Path, name: str, rows: int, **how: Any) -> Iterator[pd.DataFrame]:
-    """Yield a CSV file of the folder, so many rows at a time, as pandas reads it; nothing where there is none.
+def _csv_blocks(file: BinaryIO, path: Path, rows: int, **options: Any) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV file, at most ``rows`` at a time; ``options`` are for `pandas.read_csv`."""
+    try:
+        names = _read_header(file, path)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):  # of superfluous fields
+            blocks: Any = pd.read_csv(
+                file, header=None, names=names, index_col=False, keep_default_na=False,
+                chunksize=rows, **options,
+            )  # fmt: skip
+            for block in blocks:
+                if "dtype" in options and block.iloc[:, -1].isna().any():
+                    raise DamagedError(f"{path} is damaged: a line has fewer fields than columns; {_REMEDY}")
+                yield block
+    except UserError:
+        raise
+    except pd.errors.EmptyDataError:  # nothing after the first line
+        yield pd.DataFrame(columns=names)
+    except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
+        reason = display_text(str(error)).strip()[:200]
+        raise DamagedError(
+            f"{path} is damaged: it cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}"
+        ) from error
+
+
+def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.DataFrame]:
+    """Yield blocks of a table as text, with all `COLUMNS`; those that an older version lacks are empty.
 
     Parameters
     ----------
-    folder : Path
-    name : str
-    rows : int
-    **how
-        Given to `pandas.read_csv`.
+    file : BinaryIO
+    path : Path
+        Where it lies, for messages.
+    exact : bool
+        Whether columns that this version does not know are an error; else they are ignored.
+    """
+    count = 0
+    for block in _csv_blocks(file, path, _ROWS, dtype=object):
+        unknown = sorted({*block} - {*COLUMNS})
+        if unknown and exact:
+            names = ", ".join(repr(name[:30]) for name in unknown[:3])  # may be private text of another file
+            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            raise UserError(
+                f"{path} has other columns than this version of kmdr ({names}{more}); move it away or use another out "
+                "folder"
+            )
+        if absent := [name for name in COLUMNS if name not in block and name not in _LATER_COLUMNS]:
+            raise DamagedError(f"{path} is damaged: it lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
+        count += len(block)
+        check_rows(count, path)
+        yield block.assign(**{name: "" for name in _LATER_COLUMNS if name not in block})[list(COLUMNS)]
+
+
+# -- rows of text ----------------------------------------------------------------------------------------------------
+
+
+def row_check(folder: Path) -> RowCheck:
+    """Return a new check of the rows of a folder."""
+    return RowCheck(lambda: read_configs(folder)[0])
+
+
+def _text_rows(
+    file: BinaryIO, path: Path, check: RowCheck, *, strict: bool, private: set[str] | None = None
+) -> Iterator[TextRow]:
+    """Yield the rows of an open table that are not refused; if ``strict``, a refused row is an error."""
+    for block in _text_blocks(file, path, exact=True):
+        columns = {name: block[name].tolist() for name in COLUMNS}
+        faults, _ = check.faults(columns)
+        if faults and strict:
+            raise DamagedError(f"{path} is damaged: a row has {faults[min(faults)]}")
+        for name in PATH_COLUMNS:
+            public = {text: public_text(name, text) for text in {*columns[name]}}
+            if private is not None:
+                private.update(text for text in public if public[text] != text)
+            columns[name] = [public[text] for text in columns[name]]
+        rows = map(TextRow, zip(*columns.values(), strict=True))
+        yield from (row for number, row in enumerate(rows) if number not in faults) if faults else rows
+
+
+def table_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> Iterator[TextRow]:
+    """Yield the rows of a table as text; see `read_rows`."""
+    with open_table(path.parent, path.name) as file:
+        if file is None:
+            raise DamagedError(f"there is no {path}; name a folder of results")
+        yield from _text_rows(file, path, check or row_check(path.parent), strict=check is None, private=private)
+
+
+def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> list[TextRow]:
+    """Return the rows of a table, compressed or not, as text.
+
+    Parameters
+    ----------
+    path : Path
+    check : RowCheck, optional
+        It counts the refused rows, which are omitted. Without it, a refused row is an error.
+    private : set of str, optional
+        Texts that state private paths, as older versions wrote them, are added to it; in the rows they are shortened.
 
     Raises
     ------
+    DamagedError
+        If it is not a table, or all of its rows are refused.
     UserError
-        When it is not CSV in UTF-8, is too large, a line is too long or a column's name is there twice.
+        If it has a column that this version does not know.
     """
-    path = folder / name
-    with open_table(folder, name) as file:
-        if file is None:
-            return
-        try:
-            names = _read_columns(file, path)
-            with warnings.catch_warnings(
-                action="error", category=pd.errors.ParserWarning
-            ):  # of fields that are dropped
-                reader: Any = pd.read_csv(
-                    file, header=None, names=names, index_col=False, keep_default_na=False, chunksize=rows, **how
-                )
-                for block in reader:
-                    if block.iloc[:, -1].isna().any() and "dtype" in how:
-                        raise UserError(f"{path} has a line with fewer fields than columns; {_REMEDY}")
-                    yield block
-        except UserError:
-            raise
-        except pd.errors.EmptyDataError:  # nothing behind the first line
-            yield pd.DataFrame(columns=names)
-        except (ValueError, OverflowError, csv.Error, pd.errors.ParserWarning) as error:
-            reason = one_line(str(error)).strip()[:200]
-            raise UserError(f"{path} cannot be read as a CSV file in UTF-8 ({reason}); {_REMEDY}") from error
-
-
-def _shown(column: str, texts: "pd.Series[Any]") -> "pd.Series[str]":
-    """Return texts of a column as they are shown, each distinct one cleaned once."""
-    places, values = pd.factorize(texts)
-    clean = partial(_shown_json, column) if column in JSON_COLUMNS else one_line
-    shown = np.array([public_text(column, clean(text)) for text in values], dtype=object)
-    return pd.Series(shown[places], texts.index, dtype="str")
-
-
-def _shown_json(column: str, text: str) -> str:
-    """Return a JSON object whose texts are as `one_line`, in the form in which kmdr writes it.
-
-    It is decoded first and cleaned afterwards, because JSON may escape control characters. Of ``options`` and
-    ``metrics``, an empty text says that there are none or that they are unknown; of ``kmeans``, it is the empty object.
-    """
-    return canonical(_cleaned(parse_json(text or "{}"))) if text or column == "kmeans" else ""
-
-
-def _whole_numbers(texts: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return whole numbers as integers where each is there and none is too large, else as floats."""
-    try:
-        return texts.astype("int64")
-    except (ValueError, OverflowError):
-        return pd.Series([float(text or "nan") for text in texts], texts.index)
-
-
-def rows_of(folder: Path) -> pd.DataFrame:
-    """Return the rows of `sound_rows`, and report on stderr which are refused."""
-    rows, refused = sound_rows(folder)
-    for sentence in refused:
-        tell(f"kmdr: {sentence}")
+    rows = list(table_rows(path, check, private))
+    if check and check.refused and not rows:
+        raise DamagedError(f"{path} is damaged: no row is valid; {check.sentences(path)[0]}")
     return rows
 
 
-def sound_rows(folder: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the sound rows of a folder, and sentences on those that are refused.
+def read_task(folder: Path, path: Path) -> list[TextRow]:
+    """Return the rows of a task file.
 
-    Text stays text (a reducer named ``nan`` too), empty numbers are NaN.
+    Raises
+    ------
+    DamagedError
+        If it is truncated, differs from its checksum, lacks a checksum that its version wrote, has a refused row, or
+        has rows of another task than its path names.
+    UserError
+        If it has a column that this version does not know.
+    """
+    return parse_task(require_file(folder, path, MOST_TASK), folder, path, row_check(folder))
+
+
+def parse_task(
+    content: bytes, folder: Path, path: Path, check: RowCheck, private: set[str] | None = None
+) -> list[TextRow]:
+    """Return the rows in the content of a task file, as `read_task` does."""
+    if not content.endswith(b"\n"):  # all versions wrote it
+        raise DamagedError(f"{path} is damaged: its last line is truncated")
+    start = content.rfind(b"\n", 0, -1) + 1
+    if content.startswith(SEAL, start):
+        content = without_checksum(content, path)
+    elif _CHECKSUM_SINCE.encode() in content.partition(b"\n")[0].split(b","):
+        raise DamagedError(f"{path} is damaged: its checksum is missing")
+    refuse_zeros(content, path)
+    rows = list(_text_rows(io.BytesIO(content), path, check, strict=True, private=private))
+    name = str(path.relative_to(folder))
+    if not all(name.startswith(f"{place(row)}-") for row in rows):
+        raise DamagedError(f"{path} is damaged: its rows do not belong to the task that its path names")
+    return rows
+
+
+def stated_paths(table: Path) -> set[str]:
+    """Return the paths of the user's files that a table states, as older versions wrote them."""
+    texts: set[str] = set()
+    paths: set[str] = set()
+    for _ in table_rows(table, row_check(table.parent), texts):
+        pass
+    for text in texts:
+        with suppress(ValueError, RecursionError, AttributeError):
+            paths.update(paths_in(json.loads(text)))
+    return paths
+
+
+def public_content(folder: Path, path: Path) -> bytes:
+    """Return the content of a table or task file without the private paths that an older version wrote into it.
+
+    Refused rows of a table are reported on stderr and omitted.
 
     Raises
     ------
     UserError
-        When there are none, or the file is not such a table as kmdr writes.
+        As `read_rows` and `read_task` do.
     """
-    check_places(folder)
-    path = rows_file(folder)
-    if not has_file(folder, path):
-        raise UserError(
-            f"there is no {path}, so {folder} has no rows; run a study into it first, or name the folder that holds "
-            "rows.csv"
-        )
-    later = (*SETTINGS, "code_hash", "metrics", "guests", "machine")  # older versions had fewer columns
-    check, blocks, count = row_check(folder), [], 0
-    for block in _blocks(folder, path.name, _ROWS, dtype=defaultdict(lambda: str, dict.fromkeys(COLUMNS, object))):
-        count += len(block)
-        check_rows(count, path)
-        rows = block.assign(**{name: "" for name in later if name not in block})
-        if absent := [name for name in COLUMNS if name not in rows]:
-            raise UserError(f"{path} lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
-        rows = _with_settings(rows, folder)
-        faults, numbers = check.faults({name: rows[name].tolist() for name in COLUMNS})
-        rows = rows.assign(**numbers)
-        if faults:
-            rows = rows.drop(index=rows.index[list(faults)])
-        texts = {name: _shown(name, rows[name]) for name in COLUMNS if name not in NUMBERS}
-        blocks.append(rows.assign(**texts, **{name: _whole_numbers(rows[name]) for name in WHOLE_NUMBERS}))
+    check, private = row_check(folder), set[str]()
+    content = require_file(folder, path, most_bytes())
+    if path.parent != folder:
+        rows = parse_task(content, folder, path, check, private)
+        return with_checksum(csv_content(rows, path)) if private else content
+    rows = read_rows(path, check, private)
+    for sentence in check.sentences(path):
+        tell(f"kmdr: {sentence}")
+    if not check.refused and not private:
+        return content
+    return compressed(csv_content(rows, path)) if path.suffix == ".xz" else csv_content(rows, path)
+
+
+# -- typed frame -----------------------------------------------------------------------------------------------------
+
+
+def _displayed(column: str, text: str) -> str:
+    """Return the text of a column as it is shown.
+
+    JSON is decoded before it is cleaned, because it may escape control characters. In ``options`` and ``metrics``,
+    empty text means none or unknown; in ``kmeans``, the empty object.
+    """
+    if column not in JSON_COLUMNS:
+        return public_text(column, display_text(text))
+    if not text and column != "kmeans":
+        return ""
+    return public_text(column, canonical(for_display(parse_json(text or "{}"))))
+
+
+def _whole_numbers(texts: "pd.Series[Any]") -> NDArray[Any]:
+    """Return integers if each text is one and none is too large, else floats."""
+    try:
+        return np.asarray(texts.astype("int64"))
+    except (ValueError, OverflowError):
+        return np.array([float(text or "nan") for text in texts])
+
+
+def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the valid rows of a table as a typed frame, and sentences on the refused ones.
+
+    Text columns are categories (see `kmdr.results.frame`); text is never converted (a reducer may be called ``nan``).
+    Missing numbers are NaN. ``objective_ratio`` is computed from these rows.
+
+    Raises
+    ------
+    UserError
+        If there are none, or the file is not a table of rows.
+    """
+    texts = {name: TextColumn() for name in COLUMNS if name not in NUMBERS}
+    numbers: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS if name in NUMBERS}
+    check, count = row_check(folder), 0
+    with open_table(folder, table.name) as file:
+        if file is None:
+            raise UserError(
+                f"there is no {table}, so {folder} has no rows; run a study into it first, or name the folder that "
+                "holds rows.csv"
+            )
+        for block in _text_blocks(file, table, exact=False):
+            count += len(block)
+            faults, floats = check.faults({name: block[name].tolist() for name in COLUMNS})
+            valid = np.ones(len(block), dtype=bool)
+            valid[list(faults)] = False
+            rows = _with_settings(block[valid] if faults else block, folder)
+            for name, column in texts.items():
+                column.add(rows[name], partial(_displayed, name))
+            for name, parts in numbers.items():
+                parts.append(floats[name][valid] if name in floats else _whole_numbers(rows[name]))
     if not count:
-        raise UserError(f"{path} has no rows; expected at least one trial; run the study first")
-    refused = check.sentences(path)
+        raise UserError(f"{table} has no rows; expected at least one trial; run the study first")
+    refused = check.sentences(table)
     if check.refused == count:
-        raise UserError(f"{path} has no row that is sound: {refused[0]}; {_REMEDY}")
-    rows = pd.concat([block for block in blocks if len(block)], ignore_index=True)
+        raise UserError(f"{table} has no valid row: {refused[0]}; {_REMEDY}")
+    rows = pd.DataFrame(
+        {
+            name: texts[name].categorical()
+            if name in texts
+            else np.concatenate([part for part in numbers.pop(name) if len(part)])
+            for name in COLUMNS
+        },
+        copy=False,
+    )
     least = rows.groupby(["data_sha256", "k"])["objective"].transform("min")
     return rows.assign(objective_ratio=rows["objective"] / least.where(least > 0)), refused
 
 
 def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Fill the columns of settings of rows that were written before there were such columns."""
-    known = rows[["config_hash", "engine"]].drop_duplicates()
-    settings = older_settings(folder, known.itertuples(index=False, name=None))
+    """Fill the columns of settings in rows that were written before these columns were added."""
+    configs = rows[["config_hash", "engine"]].drop_duplicates()
+    settings = settings_by_config(folder, configs.itertuples(index=False, name=None))
     if settings:
         filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
         older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()
         rows = rows.assign(**{str(name): rows[name].where(~older, filled[name].to_numpy()) for name in filled})
-    without = rows["options"] == ""
-    if not without.any() or without.all():
+    unknown = rows["options"] == ""
+    if not unknown.any() or unknown.all():
         return rows
-    # The options of a dataset follow from the content of its data: those of other rows of the same data hold for them.
-    told = rows.loc[~without, ["dataset", "data_sha256", "options"]].drop_duplicates()
-    told = told[~told.duplicated(["dataset", "data_sha256"], keep=False)].set_index(["dataset", "data_sha256"])
-    of_rows = told["options"].reindex(pd.MultiIndex.from_frame(rows[["dataset", "data_sha256"]])).fillna("")
-    return rows.assign(options=rows["options"].where(~without, of_rows.to_numpy()))
+    # The options of a dataset follow from the content of its data, so other rows of the same data have the same.
+    key = ["dataset", "data_sha256"]
+    known = rows.loc[~unknown, [*key, "options"]].drop_duplicates()
+    options = known[~known.duplicated(key, keep=False)].set_index(key)["options"]
+    options = options.reindex(pd.MultiIndex.from_frame(rows[key])).fillna("")
+    return rows.assign(options=rows["options"].where(~unknown, options.to_numpy()))
 
 
-def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
-    """Return a fact of a folder's ``facts``, its texts as `one_line`; None where it was not made.
+# -- facts -----------------------------------------------------------------------------------------------------------
+
+
+def check_fact(folder: Path, path: Path) -> None:
+    """Compare the table of a fact with the checksum next to it, if it has one.
 
     Raises
     ------
-    UserError
-        When it is not what the note beside it says, or no table.
+    DamagedError
+        If they differ.
     """
-    folder, table = facts.parent, f"{facts.name}/{name}.csv"
-    blocks = list(_blocks(folder, table, _MOST_FACT))
+    digest = noted(read_file(folder, path.with_suffix(".from")))[1]
+    if digest and digest != hashlib.sha256(require_file(folder, path)).hexdigest():
+        raise DamagedError(
+            f"{path} is damaged: it differs from its checksum; remove it, and the run that computed it does so again"
+        )
+
+
+def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
+    """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed.
+
+    Raises
+    ------
+    DamagedError
+        If it differs from its checksum or is not a table.
+    """
+    path = facts / f"{name}.csv"
+    with open_table(facts.parent, f"{facts.name}/{path.name}") as file:
+        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS)) if file else []
     if not blocks:
         return None
+    check_fact(facts.parent, path)
     fact = pd.concat(blocks, ignore_index=True)
-    digest = noted(read_file(folder, f"{facts.name}/{name}.from"))[1]
-    if digest and digest != hashlib.sha256(read_file(folder, table) or b"").hexdigest():
-        raise UserError(
-            f"{folder / table} is damaged: it is not what its note says; 'kmdr reproduce OUT={folder}' computes it "
-            "again if its data are available"
-        )
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
-    return fact.assign(**{str(column): fact[column].astype(str).map(one_line) for column in texts})
+    return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})

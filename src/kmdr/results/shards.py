@@ -1,31 +1,28 @@
-"""Which parts of a plan a folder of results has, and which are missing: the note ``shards.json``."""
+"""Which parts of a split plan a results folder has, and which are missing (``shards.json``)."""
 
 from collections.abc import Mapping
 from typing import Any
 
-# Which parts of which cuts a folder has in full: {hash of the cut: {"of": N, "parts": [I, …]}}.
-SHARDS = "shards.json"
-
 
 def with_parts(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which parts are in one folder or in the other, as `SHARDS` says it."""
+    """Return the parts that are in one folder or the other: ``{hash of the plan: {"of": N, "parts": [I, …]}}``."""
     return {
-        cut: {
-            "of": {**known, **new}[cut]["of"],
-            "parts": sorted({part for each in (known, new) if cut in each for part in each[cut]["parts"]}),
+        plan: {
+            "of": {**known, **new}[plan]["of"],
+            "parts": sorted({part for folder in (known, new) if plan in folder for part in folder[plan]["parts"]}),
         }
-        for cut in sorted({*known, *new})
+        for plan in sorted({*known, *new})
     }
 
 
-def absent(noted: Mapping[str, Any]) -> list[str]:
-    """Say which parts of a cut are not there, for each cut that is not whole."""
+def absent(plans: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each plan that has missing parts."""
     sentences = []
-    for cut, each in noted.items():
-        lacking = [str(part) for part in range(1, each["of"] + 1) if part not in each["parts"]]
-        if lacking:
+    for plan, shards in plans.items():
+        missing = [str(part) for part in range(1, shards["of"] + 1) if part not in shards["parts"]]
+        if missing:
             sentences.append(
-                f"of the plan {cut} in {each['of']} parts, these are not finished or not among the folders: "
-                f"{', '.join(lacking)}"
+                f"of the plan {plan} in {shards['of']} parts, these are not finished or not among the folders: "
+                f"{', '.join(missing)}"
             )
     return sentences

@@ -1,149 +1,272 @@
-"""The table of a results folder as a stream of bytes, decompressed and bounded while it is read."""
+"""The table of a results folder: which file it is, and the rows of its task files and tables united.
 
-import io
+Of several rows of one trial the finished one is kept, then the one of today's code, then the one timed serially.
+``objective_ratio`` is F over the smallest F in the folder for the same data and k. Rows are sorted by study, dataset,
+reducer, configuration, r and repetition.
+"""
+
+import hashlib
 import lzma
-import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+
+import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError
-from kmdr.results.folder import open_file
+from kmdr.base.files import DamagedError, noted
+from kmdr.base.text import tell
+from kmdr.config.task import current_code
+from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
+from kmdr.results.frame import to_text
+from kmdr.results.manifests import settings_by_config
+from kmdr.results.outdated import is_stale
+from kmdr.results.paths import COMPRESSED_TABLE, MERGED, TABLE, task_files
+from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, row_check, table_rows
+from kmdr.results.rows import TextRow, csv_blocks
+from kmdr.results.stream import compressed, most_bytes, open_table, too_large
 
-# Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
-MOST_BYTES = 1 << 26
-# Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
-MOST_RATIO = 100
-# Bytes for which one row is allowed, because a row takes memory however short it is; those that kmdr writes have 400.
-_BYTES_PER_ROW = 320
-# Bytes of a line.
-MOST_LINE = 1 << 20
-# Environment variable by which the user allows larger tables, such as ``2G``.
-VARIABLE = "KMDR_MOST_TABLE"
-# Bytes that xz may take for itself: its strongest preset takes half.
-_MEMORY = 1 << 27
-_BLOCK = 1 << 18
-_REMEDY = "get it again or run the study again"
+# -- which file ------------------------------------------------------------------------------------------------------
 
 
-def most_bytes() -> int:
-    """Return the bytes that a table may have, decompressed.
+def rows_file(folder: Path) -> Path:
+    """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``, the newer if there are both.
 
-    Raises
-    ------
-    UserError
-        When the environment variable `VARIABLE` is not a number of bytes.
-    """
-    text = os.environ.get(VARIABLE, "")
-    match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
-    if text and not match:
-        raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
-    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
-
-
-class TooLargeError(UserError):
-    """A table, or the task files that it is made of, have more bytes than the user allows."""
-
-
-def too_large(path: Path, size: str, most: int) -> TooLargeError:
-    """Return the error for a table that has more bytes, decompressed, than the user allows."""
-    return TooLargeError(
-        f"{path} has {size} bytes, more than the limit of {most}; if you trust it, allow more with e.g. "
-        f"{VARIABLE}=1G; memory takes several times as much"
-    )
-
-
-def check_rows(count: int, path: Path) -> None:
-    """Refuse a table of more rows than there are in one of `most_bytes` whose rows are short.
-
-    Raises
-    ------
-    TooLargeError
-    """
-    if count > (most := most_bytes() // _BYTES_PER_ROW):
-        raise TooLargeError(
-            f"{path} has at least {count} rows, more than the limit of {most}; if you trust it, allow more with e.g. "
-            f"{VARIABLE}=1G; memory takes several times as much"
-        )
-
-
-class _Bounded(io.RawIOBase):
-    """The bytes of a table; reading raises `DamagedError` where it is damaged, too large or has too long a line."""
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
-        size = os.fstat(file.fileno()).st_size
-        self._most, self._read, self._line = most_bytes(), 0, 0
-        self._unpack = lzma.LZMADecompressor(memlimit=_MEMORY) if path.suffix == ".xz" else None
-        self._ratio = max(1 << 20, MOST_RATIO * size) if self._unpack else self._most
-        if self._unpack is None and size > self._most:
-            self._refuse_size(size)
-
-    def readable(self) -> bool:
-        """Whether it can be read: always."""
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        """Read some bytes."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        content = self._next(min(len(view), _BLOCK))
-        view[: len(content)] = content
-        self._read += len(content)
-        if self._read > min(self._most, self._ratio):
-            self._refuse_size(self._read)
-        self._check_lines(content)
-        return len(content)
-
-    def _next(self, size: int) -> bytes:
-        unpack = self._unpack
-        if unpack is None:
-            return self._file.read(size)
-        try:
-            while not unpack.eof:
-                given = self._file.read(_BLOCK) if unpack.needs_input else b""
-                if unpack.needs_input and not given:
-                    raise DamagedError(
-                        f"{self._path} is damaged: it ends too early; get it again or run the study again"
-                    )
-                content = unpack.decompress(given, max_length=size)
-                if content:
-                    return content
-        except lzma.LZMAError as error:
-            raise DamagedError(f"{self._path} is damaged or not compressed by xz ({error}); {_REMEDY}") from error
-        if unpack.unused_data or self._file.read(1):
-            raise DamagedError(f"{self._path} is damaged: it has something after its end; get it again")
-        return b""
-
-    def _check_lines(self, content: bytes) -> None:
-        first, last = content.find(b"\n"), content.rfind(b"\n")
-        longest = self._line + (len(content) if first < 0 else first)
-        if longest > MOST_LINE:
-            raise DamagedError(f"{self._path} has a line of more than {MOST_LINE} bytes, the limit; {_REMEDY}")
-        self._line = longest if first < 0 else len(content) - last - 1  # a block is shorter than the longest line
-
-    def _refuse_size(self, size: int) -> None:
-        if self._unpack is None:
-            raise too_large(self._path, str(size), self._most)
-        packed = os.fstat(self._file.fileno()).st_size
-        told = f"at least {size} bytes, decompressed from {packed},"
-        if self._ratio >= min(self._most, size):
-            raise too_large(self._path, f"{packed} bytes, decompressed at least {size}", self._most)
-        raise DamagedError(f"{self._path} has {told} more than the limit of {self._ratio}; get it again")
-
-
-@contextmanager
-def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
-    """Open a table directly in a folder, or a file below it, decompressed where its name ends in ``.xz``.
-
-    Yields None where there is nothing of that name.
+    Committed results have the compressed one; a run on top of them writes the other. If there is neither, it is the
+    path of ``rows.csv``.
 
     Raises
     ------
     DamagedError
-        At once or while it is read: when it is not a regular file, is damaged, too large or has too long a line.
+        If ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
     """
-    with open_file(folder, name, 1 << 62) as file:
-        yield None if file is None else io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
+    plain, compressed = folder / TABLE, folder / COMPRESSED_TABLE
+    status, compressed_status = file_status(folder, plain), file_status(folder, compressed)
+    if compressed_status and not (status and status.st_mtime_ns >= compressed_status.st_mtime_ns):
+        return compressed
+    while digest := merged_state(folder)[1]:
+        actual = table_digest(plain)
+        if actual == digest or actual == digest_of(csv_blocks(merged_rows(folder, lambda _: None))):
+            break
+        if digest == merged_state(folder)[1]:  # else another run has merged meanwhile
+            raise DamagedError(
+                f"{plain} is damaged: it differs from the table that the last merge of the task files wrote; a run "
+                f"into the folder or 'kmdr check {folder} --repair' writes it again"
+            )
+    return plain
+
+
+def has_rows(folder: Path) -> bool:
+    """Return True if the folder has a table of rows."""
+    return has_file(folder, rows_file(folder))
+
+
+def merged_state(folder: Path) -> tuple[str, str]:
+    """Return the hash of the task files that ``rows.csv`` was made from and its SHA-256; empty if unknown."""
+    return noted(content_or_nothing(folder, MERGED))
+
+
+def content_or_nothing(folder: Path, path: Path | str) -> bytes:
+    """Return the content of a file; nothing if it is absent or refused."""
+    try:
+        return read_file(folder, path, most_bytes()) or b""
+    except DamagedError:
+        return b""
+
+
+def digest_of(blocks: Iterable[bytes]) -> str:
+    """Return the SHA-256 of bytes in blocks."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def table_digest(path: Path) -> str:
+    """Return the SHA-256 of a table, decompressed; empty if it is absent or refused.
+
+    Raises
+    ------
+    UserError
+        If it is too large.
+    """
+    try:
+        with open_table(path.parent, path.name) as file:
+            return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
+    except DamagedError:
+        return ""
+
+
+# -- all rows --------------------------------------------------------------------------------------------------------
+
+
+def load_rows(folder: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a folder's table as `kmdr.results.reader.read_frame` does, and sentences on refused rows."""
+    check_places(folder)
+    return read_frame(folder, rows_file(folder))
+
+
+def rows_of(folder: Path) -> pd.DataFrame:
+    """Return the rows of a folder's table with columns of text and numbers; report refused rows on stderr."""
+    rows, refused = load_rows(folder)
+    for sentence in refused:
+        tell(f"kmdr: {sentence}")
+    return to_text(rows)
+
+
+def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
+    """Yield the rows of a table, if there is one; a damaged one is an error."""
+    if has_file(folder, name):
+        yield from table_rows(folder / name)
+
+
+def merged_rows(
+    folder: Path, report: Callable[[DamagedError], None], files: Iterable[Path] | None = None
+) -> list[TextRow]:
+    """Return the rows of a folder's task files and of ``rows.csv.xz``; damaged task files are reported and omitted.
+
+    Raises
+    ------
+    UserError
+        If ``rows.csv.xz`` is damaged, or the task files are too large.
+    """
+    size, most, check = 0, most_bytes(), row_check(folder)
+
+    def rows_of_tasks() -> Iterator[list[TextRow]]:
+        nonlocal size
+        for file in task_files(folder) if files is None else files:
+            try:
+                content = require_file(folder, file, MOST_TASK)
+                size += len(content)
+                if size > most:
+                    raise too_large(folder / "tasks", f"at least {size}", most)
+                rows = parse_task(content, folder, file, check)
+            except DamagedError as error:
+                report(error)
+                continue
+            yield rows
+
+    return united(folder, chain(rows_of_tasks(), [_rows_at(folder, COMPRESSED_TABLE)]))
+
+
+def table_rows_united(folder: Path) -> list[TextRow]:
+    """Return the rows of both tables of a folder without task files."""
+    return united(folder, [_rows_at(folder, TABLE), _rows_at(folder, COMPRESSED_TABLE)])
+
+
+def all_rows(folder: Path) -> list[TextRow]:
+    """Return the rows of a folder's task files, or of its tables if it has no task files.
+
+    Raises
+    ------
+    UserError
+        If one of these files is damaged.
+    """
+
+    def refuse(error: DamagedError) -> None:
+        raise error
+
+    return merged_rows(folder, refuse) if any(task_files(folder)) else table_rows_united(folder)
+
+
+def rows_in(folder: Path) -> list[TextRow]:
+    """Return the rows of a folder's undamaged task files, or of its table if it has no task files."""
+    try:
+        return merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
+    except DamagedError:
+        return []
+
+
+def is_merged(folder: Path) -> bool:
+    """Return True if ``rows.csv`` is the table of the undamaged task files and matches its checksum."""
+    damaged: list[DamagedError] = []
+    digest = digest_of(csv_blocks(merged_rows(folder, damaged.append)))
+    written = table_digest(folder / TABLE)
+    known = merged_state(folder)[1] == written
+    if known and written != digest:  # older versions wrote whole paths, which are shortened when they are read
+        with suppress(UserError):
+            written = digest_of(csv_blocks(_rows_at(folder, TABLE)))
+    return bool(damaged) or (known and written == digest)
+
+
+# -- uniting ---------------------------------------------------------------------------------------------------------
+
+
+def trial_of(row: Mapping[str, str]) -> str:
+    """Return a text that identifies a trial; it takes a third of the memory of a tuple.
+
+    The texts sort as study, dataset, reducer, configuration, r and repetition: no column has the character 0.
+    """
+    names = (row["study"], row["dataset"], row["reducer"], row["config_hash"])
+    return "\0".join((*names, f"{int(row['r']):020d}", f"{int(row['repeat']):020d}"))
+
+
+def united(folder: Path, tables: Iterable[Iterable[TextRow]]) -> list[TextRow]:
+    """Return one sorted table of several: the best row of each trial, the first of equals."""
+    best: dict[str, TextRow] = {}
+    current = cache(current_code)
+    for row in chain.from_iterable(tables):
+        key = trial_of(row)
+        if key not in best or _rank(row, current) < _rank(best[key], current):
+            best[key] = row
+    table = [best[key] for key in sorted(best)]
+    add_ratios(table)
+    _add_settings(table, folder)
+    return table
+
+
+def _rank(row: Mapping[str, str], current: Callable[[str, str, str, str], str]) -> tuple[bool, bool, int]:
+    return row["status"] != "ok", is_stale(row, current), int(row["concurrency"])
+
+
+def _add_settings(rows: list[TextRow], folder: Path) -> None:
+    """Fill the columns of settings in rows that were written before these columns were added."""
+    settings = settings_by_config(folder, {(row["config_hash"], row["engine"]) for row in rows})
+    for row in rows:
+        if not row["engine"] and row["config_hash"] in settings:
+            for name, text in settings[row["config_hash"]].items():
+                row[name] = text
+
+
+def add_ratios(rows: list[TextRow]) -> int:
+    """Fill ``objective_ratio`` (F / F_best, empty if F_best is 0) and return the number of rows that changed."""
+    changed = 0
+    smallest: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row["objective"]:
+            key = (row["data_sha256"], row["k"])
+            smallest[key] = min(smallest.get(key, float("inf")), float(row["objective"]))
+    for row in rows:
+        least = smallest.get((row["data_sha256"], row["k"]), 0.0)
+        ratio = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
+        if row["objective_ratio"] != ratio:
+            row["objective_ratio"] = ratio
+            changed += 1
+    return changed
+
+
+# -- compressing -----------------------------------------------------------------------------------------------------
+
+
+def compress(folder: Path) -> Path:
+    """Write ``rows.csv.xz`` from a folder's ``rows.csv``, unless it has the same content; return its path.
+
+    The bytes are a function of the table, so committing the same rows again changes nothing. The file contains the
+    table's SHA-256, which is checked whenever it is read.
+    """
+    path = folder / COMPRESSED_TABLE
+    if has_file(folder, path) and not has_file(folder, TABLE):
+        return path
+    with open_table(folder, TABLE) as file:
+        if file is None:
+            raise DamagedError(f"there is no {folder / TABLE}; name a folder of results")
+        write_compressed(file.read(), path)
+    return path
+
+
+def write_compressed(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
+    """Write a compressed table, unless the file has the same content."""
+    if table_digest(path) != digest_of([content]):
+        write_file(path.parent, path, compressed(content, preset))

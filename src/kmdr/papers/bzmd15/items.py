@@ -27,7 +27,7 @@ def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Dra
         of k-means on all features.
         """
         results.rows(study)
-        rows = results.all_rows[results.all_rows["study"] == study]
+        rows = results.trials(study)
         note = "The paper prints no numbers for its curves or axes, so no reported values are drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 

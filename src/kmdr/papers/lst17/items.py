@@ -70,7 +70,7 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
     """Draw one quantity against r in the paper's four panels."""
     results.rows(STUDIES, mixed=True)  # records the use, and raises if there are none
-    rows = results.all_rows[results.all_rows["study"].isin(STUDIES)]  # including failed ones, which the notes count
+    rows = results.trials(STUDIES)  # including failed ones, which the notes count
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
     shown = _shown(results)

@@ -1,0 +1,198 @@
+"""The JSON files of a results folder. Each has one schema, by which it is checked whenever it is read."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pandas as pd
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError, sealed, unsealed
+from kmdr.base.private_paths import without_folders
+from kmdr.results.folder import read_file, write_file
+from kmdr.results.paths import ASKED, LOCAL, MISSING, PLAN, SHARDS, UNIVERSES
+from kmdr.results.text import display_text, for_display, parse_json
+
+T = TypeVar("T")
+_MAX_BYTES = 1 << 24
+
+
+# -- schemas ---------------------------------------------------------------------------------------------------------
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _is_universe(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_list_of_texts(value.get("options"))
+        and isinstance(value.get("configs"), dict)
+        and all(_is_list_of_texts(names) and len(names) == 3 for names in value["configs"].values())
+    )
+
+
+def _is_planned_study(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_count(value.get("repeats_planned"))
+        and _is_count(value.get("repeats_full"))
+        and value["repeats_full"] > 0
+        and _is_list_of_texts(value.get("left_out"))
+    )
+
+
+def _is_plan(plan: dict[str, Any]) -> bool:
+    studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
+    return (
+        isinstance(budget, int | float)
+        and 0 <= budget < 1e12
+        and _is_count(plan.get("tasks_not_begun", 0))
+        and isinstance(studies, dict)
+        and all(map(_is_planned_study, studies.values()))
+    )
+
+
+def _is_partition(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_count(value.get("of"))
+        and isinstance(value.get("parts"), list)
+        and all(map(_is_count, value["parts"]))
+    )
+
+
+def _has_values(is_valid: Callable[[Any], bool]) -> Callable[[dict[str, Any]], bool]:
+    return lambda content: all(map(is_valid, content.values()))
+
+
+class Schema(NamedTuple):
+    """The content of a JSON file, in words, and the test of it."""
+
+    words: str
+    is_valid: Callable[[dict[str, Any]], bool]
+
+
+SCHEMAS: Mapping[str, Schema] = {
+    ASKED: Schema("a list of configuration hashes for each study", _has_values(_is_list_of_texts)),
+    UNIVERSES: Schema(
+        "the options and configurations of each universe of each paper",
+        _has_values(lambda universes: isinstance(universes, list) and all(map(_is_universe, universes))),
+    ),
+    PLAN: Schema("budget_seconds, tasks_not_begun and the repetitions of each study", _is_plan),
+    MISSING: Schema("a sentence for each dataset", _has_values(lambda reason: isinstance(reason, str))),
+    SHARDS: Schema("the finished parts of each partition of a plan", _has_values(_is_partition)),
+    LOCAL: Schema(
+        "the paths of files by machine and content hash",
+        _has_values(
+            lambda files: (
+                isinstance(files, dict)
+                and all(isinstance(paths, list) and all(isinstance(p, dict) for p in paths) for paths in files.values())
+            )
+        ),
+    ),
+}
+
+
+# -- reading and writing ---------------------------------------------------------------------------------------------
+
+
+def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
+    """Return a JSON object that `write_json` wrote; an empty one if there is no such file.
+
+    Raises
+    ------
+    DamagedError
+        If it is not a JSON object, has another checksum, is nested too deeply or does not match its schema.
+    """
+    content = read_file(folder, path, _MAX_BYTES)
+    if content is None:
+        return {}
+    remedy = f"'kmdr check {folder} --repair' removes it, and a run writes it again"
+    try:
+        value = unsealed(parse_json(content))
+    except ValueError as error:
+        reason = display_text(str(error))[:200]
+        raise DamagedError(f"{folder / path} is damaged: it cannot be read as JSON ({reason}); {remedy}") from error
+    schema = SCHEMAS.get(Path(path).name)
+    if schema and not schema.is_valid(value):
+        raise DamagedError(
+            f"{folder / path} is damaged: it does not hold what kmdr writes there, {schema.words}; {remedy}"
+        )
+    return value
+
+
+def write_json(folder: Path, path: Path | str, content: Mapping[str, Any], mode: int = 0o666) -> None:
+    """Write a JSON object with its checksum, as `read_json` reads it; ``mode`` is that of `write_file`."""
+    write_file(folder, path, json_content(content), mode)
+
+
+def json_content(content: Mapping[str, Any]) -> bytes:
+    """Return the bytes that `write_json` writes."""
+    return (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+# -- for the report -------------------------------------------------------------------------------------------------
+
+
+def read_or_note(read: Callable[[Path], dict[str, T]], folder: Path, notes: list[str]) -> dict[str, T]:
+    """Return the result of a reading function; if the file is damaged, append the error to the notes."""
+    try:
+        return read(folder)
+    except UserError as error:
+        notes.append(without_folders(str(error)))
+        return {}
+
+
+def missing_of(folder: Path) -> dict[str, str]:
+    """Return the reason why each missing dataset is unavailable (``missing.json``)."""
+    return {name: without_folders(reason) for name, reason in for_display(read_json(folder, MISSING)).items()}
+
+
+def asked_of(folder: Path) -> dict[str, list[str]]:
+    """Return the configurations of the last run of each study (``asked.json``)."""
+    return dict(for_display(read_json(folder, ASKED)))
+
+
+class Settled(NamedTuple):
+    """A universe that was run.
+
+    Attributes
+    ----------
+    options : tuple of str
+    configs : mapping of str to list of str
+        By hash: study, dataset and reducer, as the paper's studies name them.
+    """
+
+    options: tuple[str, ...]
+    configs: dict[str, list[str]]
+
+
+def universes_of(folder: Path) -> dict[str, list[Settled]]:
+    """Return the universes of each paper that were run, in the order of their design (``universes.json``)."""
+    return {
+        paper: [Settled(tuple(universe["options"]), universe["configs"]) for universe in universes]
+        for paper, universes in for_display(read_json(folder, UNIVERSES)).items()
+    }
+
+
+def plan_of(folder: Path) -> dict[str, Any]:
+    """Return what was planned (``plan.json``)."""
+    return dict(for_display(read_json(folder, PLAN)))
+
+
+def environments_of(folder: Path, rows: pd.DataFrame, notes: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the manifests of the environments that rows name, by hash; append a note for each damaged one."""
+
+    def read(path: Path, name: str) -> dict[str, Any]:
+        return dict(for_display(read_json(path, name)))
+
+    files = {str(key): f"environments/{key}.json" for key in rows["env_hash"].unique()}
+    return {key: read_or_note(partial(read, name=file), folder, notes) for key, file in files.items()}

@@ -1,0 +1,165 @@
+"""The table of a results folder as a stream of bytes, decompressed and limited in size while it is read."""
+
+import io
+import lzma
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
+from kmdr.results.folder import open_file
+
+# Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
+MOST_BYTES = 1 << 26
+# Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
+MOST_RATIO = 100
+# One row is allowed for each so many bytes, because even a short row takes memory; the rows of kmdr have 400 bytes.
+_BYTES_PER_ROW = 320
+# Bytes of a line.
+MOST_LINE = 1 << 20
+# Environment variable by which the user allows larger tables, such as ``2G``.
+VARIABLE = "KMDR_MOST_TABLE"
+# Bytes that xz may take for itself: its strongest preset takes half.
+_MEMORY = 1 << 27
+_BLOCK = 1 << 18
+# Bytes up to which a table may be compressed by any ratio.
+_SMALL = 1 << 20
+_REMEDY = "get it again or run the study again"
+
+
+def most_bytes() -> int:
+    """Return the largest size in bytes of a decompressed table.
+
+    Raises
+    ------
+    UserError
+        If the environment variable `VARIABLE` is not a number of bytes.
+    """
+    text = os.environ.get(VARIABLE, "")
+    match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
+    if text and not match:
+        raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
+
+
+class TooLargeError(UserError):
+    """A table, or all task files together, are larger than the user allows."""
+
+
+def too_large(path: Path, size: str, most: int) -> TooLargeError:
+    """Return the error for a table that is larger than the user allows."""
+    return TooLargeError(
+        f"{path} has {size} bytes, more than the limit of {most}; if you trust it, allow more with e.g. "
+        f"{VARIABLE}=1G; memory takes several times as much"
+    )
+
+
+def check_rows(count: int, path: Path) -> None:
+    """Refuse a table with more rows than a table of `most_bytes` with short rows has."""
+    if count > (most := most_bytes() // _BYTES_PER_ROW):
+        raise TooLargeError(
+            f"{path} has at least {count} rows, more than the limit of {most}; if you trust it, allow more with e.g. "
+            f"{VARIABLE}=1G; memory takes several times as much"
+        )
+
+
+def refuse_zeros(content: bytes, path: Path) -> None:
+    """Refuse bytes of a table with the character 0, at which its parser would end a field."""
+    if b"\0" in content:
+        raise DamagedError(f"{path} is damaged: it has the character 0; {_REMEDY}")
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes of a table; reading raises `DamagedError` if it is damaged, too large or has too long a line."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path = file, path
+        size = os.fstat(file.fileno()).st_size
+        self._most, self._read, self._line = most_bytes(), 0, 0
+        self._unpack = lzma.LZMADecompressor(memlimit=_MEMORY) if path.suffix == ".xz" else None
+        self._ratio = max(_SMALL, MOST_RATIO * size) if self._unpack else self._most
+        if self._unpack is None and size > self._most:
+            self._refuse_size(size)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read some bytes."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        content = self._next(min(len(view), _BLOCK))
+        view[: len(content)] = content
+        self._read += len(content)
+        if self._read > min(self._most, self._ratio):
+            self._refuse_size(self._read)
+        self._check_lines(content)
+        return len(content)
+
+    def _next(self, size: int) -> bytes:
+        unpack = self._unpack
+        if unpack is None:
+            return self._file.read(size)
+        try:
+            while not unpack.eof:
+                given = self._file.read(_BLOCK) if unpack.needs_input else b""
+                if unpack.needs_input and not given:
+                    raise DamagedError(
+                        f"{self._path} is damaged: it ends too early; get it again or run the study again"
+                    )
+                content = unpack.decompress(given, max_length=size)
+                if content:
+                    return content
+        except lzma.LZMAError as error:
+            raise DamagedError(f"{self._path} is damaged or not compressed by xz ({error}); {_REMEDY}") from error
+        most = self._most // MOST_RATIO + 4
+        rest = unpack.unused_data + self._file.read(most + 1)
+        if rest.strip(b"\0") or len(rest) > most:
+            raise DamagedError(f"{self._path} is damaged: it has something after its end; get it again")
+        return b""
+
+    def _check_lines(self, content: bytes) -> None:
+        refuse_zeros(content, self._path)
+        first, last = content.find(b"\n"), content.rfind(b"\n")
+        longest = self._line + (len(content) if first < 0 else first)
+        if longest > MOST_LINE:
+            raise DamagedError(f"{self._path} has a line of more than {MOST_LINE} bytes, the limit; {_REMEDY}")
+        self._line = longest if first < 0 else len(content) - last - 1  # a block is shorter than the longest line
+
+    def _refuse_size(self, size: int) -> None:
+        if self._unpack is None:
+            raise too_large(self._path, str(size), self._most)
+        packed = os.fstat(self._file.fileno()).st_size
+        if self._ratio >= min(self._most, size):
+            raise too_large(self._path, f"{packed} bytes, decompressed at least {size}", self._most)
+        raise DamagedError(
+            f"{self._path} has at least {size} bytes, decompressed from {packed}, more than the limit of {self._ratio}"
+            "; get it again"
+        )
+
+
+def compressed(content: bytes, preset: int | None = None) -> bytes:
+    """Return a table compressed by xz, with its SHA-256, such that it is not refused when it is read.
+
+    If a table is so uniform that it exceeds `MOST_RATIO`, zero bytes follow, which the format allows as padding.
+    """
+    packed = lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset)
+    least = len(content) // MOST_RATIO + 1 if len(content) > _SMALL else 0
+    return packed + bytes(-(-max(0, least - len(packed)) // 4) * 4)
+
+
+@contextmanager
+def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
+    """Open a table within a folder, decompressed if its name ends in ``.xz``; yield None if it does not exist.
+
+    Raises
+    ------
+    DamagedError
+        At once or while it is read: if it is not a regular file, is damaged, too large or has too long a line.
+    """
+    with open_file(folder, name, 1 << 62) as file:
+        yield None if file is None else io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
