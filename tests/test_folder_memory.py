@@ -18,7 +18,7 @@ from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
 from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
-from kmdr.results.stream import MOST_BYTES, VARIABLE, TooLargeError
+from kmdr.results.stream import MOST_BYTES, VARIABLE, TooLargeError, open_table
 from kmdr.results.table import rows_in, rows_of
 from rows import make_rows, write_rows
 
@@ -145,3 +145,13 @@ def test_a_folder_on_top_of_too_large_a_table_is_left_alone(tmp_path):
     with pytest.raises(TooLargeError):
         Store(tmp_path).merge()
     assert (tmp_path / "rows.csv").stat().st_size == 6 << 30
+
+
+def test_a_table_of_equal_rows_is_read_however_well_it_compresses(tmp_path):
+    content = HEADER + b"\n" + (LINE + b"\n") * 40_000
+    path = tmp_path / "rows.csv.xz"
+    path.write_bytes(packed := lzma.compress(content))
+    assert len(packed) * 100 < len(content)
+    with open_table(tmp_path, path.name) as file:
+        assert file is not None
+        assert file.read() == content

@@ -99,11 +99,9 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
         "folder_memory::a_table_of_too_many_short_rows_is_refused_with_the_limit",
         "folder_memory::a_larger_table_is_refused_with_size_and_limit",
         "folder_memory::labels_that_claim_more_than_they_are_take_no_memory",
-    ),
-    "the variable `KMDR_MOST_TABLE`": ("hostile_results::a_larger_table_is_read_when_the_user_allows_it",),
-    "100 times its size": (
         "hostile_results::a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked",
     ),
+    "the variable `KMDR_MOST_TABLE`": ("hostile_results::a_larger_table_is_read_when_the_user_allows_it",),
     "1 MiB": ("hostile_results::a_long_line_or_ten_million_columns_are_refused",),
     "8 MiB": ("folder_memory::a_larger_table_is_refused_with_size_and_limit",),
     "A file beyond its limit": ("folder_memory::a_larger_table_is_refused_with_size_and_limit",),

@@ -9,6 +9,7 @@ import csv
 import hashlib
 import io
 import json
+import lzma
 import stat
 import warnings
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS
-from kmdr.results.stream import check_rows, compressed, most_bytes, open_table, refuse_zeros
+from kmdr.results.stream import check_rows, most_bytes, open_table, refuse_zeros
 from kmdr.results.text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
 
 _ROWS = 20_000  # rows that are parsed at a time
@@ -259,7 +260,8 @@ def public_content(folder: Path, path: Path) -> bytes:
         tell(f"kmdr: {sentence}")
     if not check.refused and not private:
         return content
-    return compressed(csv_content(rows, path)) if path.suffix == ".xz" else csv_content(rows, path)
+    content = csv_content(rows, path)
+    return lzma.compress(content, check=lzma.CHECK_SHA256) if path.suffix == ".xz" else content
 
 
 # -- typed frame -----------------------------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ from kmdr.results.folder import open_file
 
 # Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
 MOST_BYTES = 1 << 26
-# Decompressed to compressed bytes; the tables that kmdr writes have 5 to 20.
-MOST_RATIO = 100
 # One row is allowed for each so many bytes, because even a short row takes memory; the rows of kmdr have 400 bytes.
 _BYTES_PER_ROW = 320
 # Bytes of a line.
@@ -26,8 +24,6 @@ VARIABLE = "KMDR_MOST_TABLE"
 # Bytes that xz may take for itself: its strongest preset takes half.
 _MEMORY = 1 << 27
 _BLOCK = 1 << 18
-# Bytes up to which a table may be compressed by any ratio.
-_SMALL = 1 << 20
 _REMEDY = "get it again or run the study again"
 
 
@@ -81,7 +77,6 @@ class _Bounded(io.RawIOBase):
         size = os.fstat(file.fileno()).st_size
         self._most, self._read, self._line = most_bytes(), 0, 0
         self._unpack = lzma.LZMADecompressor(memlimit=_MEMORY) if path.suffix == ".xz" else None
-        self._ratio = max(_SMALL, MOST_RATIO * size) if self._unpack else self._most
         if self._unpack is None and size > self._most:
             self._refuse_size(size)
 
@@ -95,7 +90,7 @@ class _Bounded(io.RawIOBase):
         content = self._next(min(len(view), _BLOCK))
         view[: len(content)] = content
         self._read += len(content)
-        if self._read > min(self._most, self._ratio):
+        if self._read > self._most:
             self._refuse_size(self._read)
         self._check_lines(content)
         return len(content)
@@ -116,9 +111,7 @@ class _Bounded(io.RawIOBase):
                     return content
         except lzma.LZMAError as error:
             raise DamagedError(f"{self._path} is damaged or not compressed by xz ({error}); {_REMEDY}") from error
-        most = self._most // MOST_RATIO + 4
-        rest = unpack.unused_data + self._file.read(most + 1)
-        if rest.strip(b"\0") or len(rest) > most:
+        if unpack.unused_data or self._file.read(1):
             raise DamagedError(f"{self._path} is damaged: it has something after its end; get it again")
         return b""
 
@@ -131,25 +124,9 @@ class _Bounded(io.RawIOBase):
         self._line = longest if first < 0 else len(content) - last - 1  # a block is shorter than the longest line
 
     def _refuse_size(self, size: int) -> None:
-        if self._unpack is None:
-            raise too_large(self._path, str(size), self._most)
         packed = os.fstat(self._file.fileno()).st_size
-        if self._ratio >= min(self._most, size):
-            raise too_large(self._path, f"{packed} bytes, decompressed at least {size}", self._most)
-        raise DamagedError(
-            f"{self._path} has at least {size} bytes, decompressed from {packed}, more than the limit of {self._ratio}"
-            "; get it again"
-        )
-
-
-def compressed(content: bytes, preset: int | None = None) -> bytes:
-    """Return a table compressed by xz, with its SHA-256, such that it is not refused when it is read.
-
-    If a table is so uniform that it exceeds `MOST_RATIO`, zero bytes follow, which the format allows as padding.
-    """
-    packed = lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset)
-    least = len(content) // MOST_RATIO + 1 if len(content) > _SMALL else 0
-    return packed + bytes(-(-max(0, least - len(packed)) // 4) * 4)
+        text = f"{packed} bytes, decompressed at least {size}" if self._unpack else str(size)
+        raise too_large(self._path, text, self._most)
 
 
 @contextmanager

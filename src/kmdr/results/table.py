@@ -26,7 +26,7 @@ from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, MERGED, TABLE, task_files
 from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, row_check, table_rows
 from kmdr.results.rows import TextRow, csv_blocks
-from kmdr.results.stream import compressed, most_bytes, open_table, too_large
+from kmdr.results.stream import most_bytes, open_table, too_large
 
 # -- which file ------------------------------------------------------------------------------------------------------
 
@@ -269,4 +269,4 @@ def compress(folder: Path) -> Path:
 def write_compressed(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
     """Write a compressed table, unless the file has the same content."""
     if table_digest(path) != digest_of([content]):
-        write_file(path.parent, path, compressed(content, preset))
+        write_file(path.parent, path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))
