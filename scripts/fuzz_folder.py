@@ -431,7 +431,7 @@ class Maker:
         """Take permissions away, which the superuser does not notice."""
         path = self.place()
         assert path
-        if not path.is_symlink():
+        if path.exists() and not path.is_symlink():
             path.chmod(self.draw.choice((0, 0o444, 0o200, 0o111)))
         return f"mode: {path.relative_to(self.folder)}"
 
