@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from scipy.stats import chi2
 
 from commands import WarmWorkers
@@ -17,6 +18,10 @@ from edits import changed_module
 from kmdr import reducers
 from kmdr.harness.compiled import compile_kernels, is_compiled
 from kmdr.harness.engines import local as workers
+
+# Time is never asserted: an example may take long on a machine that does other things as well.
+settings.register_profile("kmdr", deadline=None)
+settings.load_profile("kmdr")
 
 
 def pytest_configure(config):

@@ -69,7 +69,7 @@ def test_a_constant_sample_beside_one_that_varies_is_tested_without_a_warning(co
     assert table["high Δ NMI"] - table["Δ NMI"] == pytest.approx(half)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(st.floats(0.1, 1.0), min_size=3, max_size=9),
     st.sampled_from(SCALES),

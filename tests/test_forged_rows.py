@@ -114,7 +114,7 @@ def rows_in_frame(folder):
         return None, ["no table"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(COLUMNS), st.integers(0, 7), TEXTS)
 def test_a_value_that_something_determines_cannot_be_forged(alone, tmp_path_factory, column, at, value):
     table, honest = alone / "rows.csv", lines_of(alone / "rows.csv")
@@ -192,7 +192,7 @@ def test_json_that_is_written_otherwise_is_no_other_setting(copy, column, text):
     pd.testing.assert_frame_equal(rows_of(copy), before)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(1, 8)))
 def test_a_table_of_any_of_the_rows_is_sound(alone, places):
     """Also of one row, and of none."""

@@ -46,7 +46,6 @@ from oracles import (
 REFUSED = (UserError, ValueError)
 short = settings(
     max_examples=int(os.environ.get("KMDR_FUZZ_EXAMPLES", "8")),
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )

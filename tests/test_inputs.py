@@ -24,7 +24,7 @@ from kmdr.linalg import matrix
 from kmdr.linalg.matrix import large_beyond, read_only
 from kmdr.reducers.base import REGISTRY
 
-some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 any_matrix = st.one_of(
     dense_matrices(), dense_matrices().map(pd.DataFrame), sparse_matrices().map(lambda pair: pair[0])
 )

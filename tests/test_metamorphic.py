@@ -55,7 +55,7 @@ HELD = ("float64", "float32", "sparse float64", "sparse float32")
 def tried(share=1.0):
     """Return the settings of a property that is tried on a share of the examples."""
     return settings(
-        max_examples=max(1, round(share * EXAMPLES)), deadline=None, database=None,
+        max_examples=max(1, round(share * EXAMPLES)), database=None,
         suppress_health_check=list(HealthCheck), derandomize="KMDR_TEST_SEED" not in os.environ,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
@@ -268,7 +268,6 @@ def test_folders_of_older_versions_are_handed_on_without_paths(packed, here, rng
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4), NAMES, st.sampled_from(["'{}'", '"{}"', "{}", "no {}; try", "({})"]))
-@settings(deadline=None)
 def test_any_known_file_is_only_its_name_in_any_sentence(folders, name, sentence):
     path = "/".join(["", *folders, name])
     assert without_folders(sentence.format(path), [path]) == sentence.format(name)

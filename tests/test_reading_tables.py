@@ -24,9 +24,7 @@ from kmdr.datasets.options import FileOptions
 BIG = 2**53
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 NO_LABEL = ("", "NA", "NaN", "?", "null")
-quickly = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+quickly = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @pytest.fixture(autouse=True)

@@ -249,7 +249,7 @@ def test_no_sequence_that_hypothesis_finds_shows_a_silent_wrong_number():
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=SEQUENCES, stateful_step_count=STEPS, deadline=None, database=None,
+            max_examples=SEQUENCES, stateful_step_count=STEPS, database=None,
             suppress_health_check=[*HealthCheck],
         ),
     )  # fmt: skip

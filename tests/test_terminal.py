@@ -70,7 +70,7 @@ def spoil(folder, column, text, step=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids="-".join)
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, database=None, suppress_health_check=list(HealthCheck))
 @given(column=st.sampled_from(COLUMNS), text=texts, step=st.sampled_from([1, 6, 7]))
 def test_no_control_character_of_a_row_is_written(command, column, text, step, honest, tmp_path_factory):
     place = tmp_path_factory.mktemp("hostile")

@@ -83,7 +83,7 @@ def test_in_a_pipeline_with_k_means(cls, rng):
 
 
 @every_class
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2), dtypes=st.tuples(*[st.sampled_from(["f4", "f8"])] * 2),
        seed=st.integers(0, 2**32 - 1), new=st.booleans())  # fmt: skip
 def test_what_is_transformed_may_have_another_layout_than_what_was_fitted(cls, layouts, dtypes, seed, new):

@@ -14,6 +14,7 @@ from kmdr.config.protocols import choice
 from kmdr.config.task import settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
+from kmdr.results.frame import to_text
 
 # Where a file of the user's own lies, and how much of it may be read, is no protocol.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
@@ -65,7 +66,8 @@ def departures(
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.reader.rows_of` gives them; rows whose settings are not known are left out.
+        As `kmdr.results.reader.rows_of` gives them, or with text as categories; rows whose settings are not known are
+        left out.
     experiments : callable
         Gives what a study asks for.
     plan : mapping
@@ -79,9 +81,9 @@ def departures(
         By study, of those that differ in a setting, have fewer repetitions or lack a dataset or a method.
     """
     known = rows[rows["engine"] != ""]
-    of_studies = {str(name): of_study for name, of_study in known.groupby("study", sort=True)}
     compared = {
-        name: _departure(of_study, experiments(name), name, plan, missing) for name, of_study in of_studies.items()
+        str(study): _departure(to_text(of_study), experiments(str(study)), str(study), plan, missing)
+        for study, of_study in known.groupby("study", sort=True)
     }
     return {name: departure for name, departure in compared.items() if departure is not None}
 

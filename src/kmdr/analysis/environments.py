@@ -2,7 +2,9 @@
 
 import pandas as pd
 
-from kmdr.analysis.rows import TOLD_APART, by_machine, fairly_timed, ok_rows, timed_rows
+from kmdr.analysis.rows import CELL, TOLD_APART, by_machine, fairly_timed, ok_rows, timed_rows
+
+ENVIRONMENT_COLUMNS = ["study", *CELL, *TOLD_APART, "status", "concurrency", "machine", "env_hash", "total_seconds"]
 
 
 def environment_notes(rows: pd.DataFrame) -> list[str]:
@@ -11,7 +13,7 @@ def environment_notes(rows: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     rows : DataFrame
-        Of one study or of several.
+        Of one study or of several, with `ENVIRONMENT_COLUMNS`.
     """
     ok = ok_rows(rows)
     timed = pd.concat([ok.iloc[:0], *(timed_rows(of_study) for _, of_study in ok.groupby("study"))])

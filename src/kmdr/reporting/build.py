@@ -16,7 +16,7 @@ import pandas as pd
 from joblib import cpu_count
 
 from kmdr.analysis.departures import Departure, departures
-from kmdr.analysis.environments import environment_notes, rows_by_environment
+from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import KINDS
@@ -248,7 +248,7 @@ def report_of(
     datasets = {study["name"]: study["datasets"] for study in configs}
     run = read_or_note(universes_of, multiverse_folder(folder), notes)
     parts: list[Part] = [*items(), *flips(configs), *claims(), *multiverses(run)]
-    departing = departures(results.all_rows, experiments, plan, results.missing)
+    departing = departures(results.compact_rows, experiments, plan, results.missing)
     by_name = dict(_all_made(parts, results, datasets, folder, departing, tell))
     made = [by_name[_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
@@ -258,7 +258,8 @@ def report_of(
         for claim, diagnosis in flipped.diagnoses.items():
             diagnoses.setdefault(claim, []).append(diagnosis)
     own, beyond = _unread(results, configs)
-    rows, every_row = results.all_rows, results.every_row
+    rows, every_row = results.compact_rows, results.every_compact_row
+    timed = results.columns(ENVIRONMENT_COLUMNS)
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
     return Report(
         folder,
@@ -268,14 +269,14 @@ def report_of(
         register,
         environments,
         {str(k): int(v) for k, v in results.columns(["code_version"])["code_version"].value_counts().items()},
-        [*notes, *code_notes(rows), *environment_notes(rows)],
+        [*notes, *code_notes(rows), *environment_notes(timed)],
         _studies(results, configs),
         results.missing,
         plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
         own_runs(folder, every_row, own),
         own_runs(folder, every_row, beyond),
-        rows_by_environment(rows),
+        rows_by_environment(timed),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
     )
 
@@ -364,7 +365,7 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     results = Results.of_folder(folder)
     datasets = {study["name"]: study["datasets"] for study in configs}
     plan = read_or_note(plan_of, folder, [])
-    departing = departures(results.all_rows, experiments, plan, results.missing)
+    departing = departures(results.compact_rows, experiments, plan, results.missing)
     written = [
         folder / file
         for item in items()

@@ -27,6 +27,7 @@ from kmdr.analysis.rows import (
 from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
 from kmdr.figures.style import Style, method_styles
 from kmdr.metrics import metrics
+from kmdr.results.frame import to_text
 
 # In the order of the page's list; whether the least is the best.
 QUANTITIES: Mapping[str, bool] = {
@@ -72,7 +73,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     Parameters
     ----------
     rows : DataFrame
-        Of a folder, failed ones included.
+        Of a folder, failed ones included; its text may be categories.
     configs : sequence of mapping
         The ``study`` tree of every study.
 
@@ -89,18 +90,22 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     own = [name for name in metrics() if name not in QUANTITIES]
     quantities = {name: {"label": quantity_label(name)[1], "least": least} for name, least in QUANTITIES.items()}
     quantities |= {name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in own}
-    renamed, names = named_by_setting(ok_rows(rows))
     method = ["study", "dataset", "reducer", "params"]
-    if refused := mixed_settings(renamed, method):  # settings that were not recorded: a figure refuses their mean too
-        renamed = renamed[~pd.MultiIndex.from_frame(renamed[method]).isin(list(refused))]
-    looks = {str(study): method_styles(methods_of(of_study)) for study, of_study in renamed.groupby("study")}
+    styles: dict[str, dict[str, str]] = {}
     of_papers: dict[str, list[pd.DataFrame]] = {}
-    several_machines = _on_several_machines(renamed, known)
-    for study, of_study in renamed.groupby("study", sort=True):
+    machines: dict[tuple[str, str], set[str]] = {}
+    for study, ok in ok_rows(rows).groupby("study", sort=True):
+        of_study, names = named_by_setting(to_text(ok))
+        if refused := mixed_settings(of_study, method):  # settings not recorded: a figure refuses their mean too
+            of_study = of_study[~pd.MultiIndex.from_frame(of_study[method]).isin(list(refused))]
+        if of_study.empty:
+            continue
         config = known.get(str(study), {})
         paper = str(config.get("paper") or "")
+        looks = method_styles(methods_of(of_study))
+        styles |= {style.label: _look(style) for style in looks.values()}
         parts = _summaries(of_study, quantities)
-        drawn = {name: _lines(part, looks[str(study)]) for name, part in parts.items()}
+        drawn = {name: _lines(part, looks) for name, part in parts.items()}
         for dataset, of_dataset in of_study.groupby("dataset", sort=True):
             old, told = names.get(str(dataset), (str(dataset), dataset_label(str(dataset))))
             curves = {name: lines[str(dataset)] for name, lines in drawn.items() if str(dataset) in lines}
@@ -115,28 +120,20 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
             )  # fmt: skip
         if "flip" not in config:
             table = pd.concat(parts.values(), keys=parts.keys(), names=["quantity"]).reset_index("quantity")
-            several = table["dataset"].isin([name for of, name in several_machines if of == paper])
-            table = table[~(several & table["quantity"].map(is_time))]
             of_papers.setdefault(paper, []).append(table)
-    styles = {style.label: _look(style) for of_study in looks.values() for style in of_study.values()}
+            for dataset, of_dataset in serial_rows(of_study).groupby("dataset"):
+                machines.setdefault((paper, str(dataset)), set()).update(of_dataset["machine"].fillna(""))
     overviews = {}
     for paper, tables in of_papers.items():
         table = pd.concat(tables)
+        # Times of several machines are not ranked.
+        several = table["dataset"].isin([name for (of, name), few in machines.items() if of == paper and len(few) > 1])
+        table = table[~(several & table["quantity"].map(is_time))]
         of_paper = method_styles(zip(table["reducer"], table["params"], strict=True))
         styles |= {style.label: _look(style) for style in of_paper.values()}
         labels = [of_paper[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
         overviews[paper] = _overview(table.assign(label=labels), quantities)
     return {"quantities": quantities, "styles": styles, "views": views, "overviews": overviews}
-
-
-def _on_several_machines(rows: pd.DataFrame, studies: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return each paper and dataset that the paper's studies timed on several machines: such times are not ranked."""
-    timed = serial_rows(rows)
-    timed = timed[[("flip" not in studies.get(study, {})) for study in timed["study"]]] if len(timed) else timed
-    papers = [str(studies.get(study, {}).get("paper") or "") for study in timed["study"]]
-    machines = timed["machine"].astype(object).fillna("").groupby([np.array(papers, dtype=object), timed["dataset"]])
-    counts = machines.nunique()
-    return [(str(paper), str(dataset)) for paper, dataset in counts[counts > 1].index]
 
 
 def _look(style: Style) -> dict[str, str]:

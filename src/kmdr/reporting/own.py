@@ -24,6 +24,7 @@ from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, save_table
+from kmdr.results.frame import to_text
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> li
     ----------
     folder : Path
     rows : DataFrame
-        All that it has.
+        All that it has, its text perhaps as categories.
     studies : mapping of str to str
         The titles of those to tell of.
     """
     if not studies:
         return []
     # F_best is that of the data in the whole folder, whatever the study and the settings.
-    own = with_ratio(rows)[rows["study"].isin(list(studies))]
+    own = to_text(with_ratio(rows)[rows["study"].isin(list(studies))])
     renamed, names = named_by_setting(own)
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
