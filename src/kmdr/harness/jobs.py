@@ -45,8 +45,7 @@ from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
 from kmdr.results.stream import VARIABLE, most_bytes
 
-# Largest table, and the bytes of one of its rows on disk. A row takes 2 kB of memory while tables are merged.
-_MOST_TRIALS = 500_000
+# Bytes of a row on disk.
 _ROW_BYTES = 400
 # From this number of trials on, expected times are looked up in the reference run, which takes a second.
 _MANY_TRIALS = 500
@@ -76,11 +75,6 @@ class Job:
         experiments = tuple(Experiment.from_config(config) for config in configs)
         refresh = yes_or_no("refresh", first["refresh"])
         trials = sum(len(e.r_grid) * e.repeats for e in experiments)
-        if trials > _MOST_TRIALS:
-            raise UserError(
-                f"repeats and r_grid ask for {trials} trials, more than the {_MOST_TRIALS} of one table; give fewer "
-                "repeats or sizes, or use several folders"
-            )
         if trials * _ROW_BYTES > most_bytes():
             raise UserError(
                 f"repeats and r_grid ask for {trials} trials, whose table is larger than the limit of {most_bytes()} "
