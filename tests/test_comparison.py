@@ -159,7 +159,7 @@ def test_parallel_times_are_neither_shown_nor_tested_nor_starred(tmp_path):
     assert "timing_repeats=" in table.note
     for form in (text, markdown, latex):
         assert "timing" in form(table)
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, timed(2))), {"custom": "custom"})
+    (own,) = own_runs(rows_of(write_rows(tmp_path, timed(2))), {"custom": "custom"})
     assert "timing_repeats=" in own.table.note
     assert markdown(own.table).count("–") >= 2
     assert set(pd.read_csv(tmp_path / "tables" / "own_custom.csv")["seconds"].isna()) == {True}
@@ -181,7 +181,7 @@ def test_the_number_of_timings_stands_beside_seconds_where_it_is_another(tmp_pat
     assert list(table.frame["n seconds"]) == ["2", "2"]
     assert "timing_repeats" not in table.note
     assert "n seconds" not in table_of(compared(with_ratio(timed()))).frame
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
+    (own,) = own_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
     assert list(own.table.frame["n seconds"]) == [2, 2]
     sides = beside(rows, timed())
     assert list(beside_table(sides, sides.table).frame["n seconds"]) == ["2, 6", "2, 6"]
@@ -256,7 +256,7 @@ def test_custom_metrics_are_columns_of_every_table(purity, tmp_path, monkeypatch
     changed = beside_table(sides, sides.table).frame
     assert changed["purity of clusters A"][0] == f"{none.mean():.3f}"
     assert changed["Δ purity of clusters"][0].startswith(f"↑ +{(svd - none).mean():.3f}")
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
+    (own,) = own_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
     assert list(own.table.frame["purity of clusters"]) == pytest.approx([none.mean(), svd.mean()])
     assert kmdr(monkeypatch, "table", tmp_path) == 0
     assert "purity of clusters" in capsys.readouterr().out

@@ -24,9 +24,10 @@ from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
-from kmdr.reporting.build import _reproduce, _unread
+from kmdr.reporting.build import _unread
 from kmdr.reporting.explore import explored
 from kmdr.reporting.own import own_runs
+from kmdr.reporting.parts import Context, make_item
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
 from rows import hashed, make_results, make_rows, write_rows
@@ -265,7 +266,7 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
             old = [names[name][0] if name in names else name for name in lines["dataset"]]
             cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]].itertuples(index=False)
             assert_same(gathered(cells), means(table[table["study"] == study], quantity))
-    for run in own_runs(tmp_path, rows, {"custom": "custom", "other": "other"}):
+    for run in own_runs(rows, {"custom": "custom", "other": "other"}):
         frame, of_study = run.table.frame, table[table["study"] == run.study]
         for quantity, title in TITLES.items():
             ours = sorted(mean for mean in frame.get(title, []) if not np.isnan(mean))
@@ -330,7 +331,7 @@ def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
         results = make_results(rows)
         claim = next(claim for claim in claims() if claim.id == "bzmd15-1")
         item = next(item for item in items() if item.id == "bzmd15_fig1")
-        return _reproduce(item, results, {}, tmp_path, {}), verdict_on(claim, results, {})
+        return make_item(item, Context(results, {}, {})), verdict_on(claim, results, {})
 
     figure, verdict = made(5)
     assert figure.files
@@ -338,7 +339,7 @@ def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
     assert {component.n for component in verdict.components} == {6}
     figure, verdict = made(20)
     refused = "on dataset 'synth' has rows of 2 settings (n_init = 20; n_init = 5); expected one"
-    assert (figure.state, verdict.outcome, figure.files) == ("not run", "not run", ())
+    assert (figure.state, verdict.outcome, figure.files) == ("not run", "not run", {})
     assert refused in " ".join(figure.gaps)
     assert refused in verdict.sentence
 

@@ -13,8 +13,8 @@ from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of
-from kmdr.results.table import rows_of
-from rows import make_results, make_rows, write_rows
+from kmdr.reporting.contents import read_contents
+from rows import make_rows, write_rows
 
 GRID = range(5, 101, 5)
 METHODS = ("leverage", "random_sign", "leverage_approx")
@@ -127,7 +127,7 @@ def reports(tmp_path_factory):
     made = {}
     for n_init in (5, 1):
         folder = write_rows(tmp_path_factory.mktemp(f"starts_{n_init}"), rows_with(n_init=n_init), code_hash="0" * 12)
-        made[n_init] = report_of(folder, make_results([rows_of(folder)]), studies())
+        made[n_init] = report_of(read_contents(folder), studies())
     return made
 
 

@@ -18,13 +18,15 @@ from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.figures.canvas import Drawing, panel_letter, save
+from kmdr.figures.canvas import Drawing, panel_letter
 from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
+from kmdr.results.folder import write_files
 from kmdr.results.manifests import read_configs
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
+from reports import save
 from rows import hashed, make_results, make_rows
 
 GRID = (5, 10, 20)
@@ -637,7 +639,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
 def test_folder(tmp_path):
     rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["pie", "synth"], "lf/20": ()})
+    paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["pie", "synth"], "lf/20": ()}))
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
         f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
     ]
@@ -649,7 +651,7 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
     rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["data4"]})
+    paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["data4"]}))
     assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
     assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 

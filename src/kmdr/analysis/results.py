@@ -23,7 +23,7 @@ from kmdr.base.private_paths import without_folders
 from kmdr.base.text import tell
 from kmdr.results.frame import to_categories, to_text
 from kmdr.results.json_files import asked_of, missing_of, read_or_note
-from kmdr.results.reader import fact_of
+from kmdr.results.reader import facts_of
 from kmdr.results.table import load_rows
 
 T = TypeVar("T")
@@ -42,8 +42,8 @@ class Results:
     ----------
     rows : DataFrame
         As `kmdr.results.table.load_rows` or `rows_of` returns them, failed ones included.
-    facts : Path or None
-        Folder of the facts.
+    facts : mapping
+        The facts by name, with the error in the place of one that cannot be read.
     missing : mapping
         The reason why each missing dataset is unavailable.
 
@@ -53,10 +53,15 @@ class Results:
         Sentences on refused rows and damaged files.
     """
 
-    def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        rows: pd.DataFrame,
+        facts: Mapping[str, pd.DataFrame | UserError] | None = None,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
         self._load: Callable[[], pd.DataFrame] = lambda: rows
         self._every_row = rows
-        self._facts = facts
+        self._facts = facts or {}
         self.missing = dict(missing or {})
         self.notes: list[str] = []
         is_ok = np.flatnonzero(rows["status"] == "ok")
@@ -92,7 +97,7 @@ class Results:
         for note in notes:
             tell(f"kmdr: {note}")
         latest = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
-        results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), folder / "facts", missing)
+        results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), facts_of(folder), missing)
         results._every_row, results.notes = rows, notes
         return results
 
@@ -235,12 +240,16 @@ class Results:
         ------
         NotRunError
             When the folder does not have it.
+        UserError
+            When it cannot be read.
         """
-        fact = fact_of(self._facts, name) if self._facts else None
+        fact = self._facts.get(name)
+        if isinstance(fact, UserError):
+            raise fact
         if fact is None:
             paper = name.partition("_")[0]
             raise NotRunError(f"fact {name} is missing; 'kmdr reproduce {paper}' computes it if its data are available")
-        return fact
+        return fact.copy()
 
     def wide(
         self,

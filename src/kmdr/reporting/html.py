@@ -39,7 +39,6 @@ from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.opening import opening
 from kmdr.reporting.own import OwnRuns
-from kmdr.results.folder import require_file, write_file
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -218,9 +217,8 @@ def code_marked(text: str) -> Markup:
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def embedded(folder: Path, png: Path) -> Picture:
+def embedded(content: bytes) -> Picture:
     """Return a PNG as a ``data:`` address, with its size on the page."""
-    content = require_file(folder, png)
     source = "data:image/png;base64," + b64encode(content).decode("ascii")
     with Image.open(io.BytesIO(content)) as image:
         return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
@@ -363,32 +361,32 @@ def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
     return [*((component, "") for component in verdict.components), *aside]
 
 
-def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
-    png = next((file for file in reproduction.files if file.suffix == ".png"), None)
+def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
+    return [embedded(content) for path, content in files.items() if path.suffix == ".png"]
+
+
+def _exhibit(reproduction: Reproduction, paper: Paper) -> Exhibit:
     is_figure = reproduction.item.kind == "figure"
     return Exhibit(
         reproduction,
         described(reproduction, paper),
-        embedded(folder, folder / png) if png else None,
+        next(iter(_pictures(reproduction.files)), None),
         table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
         compared(reproduction) if is_figure else None,
     )
 
 
-def _shown(piece: Piece, folder: Path) -> Shown:
-    png = next((file for file in piece.files if file.suffix == ".png"), None)
-    return Shown(
-        piece, embedded(folder, folder / png) if png else None, table_grid(piece.table) if piece.table else None
-    )
+def _shown(piece: Piece) -> Shown:
+    return Shown(piece, next(iter(_pictures(piece.files)), None), table_grid(piece.table) if piece.table else None)
 
 
-def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
+def _runs(several: Sequence[OwnRuns]) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
     """Return runs that no paper has, each with its pictures and with its tables as the page shows them."""
     return [
         (
             runs,
-            [embedded(folder, folder / file) for file in runs.pictures],
+            _pictures(runs.files),
             [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
         )
         for runs in several
@@ -400,14 +398,10 @@ def paper_sections(report: Report) -> list[PaperSection]:
     return [
         PaperSection(
             paper,
-            [
-                _exhibit(reproduction, report.folder, paper)
-                for reproduction in report.items
-                if reproduction.item.paper == paper.name
-            ],
+            [_exhibit(reproduction, paper) for reproduction in report.items if reproduction.item.paper == paper.name],
             [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
             section,
-            [_shown(piece, report.folder) for piece in section.pieces] if section else [],
+            [_shown(piece) for piece in section.pieces] if section else [],
         )
         for paper in report.papers
         for section in [report.multiverses.get(paper.name)]
@@ -486,21 +480,8 @@ def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     )
 
 
-def write_report(report: Report, made_by: str) -> list[Path]:
-    """Write ``report/index.html`` and ``report/report.md`` into the report's folder.
-
-    Parameters
-    ----------
-    report : Report
-        Its figures lie in its folder.
-    made_by : str
-        Version of the code that makes the page.
-
-    Returns
-    -------
-    list of Path
-        The page and the Markdown.
-    """
+def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
+    """Return ``report/index.html`` and ``report/report.md``; ``made_by`` is the version of the code."""
     environment = _environment()
     style, script, explore_script, plot_style = (
         environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
@@ -526,8 +507,8 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "report": report,
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),
-        "own": _runs(report.own, report.folder),
-        "beyond": _runs(report.beyond, report.folder),
+        "own": _runs(report.own),
+        "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
@@ -536,10 +517,7 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "papers_in_words": in_words(len(report.papers)),
         "made_by": made_by,
     }
-    written = []
-    for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
-        path = report.folder / "report" / name
-        text = printable(environment.get_template(template).render(content))
-        write_file(report.folder, path, text.encode())
-        written.append(path)
-    return written
+    return {
+        Path("report", name): printable(environment.get_template(template).render(content)).encode()
+        for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2"))
+    }

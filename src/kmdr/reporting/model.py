@@ -27,8 +27,8 @@ class Reproduction:
     state : {"rerun", "in part", "not run", "changed"}
         In part: some of its datasets could not be had, stand-ins took their place, or repetitions are missing. Changed:
         rows that it shows are of other settings than the paper's.
-    files : tuple of Path
-        Relative to the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
+    files : mapping of Path to bytes
+        By their paths within the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
     numbers : DataFrame
         What it shows.
     table : Table or None
@@ -44,7 +44,7 @@ class Reproduction:
 
     item: Item
     state: State
-    files: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     numbers: pd.DataFrame
     table: Table | None
     gaps: tuple[str, ...]
@@ -59,7 +59,6 @@ class Report:
 
     Attributes
     ----------
-    folder : Path
     papers : sequence of Paper
     items : sequence of Reproduction
     verdicts : sequence of Verdict
@@ -88,7 +87,6 @@ class Report:
         What the page lets its reader explore, as `kmdr.reporting.explore.explored` gives it; empty for none.
     """
 
-    folder: Path
     papers: Sequence[Paper]
     items: Sequence[Reproduction]
     verdicts: Sequence[Verdict]
@@ -104,3 +102,10 @@ class Report:
     beyond: Sequence[OwnRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[Path, bytes]:
+        """Return the files of all figures and tables, by their paths within the folder."""
+        pieces = [piece for section in self.multiverses.values() for piece in section.pieces]
+        files = [part.files for parts in (self.items, pieces, self.own, self.beyond) for part in parts]
+        return {path: content for of_part in files for path, content in of_part.items()}

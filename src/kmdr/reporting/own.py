@@ -23,7 +23,7 @@ from kmdr.base.text import override
 from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
-from kmdr.figures.tables import Table, save_table
+from kmdr.figures.tables import Table, table_files
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class OwnRuns:
     ----------
     study, title : str
         Its name, and what it is called.
-    files : tuple of Path
-        Its figures and its table, relative to the folder.
+    files : mapping of Path to bytes
+        Its figures and its tables, by their paths within the folder.
     table : Table
         A line a dataset, method and r.
     commands : tuple of str
@@ -46,27 +46,21 @@ class OwnRuns:
 
     study: str
     title: str
-    files: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     table: Table
     commands: tuple[str, ...]
     ranks: Table | None = None
 
-    @property
-    def pictures(self) -> list[Path]:
-        """Its figures as PNG."""
-        return [file for file in self.files if file.suffix == ".png"]
 
-
-def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
-    """Draw and tabulate some studies of a folder, in all settings that they were run with.
+def own_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
+    """Draw and tabulate some studies, in all settings that they were run with.
 
     Parameters
     ----------
-    folder : Path
     rows : DataFrame
-        All that it has.
+        All rows of the folder.
     studies : mapping of str to str
-        The titles of those to tell of.
+        The titles of these studies.
     """
     if not studies:
         return []
@@ -76,25 +70,16 @@ def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> li
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
-        drawn = figures_of(
-            of_study, folder / "figures" / f"own_{stem}", {name: told for name, (_, told) in names.items()}
-        )
+        labels = {name: label for name, (_, label) in names.items()}
         lines = compared(of_study)
         table, ranks = _table(lines, names), _ranks(lines)
         table = replace(table, note=" ".join((table.note, *(f"{note}." for note in code_notes(of_study)))))
-        files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
-        files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
-        commands = _commands(own[own["study"] == study])
-        runs.append(
-            OwnRuns(
-                str(study),
-                studies[str(study)],
-                tuple(file.relative_to(folder) for file in files),
-                table,
-                commands,
-                ranks,
-            )
+        files = figures_of(of_study, Path(f"figures/own_{stem}"), labels) | table_files(
+            table, Path(f"tables/own_{stem}")
         )
+        files |= table_files(ranks, Path(f"tables/own_{stem}_ranks")) if ranks else {}
+        commands = _commands(own[own["study"] == study])
+        runs.append(OwnRuns(str(study), studies[str(study)], files, table, commands, ranks))
     return runs
 
 
