@@ -72,7 +72,7 @@ def test_another_setting_is_named_with_the_override_that_gives_it(changes, told,
     departure = of(rows_with(**changes))[STUDY]
     assert departure.settings == (told,)
     assert list(departure.overrides) == overrides
-    assert departure.told(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
+    assert departure.describe(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
     # Given to the command line they ask for such rows.
     other = [
         e for e in compose(f"study={STUDY}", *overrides).experiments if e.dataset == "usps" and e.reducer in METHODS
@@ -93,7 +93,7 @@ def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_
     departure = departures(rows_with(), experiments, {})[STUDY]
     absent = ("synth", "svd", "approx_svd", "laplacian_score", "none")
     assert (departure.settings, departure.absent) == ((), absent)
-    assert departure.told(STUDY) == f"{STUDY}: 10 of 10 repetitions, without {', '.join(absent)}"
+    assert departure.describe(STUDY) == f"{STUDY}: 10 of 10 repetitions, without {', '.join(absent)}"
     narrowed = compose(f"study={STUDY}", *departure.overrides).experiments
     assert departures(rows_with(), lambda _: narrowed, {}) == {}
     assert departures(rows_with(), experiments, {}, ["synth"])[STUDY].absent == absent[1:]

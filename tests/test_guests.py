@@ -122,7 +122,7 @@ def test_one_file_each_is_found_run_and_read(guest, tmp_path):
         assert row["guests"].startswith("lab ")
     table = summarise(rows_of(tmp_path / "out"), "guest_purity")
     assert table["count"].tolist() == [2, 2]
-    assert Results.of_folder(tmp_path / "out").rows("custom").shape[0] == 4
+    assert Results.from_folder(tmp_path / "out").rows("custom").shape[0] == 4
 
 
 def test_an_engine_of_a_guest_clusters(guest, tmp_path):

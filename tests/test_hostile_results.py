@@ -277,7 +277,7 @@ def test_an_item_that_cannot_read_its_facts_is_left_out(folder, item):
     for name in item.facts:
         (folder / "facts" / f"{name}.csv").write_text("word,x\na,<b>\n")
     with pytest.raises(NotRunError):
-        attempt(item.make, Results.of_folder(folder))
+        attempt(item.make, Results.from_folder(folder))
 
 
 # --- the table ---

@@ -15,7 +15,7 @@ from scipy import stats
 
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
-from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
+from kmdr.analysis.rows import mean_interval, ratio_to_best, rows_where, standard_error, summarise, timing_note
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter
@@ -266,10 +266,10 @@ def test_another_process_gets_the_same_rows_facts_and_gaps(tmp_path):
 def test_what_is_asked_of_each_combination_holds_of_its_rows():
     rows = pd.DataFrame([row("orl"), row("usps"), row("orl", "svd"), row("orl")])
     asked = []
-    there = where(rows, ("dataset", "reducer"), lambda *pair: asked.append(pair) or pair == ("orl", "random_sign"))
+    there = rows_where(rows, ("dataset", "reducer"), lambda *pair: asked.append(pair) or pair == ("orl", "random_sign"))
     assert there.tolist() == [True, False, False, True]
     assert len(asked) == 3
-    assert where(rows.iloc[:0], ("dataset",), lambda _: True).tolist() == []
+    assert rows_where(rows.iloc[:0], ("dataset",), lambda _: True).tolist() == []
 
 
 def test_reduction_time_is_the_sum_of_its_parts():

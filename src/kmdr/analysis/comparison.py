@@ -17,7 +17,7 @@ from scipy.stats import ttest_ind
 
 from kmdr.analysis.rows import (
     REPETITION,
-    TOLD_APART,
+    SETTING_COLUMNS,
     TRIAL,
     code_notes,
     codes_of,
@@ -85,7 +85,7 @@ class Line(NamedTuple):
 
     study: str
     dataset: str
-    setting: tuple[Any, ...]  # values of `TOLD_APART`
+    setting: tuple[Any, ...]  # values of `SETTING_COLUMNS`
     reducer: str
     params: str
     r: int
@@ -93,7 +93,7 @@ class Line(NamedTuple):
     @property
     def data(self) -> tuple[Any, ...]:
         """What F_best belongs to."""
-        return self.study, self.dataset, *(self.setting[TOLD_APART.index(name)] for name in _DATA)
+        return self.study, self.dataset, *(self.setting[SETTING_COLUMNS.index(name)] for name in _DATA)
 
 
 class Trials(NamedTuple):
@@ -168,9 +168,9 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
     """
     lines: dict[Line, Trials] = {}
     rows = rows.assign(code=codes_of(rows), **settings_of(rows))
-    for message in mixed_settings(rows, ("study", "dataset", *TOLD_APART, "reducer", "params")).values():
+    for message in mixed_settings(rows, ("study", "dataset", *SETTING_COLUMNS, "reducer", "params")).values():
         raise UserError(message)
-    blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], sort=True)
+    blocks: Any = rows.groupby(["study", "dataset", *SETTING_COLUMNS], sort=True)
     for (study, dataset, *setting), block in blocks:
         alone = quantity_rows(serial_rows(block), "total_seconds")
         machine = str(alone["machine"].astype(object).fillna("").iloc[0]) if len(alone) else ""
@@ -304,7 +304,9 @@ def _table(
     lines = list(lines)
     names = [name for name in Line._fields if name != "setting"]
     table = pd.DataFrame([[getattr(line, name) for name in names] for line in lines], columns=names)
-    of_lines = pd.DataFrame([dict(zip(TOLD_APART, line.setting, strict=True)) for line in lines], columns=TOLD_APART)
+    of_lines = pd.DataFrame(
+        [dict(zip(SETTING_COLUMNS, line.setting, strict=True)) for line in lines], columns=SETTING_COLUMNS
+    )
     settings = pd.Series([{}] * len(lines), dtype=object)
     for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
         settings[group.index] = differing_settings(group)
@@ -333,7 +335,7 @@ def _table(
 
 
 def quantities_in(frame: pd.DataFrame) -> Sequence[Quantity]:
-    """Return the quantities of a table that `compared` or `beside` gives."""
+    """Return the quantities of a table that `compared` or `compare_folders` gives."""
     return frame.attrs["quantities"]  # type: ignore[no-any-return]
 
 
@@ -366,7 +368,7 @@ def differences(settings: Sequence[str]) -> list[str]:
 # -- two folders -----------------------------------------------------------------------------------------------------
 
 
-class Beside(NamedTuple):
+class FolderComparison(NamedTuple):
     """Two folders beside each other.
 
     Attributes
@@ -403,17 +405,17 @@ _OF_RATIO = ["dataset", "k", "data_sha256", "objective", "status"]
 _START = ("start", "n_init")
 
 
-def only_compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of rows that `beside` reads, so that two large tables fit into memory together."""
+def compared_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of rows that `compare_folders` reads, so that two large tables fit into memory together."""
     read = {
-        "study", *TRIAL, *TOLD_APART, *REPETITION, *CODE_COLUMNS, *QUANTITIES, "objective", "status", "concurrency",
-        "machine", "metrics", "n", "d",
+        "study", *TRIAL, *SETTING_COLUMNS, *REPETITION, *CODE_COLUMNS, *QUANTITIES, "objective", "status",
+        "concurrency", "machine", "metrics", "n", "d",
     }  # fmt: skip
     return rows[[name for name in rows.columns if name in read]].copy()
 
 
-def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
-    """Set the rows of two folders side by side; see `Beside`.
+def compare_folders(a: pd.DataFrame, b: pd.DataFrame) -> FolderComparison:
+    """Set the rows of two folders side by side; see `FolderComparison`.
 
     Lines of the same study, data, method and r belong together; where these were run in one setting in either folder,
     that setting may differ, else it may not. F_best is that of both.
@@ -446,11 +448,11 @@ def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
     mixed = [f"In {name}: {note}" for name, rows in (("A", a), ("B", b)) for note in code_notes(rows)]
     frame = _table([line for line, _ in matches], table, quantities)
     counts = len(only[0]), len(only[1])
-    return Beside(frame, changed, other_data, counts, sorted(other_code), mixed, other_machine)
+    return FolderComparison(frame, changed, other_data, counts, sorted(other_code), mixed, other_machine)
 
 
 def _changed(line: Line, other: Line) -> list[str]:
-    told = differing_settings(pd.DataFrame([line.setting, other.setting], columns=TOLD_APART))
+    told = differing_settings(pd.DataFrame([line.setting, other.setting], columns=SETTING_COLUMNS))
     return [f"{name}: {told[0][name]} in A, {told[1][name]} in B" for name in told[0]]
 
 
@@ -475,7 +477,7 @@ def _matches(a: Iterable[Line], b: Iterable[Line]) -> Iterator[tuple[Line, Line]
 
 
 def _same_starts(line: Line, other: Line) -> bool:
-    where = [TOLD_APART.index(name) for name in _START]
+    where = [SETTING_COLUMNS.index(name) for name in _START]
     return all(str(line.setting[i]) == str(other.setting[i]) for i in where)
 
 

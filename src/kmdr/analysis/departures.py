@@ -45,7 +45,7 @@ class Departure:
     asked: int
     absent: tuple[str, ...] = ()
 
-    def told(self, study: str) -> str:
+    def describe(self, study: str) -> str:
         """Return it in words, for the study's name."""
         count = f"{self.repetitions} of {self.asked} repetitions"
         without = f"without {', '.join(self.absent)}" if self.absent else ""

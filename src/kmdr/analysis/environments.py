@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from kmdr.analysis.rows import TOLD_APART, by_machine, fairly_timed, ok_rows, timed_rows
+from kmdr.analysis.rows import SETTING_COLUMNS, count_by_machine, fairly_timed, ok_rows, timed_rows
 
 
 def environment_notes(rows: pd.DataFrame) -> list[str]:
@@ -16,7 +16,7 @@ def environment_notes(rows: pd.DataFrame) -> list[str]:
     ok = ok_rows(rows)
     timed = pd.concat([ok.iloc[:0], *(timed_rows(of_study) for _, of_study in ok.groupby("study"))])
     timed = timed[timed["total_seconds"].notna()]
-    curve = ["study", "dataset", "reducer", "params", *(name for name in TOLD_APART if name in rows)]
+    curve = ["study", "dataset", "reducer", "params", *(name for name in SETTING_COLUMNS if name in rows)]
     curves = timed.groupby(curve, dropna=False)["env_hash"].nunique()
     told: dict[str, dict[str, None]] = {}
     for study, dataset, reducer, *_ in curves[curves > 1].index:
@@ -33,7 +33,7 @@ def _machine_notes(rows: pd.DataFrame) -> list[str]:
     for study, of_study in rows.groupby("study"):
         shares = [
             f"{of_dataset.max()} of {of_dataset.sum()} on {dataset}"
-            for dataset, of_dataset in by_machine(fairly_timed(of_study)).groupby("dataset")
+            for dataset, of_dataset in count_by_machine(fairly_timed(of_study)).groupby("dataset")
             if len(of_dataset) > 1
         ]
         if shares:

@@ -10,12 +10,12 @@ import pandas as pd
 
 from kmdr.analysis.rows import (
     REPETITION,
-    TOLD_APART,
+    SETTING_COLUMNS,
     is_time,
     mixed_settings,
     quantity_columns,
     quantity_rows,
-    where,
+    rows_where,
 )
 from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError
@@ -82,7 +82,7 @@ class Results:
         return Results, (to_categories(self._rows), self._facts, self.missing)
 
     @classmethod
-    def of_folder(cls, folder: Path) -> "Results":
+    def from_folder(cls, folder: Path) -> "Results":
         """Read a folder.
 
         Raises
@@ -96,7 +96,7 @@ class Results:
         missing = read_or_note(missing_of, folder, notes)
         for note in notes:
             tell(f"kmdr: {note}")
-        latest = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
+        latest = rows_where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
         results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), facts_of(folder), missing)
         results._every_row, results.notes = rows, notes
         return results
@@ -194,7 +194,7 @@ class Results:
         """
         names = (studies,) if isinstance(studies, str) else tuple(studies)
         if names not in self._mixed:
-            columns = ["dataset", "reducer", "params", "seed", "config_hash", *TOLD_APART]
+            columns = ["dataset", "reducer", "params", "seed", "config_hash", *SETTING_COLUMNS]
             parts = [self._ok_rows(n, columns).reindex(columns=columns) for n in names if n in self._by_study]
             self._mixed[names] = {method: text for part in parts for method, text in mixed_settings(part).items()}
             # Where one choice was flipped, studies that the flip does not touch keep the paper's.

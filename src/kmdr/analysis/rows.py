@@ -22,7 +22,7 @@ CELL = ["dataset", "reducer", "params", "r"]
 COLUMNS = [*CELL, "mean", "low", "high", "count"]
 
 # What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other; see `settings_of`.
-TOLD_APART = ["k", *SETTINGS, "data_sha256"]
+SETTING_COLUMNS = ["k", *SETTINGS, "data_sha256"]
 # A repetition: methods that share it started from the same centres.
 REPETITION = ["seed", "repeat"]
 
@@ -57,7 +57,7 @@ def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == "ok"]
 
 
-def where(rows: pd.DataFrame, names: Sequence[str], holds: Callable[..., bool]) -> NDArray[np.bool_]:
+def rows_where(rows: pd.DataFrame, names: Sequence[str], holds: Callable[..., bool]) -> NDArray[np.bool_]:
     """Return of which rows something holds that depends on a few columns; it is asked once of each combination."""
     combinations = rows[[*names]].drop_duplicates().itertuples(index=False, name=None)
     answers = np.array([holds(*values) for values in combinations], dtype=bool)
@@ -145,7 +145,7 @@ def timed_rows(rows: pd.DataFrame) -> pd.DataFrame:
     are kept, of that which has most: times of several are no repetitions of each other.
     """
     timed = fairly_timed(rows)
-    counts = by_machine(timed)
+    counts = count_by_machine(timed)
     if len(counts) == timed["dataset"].nunique():
         return timed
     most = set(counts.groupby("dataset").idxmax())
@@ -165,7 +165,7 @@ def serial_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["concurrency"] == 1]
 
 
-def by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
+def count_by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
     """Return how many rows each dataset has of each machine; older ones, which do not name it, count as of one."""
     machines = (
         rows["machine"].astype(object).fillna("") if "machine" in rows else pd.Series("", rows.index, name="machine")
@@ -252,13 +252,15 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
 
 
 def settings_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns `TOLD_APART` of rows, with an empty text for what was not recorded.
+    """Return the columns `SETTING_COLUMNS` of rows, with an empty text for what was not recorded.
 
     Rows that agree in them, and in study, dataset, reducer, params and r, are repetitions of each other, whatever their
     seed: every table, figure and claim takes its means over such rows only.
     """
-    table = rows.reindex(columns=TOLD_APART)
-    return table.assign(**{name: table[name].astype(object).fillna("") for name in TOLD_APART if table[name].hasnans})
+    table = rows.reindex(columns=SETTING_COLUMNS)
+    return table.assign(
+        **{name: table[name].astype(object).fillna("") for name in SETTING_COLUMNS if table[name].hasnans}
+    )
 
 
 def count_repetitions(rows: pd.DataFrame) -> int:
@@ -287,8 +289,8 @@ def mixed_settings(
     messages = {}
     for key in dict.fromkeys(key for some in suspects for key in some[[*within]].itertuples(index=False, name=None)):
         group = kinds[pd.MultiIndex.from_frame(kinds[[*within]]).isin([key])]
-        settings = differing_settings(group.drop_duplicates(TOLD_APART))
-        told = sorted(words for each in settings if (words := in_words(each)))
+        settings = differing_settings(group.drop_duplicates(SETTING_COLUMNS))
+        told = sorted(words for each in settings if (words := settings_text(each)))
         if not told:
             per_seed = group.groupby("seed")["config_hash"].nunique()
             if (per_seed <= 1).all():
@@ -308,7 +310,7 @@ def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
     Parameters
     ----------
     rows : DataFrame
-        With those of the columns `TOLD_APART` that are known, ``data_sha256`` among them.
+        With those of the columns `SETTING_COLUMNS` that are known, ``data_sha256`` among them.
 
     Returns
     -------
@@ -348,7 +350,7 @@ def _mark(settings: tuple[Any, ...]) -> str:
     return sha256(repr([str(value) for value in settings]).encode()).hexdigest()[:8]
 
 
-def in_words(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """Return settings as ``n_init = 5, path = own.csv``."""
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
 

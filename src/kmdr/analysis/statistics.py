@@ -425,15 +425,15 @@ def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -
 
 
 def _several_at(label: str, groups: Mapping[str, Sequence[Component]], least: int, margin: float) -> Component:
-    return several(label, {name: [at(part, margin) for part in parts] for name, parts in groups.items()}, least)
+    return several(label, {name: [retest(part, margin) for part in parts] for name, parts in groups.items()}, least)
 
 
-def at(component: Component, margin: float) -> Component:
+def retest(component: Component, margin: float) -> Component:
     """Return a component as tested against another value of its margin; the same where it has none."""
     return component.against(margin) if component.against else component
 
 
-def _of_logs(component: Component) -> Component:
+def _exponentiated(component: Component) -> Component:
     """Return a component on logarithms as one on ratios."""
     effect, low, high = (math.exp(value) for value in (component.effect, component.low, component.high))
     return component._replace(effect=effect, low=low, high=high)
@@ -453,7 +453,7 @@ def ratio_above(
     unit : str
     """
     x = _clean(ratios)
-    component = _of_logs(above(label, np.log(x), math.log(float(threshold)), unit))
+    component = _exponentiated(above(label, np.log(x), math.log(float(threshold)), unit))
     return with_margin(component, threshold, partial(ratio_above, label, x, unit=unit))
 
 
@@ -462,7 +462,7 @@ def ratio_below(
 ) -> Component:
     """Test that a geometric mean of positive ratios is below a threshold; see `ratio_above`."""
     x = _clean(ratios)
-    component = _of_logs(below(label, np.log(x), math.log(float(threshold)), unit))
+    component = _exponentiated(below(label, np.log(x), math.log(float(threshold)), unit))
     return with_margin(component, threshold, partial(ratio_below, label, x, unit=unit))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import Beside, Quantity, differences, quantities_in
+from kmdr.analysis.comparison import FolderComparison, Quantity, differences, quantities_in
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
@@ -110,7 +110,7 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
     return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
-def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
+def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
     """Return two folders side by side: the means in A and in B, and the change with its interval.
 
     Parameters
@@ -139,7 +139,7 @@ def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
     return _shown(columns, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
 
 
-def _comparison_notes(comparison: Beside) -> list[str]:
+def _comparison_notes(comparison: FolderComparison) -> list[str]:
     paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
     alone = len(comparison.table) - paired
     notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]

@@ -21,11 +21,11 @@ from kmdr.analysis.rows import (
     code_notes,
     differing_settings,
     failed_counts,
-    in_words,
     is_time,
     ok_rows,
     quantity_rows,
     settings_of,
+    settings_text,
     summarise,
     timed_rows,
     timing_note,
@@ -341,7 +341,7 @@ def named_by_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, tuple[
             # Leading zeros, so that names sort by their numbers.
             ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
             name = f"{dataset} ({ordered})"
-            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {in_words(settings)}"
+            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {settings_text(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})

@@ -28,8 +28,8 @@ from kmdr.reporting.contents import Contents, fingerprint, read_contents
 from kmdr.reporting.explore import explored
 from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
-from kmdr.reporting.own import own_runs
 from kmdr.reporting.parts import Context, Part, make_item, make_parts, part_name
+from kmdr.reporting.study_runs import study_runs
 from kmdr.reporting.verdict_tables import verdict_tables
 from kmdr.results.folder import file_status, read_file, write_files
 from kmdr.results.json_files import plan_of, read_or_note
@@ -115,8 +115,8 @@ def report_of(
         results.missing,
         contents.plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
-        own_runs(every_row, custom),
-        own_runs(every_row, beyond),
+        study_runs(every_row, custom),
+        study_runs(every_row, beyond),
         rows_by_environment(rows),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
     )
@@ -139,7 +139,7 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
     configs : sequence of mapping
         Every study.
     """
-    results = Results.of_folder(folder)
+    results = Results.from_folder(folder)
     context = _context(results, read_or_note(plan_of, folder, []), configs)
     made = [make_item(item, context) for item in items() if set(item.studies) & set(wanted)]
     shown = {name for item in items() for name in item.studies}

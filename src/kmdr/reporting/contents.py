@@ -77,7 +77,7 @@ def read_contents(folder: Path) -> Contents:
     UserError
         If it has no valid rows.
     """
-    results = Results.of_folder(folder)
+    results = Results.from_folder(folder)
     notes = [*results.notes]
     environments = environments_of(folder, results.columns(["env_hash"]), notes)
     plan = read_or_note(plan_of, folder, notes)
@@ -91,7 +91,7 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
     specs = multiverses(universes)
     if home == folder or not specs:
         return [MultiverseRun(spec, universes[spec.paper]) for spec in specs]
-    results, table = Results.of_folder(home), f"{home.name}/{newest_table(home).name}"
+    results, table = Results.from_folder(home), f"{home.name}/{newest_table(home).name}"
     runs = []
     for spec in specs:
         rows = to_categories(results.trials([f"{STUDY}{name}" for name in spec.studies]))

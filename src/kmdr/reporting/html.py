@@ -38,7 +38,7 @@ from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.opening import opening
-from kmdr.reporting.own import OwnRuns
+from kmdr.reporting.study_runs import StudyRuns
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -156,12 +156,12 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
-def in_words(count: int) -> str:
+def number_word(count: int) -> str:
     """Return a small whole number in words.
 
     Examples
     --------
-    >>> in_words(4), in_words(40)
+    >>> number_word(4), number_word(40)
     ('four', '40')
     """
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -381,7 +381,7 @@ def _shown(piece: Piece) -> Shown:
     return Shown(piece, next(iter(_pictures(piece.files)), None), table_grid(piece.table) if piece.table else None)
 
 
-def _runs(several: Sequence[OwnRuns]) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
+def _runs(several: Sequence[StudyRuns]) -> list[tuple[StudyRuns, list[Picture], list[tuple[Table, Grid]]]]:
     """Return runs that no paper has, each with its pictures and with its tables as the page shows them."""
     return [
         (
@@ -514,7 +514,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
         "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
         "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
-        "papers_in_words": in_words(len(report.papers)),
+        "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
     return {

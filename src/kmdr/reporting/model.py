@@ -12,7 +12,7 @@ from kmdr.claims.register import Change
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.tables import Table
 from kmdr.multiverse.section import MultiverseSection
-from kmdr.reporting.own import OwnRuns
+from kmdr.reporting.study_runs import StudyRuns
 
 State = Literal["rerun", "in part", "not run", "changed"]
 
@@ -79,7 +79,7 @@ class Report:
         What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
     multiverses : mapping of str to MultiverseSection
         By paper, of those that have rows.
-    own, beyond : sequence of OwnRuns
+    own, beyond : sequence of StudyRuns
         What no paper knows, and what goes beyond one.
     made_on : mapping of str to mapping of str to int
         How many rows of each study each environment made.
@@ -98,8 +98,8 @@ class Report:
     missing: Mapping[str, str]
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
-    own: Sequence[OwnRuns] = ()
-    beyond: Sequence[OwnRuns] = ()
+    own: Sequence[StudyRuns] = ()
+    beyond: Sequence[StudyRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
 

@@ -65,7 +65,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
     of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
-    told = "; ".join(departure.told(study) for study, departure in of_item.items())
+    told = "; ".join(departure.describe(study) for study, departure in of_item.items())
     changed = any(departure.settings for departure in of_item.values())
     notes = [f"Changed protocol: {told}."] if changed else [f"Of {told}."] if told else []
     if isinstance(content, Drawing):

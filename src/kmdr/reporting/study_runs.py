@@ -27,7 +27,7 @@ from kmdr.figures.tables import Table, table_files
 
 
 @dataclass(frozen=True)
-class OwnRuns:
+class StudyRuns:
     """Rows of one study that no paper knows.
 
     Attributes
@@ -52,7 +52,7 @@ class OwnRuns:
     ranks: Table | None = None
 
 
-def own_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
+def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns]:
     """Draw and tabulate some studies, in all settings that they were run with.
 
     Parameters
@@ -79,7 +79,7 @@ def own_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
         )
         files |= table_files(ranks, Path(f"tables/own_{stem}_ranks")) if ranks else {}
         commands = _commands(own[own["study"] == study])
-        runs.append(OwnRuns(str(study), studies[str(study)], files, table, commands, ranks))
+        runs.append(StudyRuns(str(study), studies[str(study)], files, table, commands, ranks))
     return runs
 
 
