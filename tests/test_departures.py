@@ -62,10 +62,10 @@ def test_rows_as_they_are_asked_for_are_no_departure():
     [
         ({"n_init": 1}, "n_init = 1, not 5", ["kmeans.n_init=1"]),
         ({"start": "plus"}, "start = plus, not sample", ["kmeans.start=plus"]),
-        ({"kmeans": '{"online":true}'}, "online = True, not as usual", ["kmeans.online=true"]),
+        ({"kmeans": '{"online":true}'}, "online = True, not default", ["kmeans.online=true"]),
         ({"k": 3}, "k = 3, not 10", ["k=3"]),
         ({"grid": (10, 20)}, "r = 10, 20, not 5, 10, …, 100", ["r_grid=[10,20]"]),
-        ({"options": '{"rows":"unit"}'}, "rows = unit, not as usual", ["study.datasets=[{usps:{rows:unit}}]"]),
+        ({"options": '{"rows":"unit"}'}, "rows = unit, not default", ["study.datasets=[{usps:{rows:unit}}]"]),
     ],
 )
 def test_another_setting_is_named_with_the_override_that_gives_it(changes, told, overrides):

@@ -178,13 +178,13 @@ def test_time_rule():
     assert times.loc["usps", ["mean", "count"]].tolist() == [1.0, 1]
     assert times.loc["orl", ["mean", "count"]].tolist() == [3.0, 2]
     assert timing_note(table[table["dataset"] == "usps"]) == ""
-    assert timing_note(table[table["dataset"] == "orl"]) == "timed beside 2 other workers"
+    assert timing_note(table[table["dataset"] == "orl"]) == "timed in parallel with 2 other workers"
     assert summarise(table, "objective").set_index("dataset").loc["usps", "count"] == 2
 
 
 def test_failed_serial_row_does_not_count_as_timed_alone():
     rows = pd.DataFrame([failed(), row(repeat=1, concurrency=2, total_seconds=5.0)])
-    assert timing_note(rows) == "timed beside 1 other worker"
+    assert timing_note(rows) == "timed in parallel with 1 other worker"
     assert summarise(rows, "total_seconds")["mean"].tolist() == [5.0]
 
 
@@ -450,7 +450,7 @@ def test_stand_in_and_timing_are_in_the_title():
     rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
     assert title(panel(rows, letter="b")[0]) == "(b) LIGHT – Objective stand-in: 68 × 21 of pie"
     assert title(panel(rows, "total_seconds")[0]) == (
-        "LIGHT – Running time stand-in: 68 × 21 of pie timed beside 3 other workers"
+        "LIGHT – Running time stand-in: 68 × 21 of pie timed in parallel with 3 other workers"
     )
     rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
@@ -705,7 +705,7 @@ def test_times_of_several_machines_in_one_curve_are_told_of():
         [make_rows("s", "usps", name, (5, 10), 4).assign(env_hash=["e", "e", "f", "f"] * 2) for name in ("svd", "none")]
     )
     (sentence,) = environment_notes(rows)
-    assert sentence == "s: times of several environments are in one curve: none on usps, svd on usps"
+    assert sentence == "s: some curves have times from several environments: none on usps, svd on usps"
     assert sentence in " ".join(footnote(paper_grid(rows, ["usps"]).figure).split())
     apart = rows.assign(env_hash=rows["reducer"])  # a machine a method: two curves
     beside = rows.assign(concurrency=[1, 1, 2, 2] * 4)  # those of one were timed beside others and give no time
@@ -723,7 +723,7 @@ def test_times_of_several_machines_are_not_pooled_and_the_machine_with_most_rows
     assert set(times["mean"]["orl"]) == {7.0}
     assert set(times["count"]["usps"]) == {3}
     assert set(summarise(rows, "objective").set_index("dataset")["count"]["usps"]) == {5}
-    assert environment_notes(rows) == ["s: times are of one machine, that which timed most trials: 6 of 10 on usps"]
+    assert environment_notes(rows) == ["s: only times from the machine with the most trials are used: 6 of 10 on usps"]
     assert environment_notes(pd.concat([few, other])) == []
 
 

@@ -198,7 +198,7 @@ def test_best_of_many_runs_does_not_overflow():
 
 
 def test_best_of_needs_enough_runs():
-    with pytest.raises(ValueError, match="best of 4 cannot be told from 3"):
+    with pytest.raises(ValueError, match="best of m = 4 runs cannot be estimated from N = 3"):
         best_of([1.0, 2.0, 3.0], 4)
 
 

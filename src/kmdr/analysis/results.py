@@ -1,4 +1,4 @@
-"""A folder of results as items and claims see it: rows, facts, and what is missing."""
+"""The results that items and claims read: rows, facts and missing datasets."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
@@ -30,18 +30,18 @@ T = TypeVar("T")
 
 
 class NotRunError(Exception):
-    """What an item or a claim needs is not in the folder; the message says what and why."""
+    """Rows or facts that an item or a claim needs are missing; the message says which and why."""
 
 
 class Results:
-    """Rows, facts and missing datasets of a folder. Reading changes nothing; see `Recorder` for which rows were read.
+    """Rows, facts and missing datasets of a folder.
 
-    Rows of a folder are stored with text as categories (`kmdr.results.frame`), and handed out with text as text.
+    Text columns are stored as categories (`kmdr.results.frame`) and returned as text.
 
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.table.load_rows` or `rows_of` returns them, failed ones included.
+        From `kmdr.results.table.load_rows` or `rows_of`, including failed ones.
     facts : mapping
         The facts by name, with the error in the place of one that cannot be read.
     missing : mapping
@@ -78,7 +78,7 @@ class Results:
         self._is_replaced = False
 
     def __reduce__(self) -> tuple[Callable[..., "Results"], tuple[object, ...]]:
-        """Pickle rows, facts and missing datasets, but not the rows of earlier configurations."""
+        """Return the pickled form: rows, facts and missing datasets, without the rows of earlier configurations."""
         return Results, (to_categories(self._rows), self._facts, self.missing)
 
     @classmethod
@@ -112,7 +112,7 @@ class Results:
 
     @property
     def every_row(self) -> pd.DataFrame:
-        """All rows, also those of configurations that were not part of the last run of their study."""
+        """All rows, including configurations that were not part of the last run of their study."""
         return to_text(self._every_row)
 
     @cached_property
@@ -121,17 +121,17 @@ class Results:
         return frozenset(map(str, self._rows["study"].unique()))
 
     def columns(self, names: Sequence[str], *, every: bool = False) -> pd.DataFrame:
-        """Return some columns of `all_rows`, or of `every_row`: cheaper than all of them."""
+        """Return some columns of `all_rows`, or of `every_row`."""
         return to_text((self._every_row if every else self._rows)[[*names]])
 
     def trials(self, studies: str | Collection[str], *, every: bool = False) -> pd.DataFrame:
-        """Return the rows of some studies in `all_rows`, or in `every_row`, failed ones included."""
+        """Return the rows of some studies in `all_rows`, or in `every_row`, including failed ones."""
         rows = self._every_row if every else self._rows
         return to_text(rows[rows["study"].isin([studies] if isinstance(studies, str) else list(studies))])
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The datasets that were replaced by stand-ins, in some rows at least."""
+        """The datasets that are replaced by stand-ins in some rows."""
         return frozenset().union(*self._stand_ins.values())
 
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
@@ -160,21 +160,17 @@ class Results:
         reducers: Sequence[str] | None = None,
         mixed: bool = False,
     ) -> pd.DataFrame:
-        """Return the ok rows of some studies, under their index in ``all_rows``.
+        """Return the ok rows of some studies, of all datasets and reducers by default, with their index in `all_rows`.
 
         Parameters
         ----------
-        studies : str or sequence of str
-        datasets, reducers : sequence of str, optional
-            Only these.
         mixed : bool
-            Allow rows of several settings of a method on one dataset of a study, for a caller that takes no mean over
-            them.
+            Allow rows of several settings of a method on one dataset, for a caller that takes no mean over them.
 
         Raises
         ------
         NotRunError
-            When there are none, or they are of several settings.
+            If there are none, or a method has several settings on a dataset.
         """
         rows = self._selected(studies, datasets, reducers)
         if not mixed:
@@ -183,21 +179,16 @@ class Results:
         return rows
 
     def _record(self, studies: str | Sequence[str], index: "pd.Index[int]") -> None:
-        """Record that rows were handed out: nothing, except in `Recorder`."""
+        """Do nothing; `Recorder` records the rows that were returned."""
 
     def _refuse_mixed(self, studies: str | Sequence[str], rows: pd.DataFrame) -> None:
-        """Refuse rows some of which are of methods that these studies have in several settings on a dataset.
-
-        Raises
-        ------
-        NotRunError
-        """
+        """Raise `NotRunError` if the rows have a method that these studies ran with several settings on a dataset."""
         names = (studies,) if isinstance(studies, str) else tuple(studies)
         if names not in self._mixed:
             columns = ["dataset", "reducer", "params", "seed", "config_hash", *SETTING_COLUMNS]
             parts = [self._ok_rows(n, columns).reindex(columns=columns) for n in names if n in self._by_study]
             self._mixed[names] = {method: text for part in parts for method, text in mixed_settings(part).items()}
-            # Where one choice was flipped, studies that the flip does not touch keep the paper's.
+            # After a choice was flipped, studies that it does not affect keep the paper's settings.
             if len(parts) > 1 and not self._is_replaced:
                 self._mixed[names] |= mixed_settings(pd.concat(parts).drop(columns="config_hash"))
         if refused := self._mixed[names]:
@@ -208,7 +199,7 @@ class Results:
     def _ok_rows(
         self, study: str, columns: Collection[str] | None = None, wanted: Mapping[str, Sequence[str]] | None = None
     ) -> pd.DataFrame:
-        """Return the ok rows of a study, with the known ones of some columns, and with some values in others."""
+        """Return the ok rows of a study that have some values, with all columns or some."""
         rows, places = self._by_study[study]
         for name, values in (wanted or {}).items():
             places = places[rows[name].iloc[places].isin(values)]
@@ -222,7 +213,7 @@ class Results:
         reducers: Sequence[str] | None,
         quantity: str | None = None,
     ) -> pd.DataFrame:
-        """Return rows as `rows` does; with a quantity, only the columns that it takes."""
+        """Return the rows of `rows`; for a quantity, only the columns that it needs."""
         names = [studies] if isinstance(studies, str) else list(studies)
         wanted = {name: list(few) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None}
         columns = None if quantity is None else quantity_columns(quantity)
@@ -259,15 +250,12 @@ class Results:
         datasets: Sequence[str] | None = None,
         reducers: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Return one quantity with a column for each reducer, so that a line holds trials that started alike.
+        """Return one quantity with one column per reducer; the trials of one row started from the same centres.
 
         Parameters
         ----------
-        studies : str or sequence of str
         quantity : str
-            A numeric column of the rows or ``reduction_seconds``; times are those taken alone.
-        datasets, reducers : sequence of str, optional
-            Only these.
+            A numeric column of the rows or ``reduction_seconds``; of times, only those measured serially.
 
         Returns
         -------
@@ -278,7 +266,7 @@ class Results:
         Raises
         ------
         NotRunError
-            When there are none, or a method has several settings on a dataset.
+            If there are no trials, or a method has several settings on a dataset.
         """
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
         if key in self._wide:
@@ -306,7 +294,7 @@ class Recorder(Results):
         self._studies |= dict.fromkeys([studies] if isinstance(studies, str) else studies)
 
     def rows_read(self) -> pd.DataFrame:
-        """Return the rows that were handed out so far, in their order."""
+        """Return the rows that were returned so far, in their order."""
         if not self._read:
             return to_text(self._rows.iloc[:0])
         size = max(int(index.max()) for index in self._read) + 1
@@ -322,12 +310,7 @@ class Recorder(Results):
 
 
 def attempt(make: Callable[[Results], T], results: Results) -> T:
-    """Return what a function makes of results; rows or facts that are not such as it reads count as not there.
-
-    Raises
-    ------
-    NotRunError
-    """
+    """Return the value of a function of results; raise `NotRunError` if rows or facts do not have the expected form."""
     try:
         return make(results)
     except StorageError:
@@ -336,7 +319,7 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
         raise NotRunError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise NotRunError(f"its rows or facts are not such as it reads ({what}); run its studies again") from error
+        raise NotRunError(f"its rows or facts do not have the expected form ({what}); run its studies again") from error
 
 
 def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -345,14 +328,14 @@ def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     if is_time(quantity):
         rows = rows[rows["concurrency"] == 1]
     if rows.empty:
-        raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
+        raise NotRunError(f"no trial has {quantity}" + (", measured serially" if is_time(quantity) else ""))
     rows = rows[["dataset", "reducer", "r", *REPETITION, "value"]]
     several = rows.groupby(["dataset", "reducer"])["r"].transform("nunique") > 1
     keys = ["dataset", "r", *REPETITION]
     trial = ["dataset", *REPETITION]
     varying = rows[several].groupby([*keys, "reducer"])["value"].mean().unstack("reducer")
     fixed = rows[~several].groupby([*trial, "reducer"])["value"].mean().unstack("reducer")
-    # A dataset on which no reducer has several r has one line a repetition, at the least r.
+    # A dataset on which no reducer has several r gets one row per repetition, at the smallest r.
     alone = rows[~rows["dataset"].isin(rows.loc[several, "dataset"])]
     alone = alone.assign(r=alone.groupby("dataset")["r"].transform("min"))
     lines = pd.concat([varying.index.to_frame(index=False), alone[keys].drop_duplicates()]).sort_values(keys)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
-from kmdr.analysis.departures import OF_KMEANS
+from kmdr.analysis.departures import KMEANS_COLUMNS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
@@ -163,7 +163,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
             "k": int(row["k"]),
             "repeats": int(group["repeat"].max()) + 1,
             "seed": int(row["seed"]),
-            **{f"kmeans.{name}": row[name] for name in OF_KMEANS if row[name] != ""},
+            **{f"kmeans.{name}": row[name] for name in KMEANS_COLUMNS if row[name] != ""},
             **_kmeans(json.loads(row["kmeans"] or "{}")),
             "matching": row["matching"] or "best",
         }
