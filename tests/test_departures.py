@@ -138,7 +138,7 @@ def test_a_figure_of_a_changed_protocol_is_marked_and_reruns_as_it_was(reports):
         for report in reports.values()
     )
     assert usual.state == "in part"
-    assert usual.changed.startswith(f"Of {STUDY}: 10 of 10 repetitions, without synth, svd")
+    assert usual.changed.startswith(f"Rows: {STUDY}: 10 of 10 repetitions, without synth, svd")
     assert changed.state == "changed"
     assert changed.changed.startswith(f"Changed protocol: {STUDY}: n_init = 1, not 5; without synth, svd")
     assert shlex.split(changed.command)[:3] == ["kmdr", f"study={STUDY}", "kmeans.n_init=1"]

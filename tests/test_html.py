@@ -334,7 +334,7 @@ def test_other_numbers_are_shown_as_they_are_and_cut_where_they_are_many():
     many = pd.DataFrame({"word": [f"w{i}" for i in range(5000)], "score": range(5000), "empty": [math.nan] * 5000})
     grid = figure_numbers(many)
     assert grid.names == ["word", "score"]
-    assert grid.left_out == 5000 - len(grid.lines)
+    assert grid.omitted == 5000 - len(grid.lines)
     assert 100 <= len(grid.lines) <= 1000
     assert figure_numbers(pd.DataFrame()) is None
 

@@ -31,7 +31,7 @@ Product = Reproduction | Change | Verdict | MultiverseSection
 
 @dataclass(frozen=True)
 class Context:
-    """What every part of a report is made from.
+    """The inputs of every part of a report.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Context:
     datasets : mapping of str to sequence of str
         The datasets of each study.
     departures : mapping of str to Departure
-        How the rows of a study differ from what it asks for.
+        Differences between the rows of a study and its configuration.
     """
 
     results: Results
@@ -65,13 +65,13 @@ def make_item(item: Item, context: Context) -> Reproduction:
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
     of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
-    told = "; ".join(departure.describe(study) for study, departure in of_item.items())
+    differences = "; ".join(departure.describe(study) for study, departure in of_item.items())
     changed = any(departure.settings for departure in of_item.values())
-    notes = [f"Changed protocol: {told}."] if changed else [f"Of {told}."] if told else []
+    notes = [f"{'Changed protocol' if changed else 'Rows'}: {differences}."] if differences else []
     if isinstance(content, Drawing):
         drawing = content
         add_notes(drawing.figure, [*notes, *code_notes(rows)])
-        try:  # values that no scale can show are found when it is drawn
+        try:  # drawing fails on values that no scale can show
             files = attempt(lambda _: figure_files(drawing, Path("figures", item.id)), results)
         except NotRunError as reason:
             return not_run(reason)
@@ -80,12 +80,12 @@ def make_item(item: Item, context: Context) -> Reproduction:
         content = replace(content, note=" ".join(filter(None, (*notes, content.note, *code_notes(rows)))))
         files = table_files(content, Path("tables", item.id))
         numbers, table = content.frame, content
-    state: State = "changed" if changed else "in part" if missing or stand_ins or told else "rerun"
+    state: State = "changed" if changed else "in part" if missing or stand_ins or differences else "rerun"
     return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes))
 
 
 def _make_multiverse(run: MultiverseRun, results: Results) -> MultiverseSection:
-    """Return the section of a multiverse; if its rows are in their own folder, with where, and the notes on them."""
+    """Return the section of a multiverse; for rows in their own folder, with sentences on that folder."""
     if run.rows is None:
         return multiverse_section(results, run.spec, run.universes)
     rows = to_text(run.rows)

@@ -1,6 +1,6 @@
-"""Rows that no paper's table, figure or claim reads, drawn and told.
+"""Figures and tables of studies that no paper's table, figure or claim reads.
 
-Somebody's own runs stand at the head of a report; behind the papers stands what goes beyond them.
+Custom runs come first in a report; studies that extend a paper come after the papers.
 """
 
 import json
@@ -28,20 +28,20 @@ from kmdr.figures.tables import Table, table_files
 
 @dataclass(frozen=True)
 class StudyRuns:
-    """Rows of one study that no paper knows.
+    """Figures and tables of one study.
 
     Attributes
     ----------
     study, title : str
-        Its name, and what it is called.
+        Its name and its title.
     files : mapping of Path to bytes
         Its figures and its tables, by their paths within the folder.
     table : Table
-        A line a dataset, method and r.
+        One row per dataset, method and r.
     commands : tuple of str
-        What runs them again.
+        The commands that rerun it.
     ranks : Table or None
-        Mean rank of each method over the datasets, where there are several.
+        Mean rank of each method over the datasets, if there are several.
     """
 
     study: str
@@ -53,7 +53,7 @@ class StudyRuns:
 
 
 def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns]:
-    """Draw and tabulate some studies, in all settings that they were run with.
+    """Return figures and tables of some studies, in all settings that they were run with.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns
     """
     if not studies:
         return []
-    # F_best is that of the data in the whole folder, whatever the study and the settings.
-    own = with_ratio(rows)[rows["study"].isin(list(studies))]
-    renamed, names = named_by_setting(own)
+    # F_best is the smallest F on the same data in the whole folder, of any study and settings.
+    selected = with_ratio(rows)[rows["study"].isin(list(studies))]
+    renamed, names = named_by_setting(selected)
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
@@ -78,16 +78,16 @@ def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns
             table, Path(f"tables/own_{stem}")
         )
         files |= table_files(ranks, Path(f"tables/own_{stem}_ranks")) if ranks else {}
-        commands = _commands(own[own["study"] == study])
+        commands = _commands(selected[selected["study"] == study])
         runs.append(StudyRuns(str(study), studies[str(study)], files, table, commands, ranks))
     return runs
 
 
 def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
-    """Return means with intervals, and whether F differs from that of k-means on all features."""
+    """Return means with intervals, and a comparison of F with k-means on all features."""
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
-    told = {
+    keys = {
         "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
         "method": [styles[method].label for method in methods],
         "r": lines["r"],
@@ -99,12 +99,12 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
             means[f"n {q.title}"] = lines[f"n {q.title}"]
         means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
-    frame = pd.DataFrame({**told, **means, "against kMeans": _against_all_features(lines)})
+    frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
     formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
     formats |= {name: "d" for name in means if name.startswith("n ")}
     note = (
-        "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
-        f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
+        "± is half the width of the 95 % interval of a mean; against kMeans: F compared with k-means on all features "
+        f"from the same starts, by paired t tests at {LEVEL:.0%}, Holm-adjusted over the table."
     )
     note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
@@ -113,7 +113,7 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def _ranks(lines: pd.DataFrame) -> Table | None:
-    """Return the mean rank of each method by each quantity; None where fewer than two datasets have the same two."""
+    """Return the mean rank of each method by each quantity; None if fewer than two datasets have the same methods."""
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
     labelled = lines.assign(method=[styles[method].label for method in methods])
@@ -132,14 +132,14 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     frame = pd.DataFrame(columns).rename_axis("method").reset_index()
     first = frame.columns[1]
     note = (
-        f"Mean rank over {problems} datasets, in each setting that they were run with, that all of these methods ran "
-        "on; 1 is the best, by the mean over r; ± is to the upper end of the 95 % interval over such datasets."
+        f"Mean rank over the {problems} datasets (in each of their settings) on which all of these methods ran; rank 1 "
+        "is the best mean over r. ± is the distance to the upper end of the 95 % interval over datasets."
     )
     return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 
 
 def _against_all_features(lines: pd.DataFrame) -> list[str]:
-    """Say whether F is higher or lower than on all features."""
+    """Return for each line whether F is higher or lower than on all features."""
     F = QUANTITIES["ratio"]
     if f"p {F.title}" not in lines:
         return [""] * len(lines)
@@ -150,7 +150,7 @@ def _against_all_features(lines: pd.DataFrame) -> list[str]:
 
 
 def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Return a command for each configuration."""
+    """Return the command of each configuration."""
     commands = []
     for _, group in rows.groupby("config_hash", sort=False):
         row = group.iloc[0]
@@ -172,7 +172,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that name a reducer; one of another package has its import path as name."""
+    """Return the settings that select a reducer; a reducer of another package is named by its import path."""
     if "." not in name:
         return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
     return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
