@@ -75,4 +75,4 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     if needed.component is not None and needed.component.kind == kind and needed.repetitions:
         repetitions = f"about {needed.repetitions} repetitions, more than the {needed.component.n} of this run"
         return f"{texts[kind]} need {repetitions}"
-    return f"{texts[kind]} are undecided, also with more repetitions if the true effect equals the estimate"
+    return f"{texts[kind]} are undecided at this number of repetitions"
