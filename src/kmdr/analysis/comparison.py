@@ -33,7 +33,7 @@ from kmdr.analysis.rows import (
 )
 from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
 from kmdr.base.errors import UserError
-from kmdr.base.text import one_line
+from kmdr.base.text import single_line
 from kmdr.metrics import BUILT_IN, metrics
 from kmdr.results.outdated import CODE_COLUMNS
 
@@ -150,9 +150,9 @@ def _numbers_in(text: str) -> dict[str, float]:
 def _custom(name: str, taken: Collection[str]) -> Quantity:
     """Return a custom metric as a quantity with a unique title."""
     known = metrics().get(name)
-    title = one_line(known.label if known else name)
+    title = single_line(known.label if known else name)
     if title in {"", *_TAKEN, *taken} or title.split(" ")[0] in _WORDS or title.endswith((" A", " B")):
-        title = f"{_CUSTOM}{one_line(name)}"
+        title = f"{_CUSTOM}{single_line(name)}"
     bounded = known is not None and max(abs(known.low), abs(known.high)) <= 1
     return Quantity(title, ".3f" if bounded else ".4g", known.better == "lower" if known else None)
 

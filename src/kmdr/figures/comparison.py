@@ -13,7 +13,7 @@ from kmdr.figures.tables import Table
 
 # Number of rows printed at the end of a run.
 MOST_LINES = 30
-_INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
+_INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
 MIXED = f"{_MARK} computed by several versions of the code: not compared, and not considered for the best."
