@@ -124,10 +124,10 @@ class Results:
         """Return some columns of `all_rows`, or of `every_row`."""
         return to_text((self._every_row if every else self._rows)[[*names]])
 
-    def trials(self, studies: str | Collection[str], *, every: bool = False) -> pd.DataFrame:
-        """Return the rows of some studies in `all_rows`, or in `every_row`, including failed ones."""
-        rows = self._every_row if every else self._rows
-        return to_text(rows[rows["study"].isin([studies] if isinstance(studies, str) else list(studies))])
+    def trials(self, studies: str | Collection[str]) -> pd.DataFrame:
+        """Return the rows of some studies in `all_rows`, including failed ones."""
+        names = [studies] if isinstance(studies, str) else list(studies)
+        return to_text(self._rows[self._rows["study"].isin(names)])
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:

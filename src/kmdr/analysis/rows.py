@@ -83,8 +83,8 @@ def is_time(quantity: str) -> bool:
 
 
 @cache  # for thousands of cells of the same few sizes
-def _quantile(size: int, confidence: float) -> float:
-    return float(student.ppf(0.5 + confidence / 2, size - 1))
+def _quantile(size: int) -> float:
+    return float(student.ppf(0.975, size - 1))
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
@@ -95,13 +95,13 @@ def standard_error(values: NDArray[np.float64]) -> float:
     return float(values.std(ddof=1) / values.size**0.5)
 
 
-def half_width(values: NDArray[np.float64], confidence: float = 0.95) -> float:
-    """Return half the width of the Student-t interval of the mean of at least two values."""
-    return _quantile(values.size, confidence) * standard_error(values)
+def half_width(values: NDArray[np.float64]) -> float:
+    """Return half the width of the 95 % Student-t interval of the mean of at least two values."""
+    return _quantile(values.size) * standard_error(values)
 
 
-def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Return the Student-t interval of a mean.
+def mean_interval(values: ArrayLike) -> Interval:
+    """Return the 95 % Student-t interval of a mean.
 
     It assumes independent draws from one distribution whose mean is close to normal; with the few repetitions of the
     papers this is a convention rather than a theorem. The interval is not clipped to the range of the quantity: that
@@ -111,8 +111,6 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     ----------
     values : array_like
         At least one finite value.
-    confidence : float
-        Coverage, between 0 and 1.
 
     Returns
     -------
@@ -127,7 +125,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     if x.min() == x.max():  # exactly: rounding in the mean would otherwise give a width of 1e-17
         return Interval(float(x[0]), float(x[0]), float(x[0]), x.size)
     mean = float(x.mean())
-    half = half_width(x, confidence)
+    half = half_width(x)
     return Interval(mean, mean - half, mean + half, x.size)
 
 
@@ -207,8 +205,8 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
 
 
-def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd.DataFrame:
-    """Return mean and Student-t interval of a quantity for each dataset, reducer, setting and r.
+def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return mean and 95 % Student-t interval of a quantity for each dataset, reducer, setting and r.
 
     Parameters
     ----------
@@ -216,8 +214,6 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
         Rows of one study, with one k for each dataset.
     quantity : str
         A numeric column, or a name in ``DERIVED``.
-    confidence : float
-        Coverage of the interval.
 
     Returns
     -------
@@ -239,7 +235,7 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
     for message in mixed_settings(rows).values():
         raise UserError(message)
     groups = quantity_rows(rows, quantity).groupby(CELL, sort=True)["value"]
-    table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
+    table = [(*key, *mean_interval(values.to_numpy())) for key, values in groups]
     return pd.DataFrame(table, columns=COLUMNS).astype(
         {"r": int, "count": int, "mean": float, "low": float, "high": float}
     )

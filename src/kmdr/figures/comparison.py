@@ -12,7 +12,7 @@ from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
 
 # Number of rows printed at the end of a run.
-MOST_LINES = 30
+_MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
@@ -31,13 +31,13 @@ def settings_in(frame: pd.DataFrame) -> list[str]:
     return names[len(_IDENTITY) : next(i for i, name in enumerate(names) if name in ("n", "n A"))]
 
 
-def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, str]:
+def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return a readable number of rows of a table, and a text that says how many were dropped.
 
     For each method as many r are kept, evenly spaced with the first and the last, as fit; then rows are dropped from
     the end.
     """
-    if len(frame) <= most:
+    if len(frame) <= _MOST_LINES:
         return frame, ""
     groups = [g.index for _, g in frame.groupby([*_IDENTITY[:4], *settings_in(frame)], sort=False, dropna=False)]
     kept: list[Any] = []
@@ -45,9 +45,9 @@ def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, 
         kept = [
             i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(count, len(g))).round().astype(int))]
         ]
-        if len(kept) <= most:
+        if len(kept) <= _MOST_LINES:
             break
-    return frame.loc[sorted(kept)[:most]], f"{min(len(kept), most)} of {len(frame)} lines"
+    return frame.loc[sorted(kept)[:_MOST_LINES]], f"{min(len(kept), _MOST_LINES)} of {len(frame)} lines"
 
 
 def table_of(frame: pd.DataFrame) -> Table:
