@@ -11,11 +11,29 @@ from kmdr.base.plugins import PaperFolder
 from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
 from kmdr.claims.register import Change, Flip
 from kmdr.claims.verdicts import Diagnosis, Judgement, Swing, Verdict
-from kmdr.figures.canvas import Drawing, save
-from kmdr.figures.tables import Table, save_table
+from kmdr.figures.canvas import Drawing, figure_files
+from kmdr.figures.tables import Table, table_files
+from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
+from kmdr.results.folder import write_files
 
 COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
+
+
+def save(drawing, stem):
+    """Write a figure and return the paths of its files."""
+    return write_files(stem.parent, figure_files(drawing, Path(stem.name)))
+
+
+def save_table(table, stem):
+    """Write a table and return the paths of its files."""
+    return write_files(stem.parent, table_files(table, Path(stem.name)))
+
+
+def write_report(report, folder):
+    """Write the figures, tables and pages of a report and return the paths of the pages."""
+    write_files(folder, report.files)
+    return write_files(folder, report_pages(report, "0.1.0+gtest"))
 
 
 def papers():
@@ -60,7 +78,7 @@ def curves(datasets=("synth",), r=(5, 10, 20), methods=("RP", "SVD")):
     return pd.DataFrame(lines).assign(mean=lambda frame: 0.1 + 0.001 * frame.index)
 
 
-def made_figure(folder, id_, state, title, inches=(7.0, 4.0), **texts):
+def made_figure(id_, state, title, inches=(7.0, 4.0), **texts):
     item = Item(id_, "figure", title, ("bzmd15_fig1",), (), (), draw)
     fig = Figure(figsize=inches, layout="constrained")
     numbers = curves()
@@ -68,11 +86,11 @@ def made_figure(folder, id_, state, title, inches=(7.0, 4.0), **texts):
     for label, group in numbers[numbers["quantity"] == "objective"].groupby("label"):
         ax.plot(group["r"], group["mean"], label=label)
     ax.legend()
-    files = tuple(file.relative_to(folder) for file in save(Drawing(fig, [numbers]), folder / "figures" / id_))
+    files = figure_files(Drawing(fig, [numbers]), Path("figures", id_))
     return Reproduction(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
 
 
-def made_table(folder, id_):
+def made_table(id_):
     frame = pd.DataFrame(
         {
             "dataset": ["nips", "nips"],
@@ -82,7 +100,7 @@ def made_table(folder, id_):
         }
     )
     table = Table(frame, {"reported": ".3f", "ours": ".3f"}, "Best of 30 by F <as in the paper>.")
-    files = tuple(file.relative_to(folder) for file in save_table(table, folder / "tables" / id_))
+    files = table_files(table, Path("tables", id_))
     return Reproduction(
         Item(id_, "table", "P and F of NIPS & Bio", (), (), (), draw), "in part", files, frame, table,
         ("bio: has to be got by hand",), (), COMMAND,
@@ -91,7 +109,7 @@ def made_table(folder, id_):
 
 def not_made(id_):
     item = Item(id_, "figure", "What could not be drawn", (), (), (), draw)
-    return Reproduction(item, "not run", (), pd.DataFrame(), None, ("no rows of lst17_coil20",), (), COMMAND)
+    return Reproduction(item, "not run", {}, pd.DataFrame(), None, ("no rows of lst17_coil20",), (), COMMAND)
 
 
 def component(effect, p_for, p_against, label="F falls by <r>"):
@@ -127,7 +145,7 @@ def verdicts():
     ]
 
 
-def make_report(folder, plan=None):
+def make_report(plan=None):
     long = "A title that goes on: objective, accuracy and running time against the number of dimensions on two datasets"
     flip = Flip("flip_rank", "The top r singular vectors", "rank", ("bzmd15_fig1",), ("bzmd15-1", "bzmd15-2"))
     diagnoses = {
@@ -158,16 +176,14 @@ def make_report(folder, plan=None):
     ]  # fmt: skip
     manifest = {"cpu": "A <CPU>", "cores": 2, "packages": {"numpy": "2.4"}, "blas": [{"internal_api": "openblas"}]}
     items = [
-        made_table(folder, "bmd09_table1"),
-        made_figure(folder, "bmd09_fig1", "rerun", 'Leverage scores "of words" <NIPS>', (3.4, 6.0)),
-        made_figure(
-            folder, "bzmd15_fig1", "in part", long, gaps=("coil20: not found",), stand_ins=("light: made from pie",)
-        ),
+        made_table("bmd09_table1"),
+        made_figure("bmd09_fig1", "rerun", 'Leverage scores "of words" <NIPS>', (3.4, 6.0)),
+        made_figure("bzmd15_fig1", "in part", long, gaps=("coil20: not found",), stand_ins=("light: made from pie",)),
         not_made("lst17_fig1"),
-        made_figure(folder, "lf20_fig10", "rerun", "A histogram"),
+        made_figure("lf20_fig10", "rerun", "A histogram"),
     ]
     return Report(
-        folder, papers(), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
+        papers(), items, verdicts(), register, {"7090d7a38db0": manifest}, {"0.1.0+gabc": 980},
         ["bzmd15_fig1: rows of svd by <2> versions"], studies,
         {"bio": "has to be got by hand", "coil20": "not found"}, plan or {},
         made_on={"bzmd15_fig1": {"7090d7a38db0": 900}, "flip_rank": {"7090d7a38db0": 80}},

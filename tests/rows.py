@@ -9,6 +9,7 @@ import pandas as pd
 from kmdr.analysis.results import Results
 from kmdr.base.text import short_hash
 from kmdr.config.task import Task, code_of, settings_of
+from kmdr.results.reader import facts_of
 from kmdr.results.row_check import config_of
 from kmdr.results.schema import COLUMNS
 
@@ -100,7 +101,7 @@ def make_results(
         (folder / "facts").mkdir(exist_ok=True)
         for name, table in facts.items():
             table.to_csv(folder / "facts" / f"{name}.csv", index=False)
-    return Results(pd.concat(list(rows), ignore_index=True), folder / "facts" if folder else None, missing)
+    return Results(pd.concat(list(rows), ignore_index=True), facts_of(folder) if folder else None, missing)
 
 
 def hashed(rows: pd.DataFrame) -> pd.DataFrame:

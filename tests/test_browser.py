@@ -13,8 +13,7 @@ from scipy.stats import t as student
 from browser import MISSING, chromium
 from kmdr.config.studies import studies
 from kmdr.reporting.explore import explored
-from kmdr.reporting.html import write_report
-from reports import THINNED, make_report
+from reports import THINNED, make_report, write_report
 from rows import make_rows
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -22,13 +21,13 @@ TAB, ENTER = "\ue004", "\ue007"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    return make_report(tmp_path_factory.mktemp("run"), THINNED)
+def report():
+    return make_report(THINNED)
 
 
 @pytest.fixture(scope="module")
-def page(report):
-    return write_report(report, "0.1.0+gtest")[0]
+def page(report, tmp_path_factory):
+    return write_report(report, tmp_path_factory.mktemp("run"))[0]
 
 
 @pytest.fixture(scope="module")
@@ -249,8 +248,8 @@ def explored_page(tmp_path_factory):
     ]
     rows = pd.concat(parts)
     rows.loc[rows["dataset"] == "synth", "accuracy"] = 0.75
-    report = dataclasses.replace(make_report(folder, THINNED), explored=explored(rows, studies()))
-    return rows, write_report(report, "0.1.0+gtest")[0]
+    report = dataclasses.replace(make_report(THINNED), explored=explored(rows, studies()))
+    return rows, write_report(report, folder)[0]
 
 
 def wait_for(session, script):
@@ -314,8 +313,8 @@ def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, e
 def test_a_name_that_looks_like_a_tag_is_shown_as_it_is(session, tmp_path):
     name = "<a href='x'>y</a> & z"
     rows = make_rows("custom", "usps", name, (5, 10), 3)
-    report = dataclasses.replace(make_report(tmp_path, THINNED), explored=explored(rows, []))
-    session.open(write_report(report, "0.1.0+gtest")[0])
+    report = dataclasses.replace(make_report(THINNED), explored=explored(rows, []))
+    session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
     session.run("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
@@ -379,8 +378,8 @@ def wide_range(tmp_path_factory):
         for i, name in enumerate(("random_sign", "leverage"))
         for r, repeats in zip(SECONDS, (1, 2, 3, 4, 5, 10, 1000), strict=True)
     )  # fmt: skip
-    report = dataclasses.replace(make_report(folder, THINNED), explored=explored(rows, studies()))
-    return rows, write_report(report, "0.1.0+gtest")[0]
+    report = dataclasses.replace(make_report(THINNED), explored=explored(rows, studies()))
+    return rows, write_report(report, folder)[0]
 
 
 @pytest.fixture
@@ -454,8 +453,8 @@ def test_the_explorer_shows_no_seconds_of_parallel_trials(session, tmp_path):
     ]
     parts.append(make_rows("custom", "synth", "random_sign", (5, 10), 3, seconds=0.25))
     parts.append(make_rows("custom", "synth", "random_sign", (5, 10), 3, concurrency=2, seconds=9.0, seed=1))
-    report = dataclasses.replace(make_report(tmp_path, THINNED), explored=explored(pd.concat(parts), []))
-    session.open(write_report(report, "0.1.0+gtest")[0])
+    report = dataclasses.replace(make_report(THINNED), explored=explored(pd.concat(parts), []))
+    session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
     session.run("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")

@@ -8,7 +8,7 @@ import pytest
 from kmdr.base.errors import UserError
 from kmdr.claims.register import Flip
 from kmdr.config.studies import studies
-from kmdr.reporting import build
+from kmdr.reporting import build, parts
 from rows import make_rows, write_rows
 
 IDS = ("bzmd15_fig1", "bzmd15_table1", "lf20_fig2", "bzmd15-1", "bzmd15-2", "lf20-1")
@@ -28,19 +28,19 @@ def folders(tmp_path, monkeypatch):
         monkeypatch.setattr(build, kind, lambda few=few: few)
     flip = Flip("flip_rank_bzmd15", "Rank r", "rank", ("bzmd15_fig1",), ("bzmd15-2",))
     monkeypatch.setattr(build, "flips", lambda configs: [flip])
-    parts = [*trials("bzmd15_fig1", "usps"), *trials("bzmd15_fig1", "synth"), *trials("lf20_orl", "orl"),
+    rows = [*trials("bzmd15_fig1", "usps"), *trials("bzmd15_fig1", "synth"), *trials("lf20_orl", "orl"),
              *trials("flip_rank_bzmd15", "usps", objective=0.25)]  # fmt: skip
     made = []
     for name in ("alone", "together"):
         (tmp_path / name).mkdir()
-        made.append(write_rows(tmp_path / name, *parts))
+        made.append(write_rows(tmp_path / name, *rows))
     return made
 
 
 @pytest.fixture
 def by_several(monkeypatch):
-    monkeypatch.setattr(build, "_MANY", 1)
-    monkeypatch.setattr(build, "cpu_count", lambda: 2)
+    monkeypatch.setattr(parts, "_MANY", 1)
+    monkeypatch.setattr(parts, "cpu_count", lambda: 2)
 
 
 def contents(folder):
@@ -52,7 +52,7 @@ def test_several_processes_make_the_same_report_as_one(folders, by_several, monk
     alone, together = folders
     told = []
     with monkeypatch.context() as patch:
-        patch.setattr(build, "cpu_count", lambda: 1)
+        patch.setattr(parts, "cpu_count", lambda: 1)
         build.build(alone, studies(), tell=told.append)
     build.build(together, studies(), tell=told.remove)
     assert told == []
@@ -70,6 +70,6 @@ def _die(*_):
 
 
 def test_a_part_that_no_process_survives_is_named(folders, by_several, monkeypatch):
-    monkeypatch.setattr(build, "_made", _die)
+    monkeypatch.setattr(parts, "make_part", _die)
     with pytest.raises(UserError, match=r"cannot be made: its worker was ended by SIGKILL.*3 times; make room"):
         build.build(folders[0], studies())

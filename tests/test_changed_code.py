@@ -13,7 +13,7 @@ import pytest
 
 import edits
 from commands import Command
-from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.rows import code_notes
 from kmdr.base.outside import origin
 from kmdr.config.task import code_identity, current_code
@@ -167,7 +167,7 @@ def test_rows_of_edited_code_are_noticed_and_computed_again(kmdr, tmp_path, case
     for name in ("objective",) if plugin != "metric" else ("metrics",):
         assert [row[name] for row in rows[:2]] != [row[name] for row in before]
     assert compared(with_ratio(rows_of(out)))["versions"].tolist() == [1]
-    sides = beside(old, rows_of(out))
+    sides = compare_folders(old, rows_of(out))
     assert len(sides.other_code) == 1
     assert not sides.mixed
     state = {path: path.stat().st_mtime_ns for path in out.glob("tasks/*/*/*/*.csv")}

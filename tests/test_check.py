@@ -14,7 +14,7 @@ import pytest
 
 from edits import with_everything_changed
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, note_of, noted, write_atomically
+from kmdr.base.files import DamagedError, checksum_note, noted, write_atomically
 from kmdr.base.plugins import PaperFolder
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -188,7 +188,7 @@ def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_pat
 
 def test_a_table_whose_note_was_not_written_any_more_is_read(folder):
     note = folder / "tasks" / ".merged"
-    note.write_bytes(note_of("0" * 12, b"an older table"))
+    note.write_bytes(checksum_note("0" * 12, b"an older table"))
     assert rows_file(folder) == folder / "rows.csv"
     assert noted(note.read_bytes())[0] == "0" * 12, "reading writes nothing"
 
@@ -262,7 +262,7 @@ def test_a_flipped_bit_in_a_fact_is_found_and_named(folder):
     content = b"word,x\na,0.5\n"
     write_atomically(path, content)
     assert faults(folder) == [], "without a note, as older versions left facts"
-    write_atomically(path.with_suffix(".from"), note_of("0" * 12, content))
+    write_atomically(path.with_suffix(".from"), checksum_note("0" * 12, content))
     assert faults(folder) == []
     assert fact_of(folder / "facts", "words")["x"].tolist() == [0.5]
     for bit in range(8 * len(content)):

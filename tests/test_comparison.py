@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kmdr import metrics
-from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.statistics import above, below, equal, ratio_above
 from kmdr.cli import commands as cli
-from kmdr.figures.comparison import beside_table, table_of
+from kmdr.figures.comparison import side_by_side_table, table_of
 from kmdr.figures.tables import latex, markdown, text
-from kmdr.reporting.own import own_runs
+from kmdr.reporting.study_runs import study_runs
 from kmdr.results.table import rows_of
 from rows import make_rows, write_rows
 
@@ -52,10 +52,10 @@ def test_a_rounding_difference_is_no_difference():
     assert frame.loc["svd", "Δ NMI"] == 0
     assert not table_of(frame.reset_index()).frame["NMI"].str.contains("[↑↓]").any()
     other = rows.assign(nmi=rows["nmi"] - 2**-52)
-    for sides in (beside(rows, other), beside(rows, other.assign(n_init=9))):
+    for sides in (compare_folders(rows, other), compare_folders(rows, other.assign(n_init=9))):
         assert (sides.table["p NMI"] == 1).all()
         assert (sides.table["Δ NMI"] == 0).all()
-        assert not beside_table(sides, sides.table).frame["Δ NMI"].str.contains("[↑↓−-]").any()
+        assert not side_by_side_table(sides, sides.table).frame["Δ NMI"].str.contains("[↑↓−-]").any()
 
 
 @given(st.floats(0.1, 1.0), st.lists(st.floats(0.1, 1.0), min_size=6, max_size=6, unique=True), st.booleans())
@@ -63,7 +63,7 @@ def test_a_constant_sample_beside_one_that_varies_is_tested_without_a_warning(co
     """Runs that are not paired: scipy's precision warning reached the user, for a test that is sound."""
     same = two("nmi", 0.5, lambda repeat: constant + np.spacing(constant) * (repeat % 2 if rounding else 0))
     varied = two("nmi", 0.5, lambda repeat: np.array(values), n_init=9)
-    table = beside(same, varied).table.set_index("reducer").loc["svd"]
+    table = compare_folders(same, varied).table.set_index("reducer").loc["svd"]
     half = stats.t.ppf(0.975, 5) * np.std(values, ddof=1) / np.sqrt(6)  # of the varied mean alone
     assert table["Δ NMI"] == pytest.approx(np.mean(values) - constant)
     assert table["high Δ NMI"] - table["Δ NMI"] == pytest.approx(half)
@@ -81,7 +81,7 @@ def test_rounding_differences_of_any_scale_change_no_test(values, scale, random)
     new = old * np.array([1 + random.choice([-3, -1, 0, 1, 3]) * 2.0**-52 for _ in values])
     frame = compared(with_ratio(custom("m", old, new, len(values)))).set_index("reducer")
     assert (frame.loc["svd", "p m"], frame.loc["svd", "Δ m"]) == (1, 0)
-    by_welch = beside(custom("m", old[:1].repeat(len(old)), old, len(old)).iloc[: len(old)],
+    by_welch = compare_folders(custom("m", old[:1].repeat(len(old)), old, len(old)).iloc[: len(old)],
                       custom("m", new[:1].repeat(len(old)), old, len(old)).iloc[: len(old)].assign(seed=1))  # fmt: skip
     assert (by_welch.table["p m"] == 1).all()
 
@@ -159,7 +159,7 @@ def test_parallel_times_are_neither_shown_nor_tested_nor_starred(tmp_path):
     assert "timing_repeats=" in table.note
     for form in (text, markdown, latex):
         assert "timing" in form(table)
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, timed(2))), {"custom": "custom"})
+    (own,) = study_runs(rows_of(write_rows(tmp_path, timed(2))), {"custom": "custom"})
     assert "timing_repeats=" in own.table.note
     assert markdown(own.table).count("–") >= 2
     assert set(pd.read_csv(tmp_path / "tables" / "own_custom.csv")["seconds"].isna()) == {True}
@@ -181,16 +181,16 @@ def test_the_number_of_timings_stands_beside_seconds_where_it_is_another(tmp_pat
     assert list(table.frame["n seconds"]) == ["2", "2"]
     assert "timing_repeats" not in table.note
     assert "n seconds" not in table_of(compared(with_ratio(timed()))).frame
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
+    (own,) = study_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
     assert list(own.table.frame["n seconds"]) == [2, 2]
-    sides = beside(rows, timed())
-    assert list(beside_table(sides, sides.table).frame["n seconds"]) == ["2, 6", "2, 6"]
+    sides = compare_folders(rows, timed())
+    assert list(side_by_side_table(sides, sides.table).frame["n seconds"]) == ["2, 6", "2, 6"]
 
 
 def test_compare_does_not_test_times_taken_at_different_concurrency():
     """Times at concurrency 2 were tested against those at 1 and said to differ at 5 %."""
-    sides = beside(timed(2, seconds=0.2), timed(1))
-    table = beside_table(sides, sides.table)
+    sides = compare_folders(timed(2, seconds=0.2), timed(1))
+    table = side_by_side_table(sides, sides.table)
     assert "× seconds" not in table.frame
     assert list(table.frame["seconds A"]) == ["–", "–"]
     assert list(table.frame["seconds B"]) == ["0.102", "0.202"] or all(table.frame["seconds B"] != "–")
@@ -198,12 +198,12 @@ def test_compare_does_not_test_times_taken_at_different_concurrency():
 
 
 def test_times_of_different_machines_are_not_compared():
-    sides = beside(timed(machine="a" * 12, seconds=0.2), timed(machine="b" * 12))
-    table = beside_table(sides, sides.table)
+    sides = compare_folders(timed(machine="a" * 12, seconds=0.2), timed(machine="b" * 12))
+    table = side_by_side_table(sides, sides.table)
     assert "× seconds" not in table.frame
     assert "different machines" in table.note
-    same = beside(timed(machine="a" * 12, seconds=0.2), timed(machine="a" * 12))
-    assert "× seconds" in beside_table(same, same.table).frame
+    same = compare_folders(timed(machine="a" * 12, seconds=0.2), timed(machine="a" * 12))
+    assert "× seconds" in side_by_side_table(same, same.table).frame
 
 
 def test_the_fastest_of_several_machines_is_not_marked():
@@ -252,11 +252,11 @@ def test_custom_metrics_are_columns_of_every_table(purity, tmp_path, monkeypatch
     shown = table_of(frame.reset_index()).frame["purity of clusters"]
     half = stats.t.ppf(0.975, 5) * stats.sem(svd)
     assert shown[1] == f"↑ {svd.mean():.3f} ± {half:.3f}"
-    sides = beside(rows, custom("purity", svd, none))
-    changed = beside_table(sides, sides.table).frame
+    sides = compare_folders(rows, custom("purity", svd, none))
+    changed = side_by_side_table(sides, sides.table).frame
     assert changed["purity of clusters A"][0] == f"{none.mean():.3f}"
     assert changed["Δ purity of clusters"][0].startswith(f"↑ +{(svd - none).mean():.3f}")
-    (own,) = own_runs(tmp_path, rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
+    (own,) = study_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
     assert list(own.table.frame["purity of clusters"]) == pytest.approx([none.mean(), svd.mean()])
     assert kmdr(monkeypatch, "table", tmp_path) == 0
     assert "purity of clusters" in capsys.readouterr().out
@@ -284,9 +284,9 @@ def test_a_metric_that_has_the_name_of_a_column_keeps_both(name):
     shown = text(table_of(frame))
     assert f"{svd.mean():.4g}" in shown
     assert "\x1b" not in shown
-    both = beside(rows, rows)
+    both = compare_folders(rows, rows)
     assert both.table.columns.is_unique
-    assert f"{svd.mean():.4g}" in text(beside_table(both, both.table))
+    assert f"{svd.mean():.4g}" in text(side_by_side_table(both, both.table))
 
 
 @pytest.mark.parametrize("told", ["[1]", "{", '{"m": "text"}', '{"m": NaN}', '{"m": 1e999}', '{"m": {"a": 1}}', "null"])

@@ -15,7 +15,7 @@ import pytest
 import kmdr
 from kmdr.analysis.comparison import compared, trials_of, with_ratio
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import differing_settings, in_words, quantity_rows, summarise
+from kmdr.analysis.rows import differing_settings, quantity_rows, settings_text, summarise
 from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, items
 from kmdr.claims.effects import by_repetition, paired
@@ -24,9 +24,10 @@ from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
-from kmdr.reporting.build import _reproduce, _unread
+from kmdr.reporting.build import _unread
 from kmdr.reporting.explore import explored
-from kmdr.reporting.own import own_runs
+from kmdr.reporting.parts import Context, make_item
+from kmdr.reporting.study_runs import study_runs
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
 from rows import hashed, make_results, make_rows, write_rows
@@ -165,7 +166,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
     ok = table[table["status"] == "ok"].drop_duplicates([*CELL, *SETTING, "seed", "repeat"])
     assert sorted(n for n in frame["n"] if n) == sorted(ok.groupby([*CELL, *SETTING]).size())
 
-    results = Results.of_folder(tmp_path)
+    results = Results.from_folder(tmp_path)
     views = explored(results.every_row, [])["views"]
     labels = {"kMeans": ("none", "{}"), "SVD": ("svd", '{"rank":"k"}')}
     for quantity in ("objective", "accuracy", "objective_ratio", "total_seconds"):
@@ -211,7 +212,7 @@ def test_a_mean_over_several_settings_is_refused(tmp_path, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_claims_read_one_value_per_trial_or_refuse(tmp_path, seed):
     table = make_folder(tmp_path, seed)
-    results, asked = Results.of_folder(tmp_path), json.loads((tmp_path / "asked.json").read_text())
+    results, asked = Results.from_folder(tmp_path), json.loads((tmp_path / "asked.json").read_text())
     for study in ("custom", "other"):
         rows = table[(table["study"] == study) & (table["status"] == "ok")]
         rows = rows[rows["config_hash"].isin(asked.get(study, rows["config_hash"]))]
@@ -265,7 +266,7 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
             old = [names[name][0] if name in names else name for name in lines["dataset"]]
             cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]].itertuples(index=False)
             assert_same(gathered(cells), means(table[table["study"] == study], quantity))
-    for run in own_runs(tmp_path, rows, {"custom": "custom", "other": "other"}):
+    for run in study_runs(rows, {"custom": "custom", "other": "other"}):
         frame, of_study = run.table.frame, table[table["study"] == run.study]
         for quantity, title in TITLES.items():
             ours = sorted(mean for mean in frame.get(title, []) if not np.isnan(mean))
@@ -310,7 +311,7 @@ def test_options_that_are_lists_or_objects_are_shown_and_compared(tmp_path, caps
     shown = table_of(compared(with_ratio(rows_of(sides[0])))).frame
     assert len(shown) == 2 * len(OPTIONS) == len(shown.drop_duplicates(["method", *shown.columns[2:-4]]))
     told = differing_settings(rows_of(sides[0]).drop_duplicates("options"))
-    assert len({in_words(settings) for settings in told}) == len(OPTIONS)
+    assert len({settings_text(settings) for settings in told}) == len(OPTIONS)
 
 
 def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
@@ -330,7 +331,7 @@ def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
         results = make_results(rows)
         claim = next(claim for claim in claims() if claim.id == "bzmd15-1")
         item = next(item for item in items() if item.id == "bzmd15_fig1")
-        return _reproduce(item, results, {}, tmp_path, {}), verdict_on(claim, results, {})
+        return make_item(item, Context(results, {}, {})), verdict_on(claim, results, {})
 
     figure, verdict = made(5)
     assert figure.files
@@ -338,7 +339,7 @@ def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
     assert {component.n for component in verdict.components} == {6}
     figure, verdict = made(20)
     refused = "on dataset 'synth' has rows of 2 settings (n_init = 20; n_init = 5); expected one"
-    assert (figure.state, verdict.outcome, figure.files) == ("not run", "not run", ())
+    assert (figure.state, verdict.outcome, figure.files) == ("not run", "not run", {})
     assert refused in " ".join(figure.gaps)
     assert refused in verdict.sentence
 
@@ -357,6 +358,6 @@ def test_a_trial_that_failed_under_one_seed_leaves_all_other_pairs():
 def test_a_study_whose_last_command_has_no_rows_yet_is_still_reported(tmp_path):
     write_rows(tmp_path, make_rows("custom", "d", "none", 9, 2), make_rows("bzmd15_fig1", "usps", "none", 9, 2))
     (tmp_path / "asked.json").write_text(json.dumps({"custom": ["f" * 12]}))
-    results = Results.of_folder(tmp_path)
+    results = Results.from_folder(tmp_path)
     assert set(results.all_rows["study"]) == {"bzmd15_fig1"}
     assert _unread(results, [])[0] == {"custom": "Runs outside any study"}

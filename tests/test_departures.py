@@ -13,8 +13,8 @@ from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of
-from kmdr.results.table import rows_of
-from rows import make_results, make_rows, write_rows
+from kmdr.reporting.contents import read_contents
+from rows import make_rows, write_rows
 
 GRID = range(5, 101, 5)
 METHODS = ("leverage", "random_sign", "leverage_approx")
@@ -62,17 +62,17 @@ def test_rows_as_they_are_asked_for_are_no_departure():
     [
         ({"n_init": 1}, "n_init = 1, not 5", ["kmeans.n_init=1"]),
         ({"start": "plus"}, "start = plus, not sample", ["kmeans.start=plus"]),
-        ({"kmeans": '{"online":true}'}, "online = True, not as usual", ["kmeans.online=true"]),
+        ({"kmeans": '{"online":true}'}, "online = True, not default", ["kmeans.online=true"]),
         ({"k": 3}, "k = 3, not 10", ["k=3"]),
         ({"grid": (10, 20)}, "r = 10, 20, not 5, 10, …, 100", ["r_grid=[10,20]"]),
-        ({"options": '{"rows":"unit"}'}, "rows = unit, not as usual", ["study.datasets=[{usps:{rows:unit}}]"]),
+        ({"options": '{"rows":"unit"}'}, "rows = unit, not default", ["study.datasets=[{usps:{rows:unit}}]"]),
     ],
 )
 def test_another_setting_is_named_with_the_override_that_gives_it(changes, told, overrides):
     departure = of(rows_with(**changes))[STUDY]
     assert departure.settings == (told,)
     assert list(departure.overrides) == overrides
-    assert departure.told(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
+    assert departure.describe(STUDY) == f"{STUDY}: {told} (10 of 10 repetitions)"
     # Given to the command line they ask for such rows.
     other = [
         e for e in compose(f"study={STUDY}", *overrides).experiments if e.dataset == "usps" and e.reducer in METHODS
@@ -93,7 +93,7 @@ def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_
     departure = departures(rows_with(), experiments, {})[STUDY]
     absent = ("synth", "svd", "approx_svd", "laplacian_score", "none")
     assert (departure.settings, departure.absent) == ((), absent)
-    assert departure.told(STUDY) == f"{STUDY}: 10 of 10 repetitions, without {', '.join(absent)}"
+    assert departure.describe(STUDY) == f"{STUDY}: 10 of 10 repetitions, without {', '.join(absent)}"
     narrowed = compose(f"study={STUDY}", *departure.overrides).experiments
     assert departures(rows_with(), lambda _: narrowed, {}) == {}
     assert departures(rows_with(), experiments, {}, ["synth"])[STUDY].absent == absent[1:]
@@ -127,7 +127,7 @@ def reports(tmp_path_factory):
     made = {}
     for n_init in (5, 1):
         folder = write_rows(tmp_path_factory.mktemp(f"starts_{n_init}"), rows_with(n_init=n_init), code_hash="0" * 12)
-        made[n_init] = report_of(folder, make_results([rows_of(folder)]), studies())
+        made[n_init] = report_of(read_contents(folder), studies())
     return made
 
 
@@ -138,7 +138,7 @@ def test_a_figure_of_a_changed_protocol_is_marked_and_reruns_as_it_was(reports):
         for report in reports.values()
     )
     assert usual.state == "in part"
-    assert usual.changed.startswith(f"Of {STUDY}: 10 of 10 repetitions, without synth, svd")
+    assert usual.changed.startswith(f"Rows: {STUDY}: 10 of 10 repetitions, without synth, svd")
     assert changed.state == "changed"
     assert changed.changed.startswith(f"Changed protocol: {STUDY}: n_init = 1, not 5; without synth, svd")
     assert shlex.split(changed.command)[:3] == ["kmdr", f"study={STUDY}", "kmeans.n_init=1"]

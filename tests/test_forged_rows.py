@@ -21,7 +21,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.figures import panels
 from kmdr.harness import rescore, verify
-from kmdr.reporting.build import _reproduce
+from kmdr.reporting.parts import Context, make_item
 from kmdr.results import check, merge
 from kmdr.results.frame import to_text
 from kmdr.results.reader import read_rows, read_task, row_check
@@ -360,6 +360,6 @@ def test_a_damaged_fact_is_a_gap_of_the_report(copy, item):
         fact = pd.read_csv(REFERENCE / "facts" / f"{name}.csv", dtype=str)
         for column in fact:
             fact.assign(**{column: fact[column] + "x"}).to_csv(copy / "facts" / f"{name}.csv", index=False)
-            made = _reproduce(item, Results.of_folder(copy), {}, copy, {})
+            made = make_item(item, Context(Results.from_folder(copy), {}, {}))
             assert made.state == "not run" or made.files
     assert made.state in ("not run", "rerun", "in part")

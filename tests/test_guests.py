@@ -113,7 +113,7 @@ def run(out, *overrides):
 def test_one_file_each_is_found_run_and_read(guest, tmp_path):
     rows = run(tmp_path / "out")
     assert len(rows) == 4
-    (root,) = guests.guests()
+    (root,) = guests.plugin_roots()
     for row in rows:
         assert (row["status"], row["reducer"], row["params"]) == ("ok", "guest_uniform", '{"scaled":true}')
         purity = json.loads(row["metrics"])["guest_purity"]
@@ -122,7 +122,7 @@ def test_one_file_each_is_found_run_and_read(guest, tmp_path):
         assert row["guests"].startswith("lab ")
     table = summarise(rows_of(tmp_path / "out"), "guest_purity")
     assert table["count"].tolist() == [2, 2]
-    assert Results.of_folder(tmp_path / "out").rows("custom").shape[0] == 4
+    assert Results.from_folder(tmp_path / "out").rows("custom").shape[0] == 4
 
 
 def test_an_engine_of_a_guest_clusters(guest, tmp_path):
@@ -132,7 +132,7 @@ def test_an_engine_of_a_guest_clusters(guest, tmp_path):
 
 
 def test_a_changed_file_changes_the_origin(guest, tmp_path):
-    (before,) = guests.guests()
+    (before,) = guests.plugin_roots()
     known = guests.origin_of_root(before)
     guests.origin_of_root.cache_clear()
     (guest / "metrics/purity.py").write_text((guest / "metrics/purity.py").read_text() + "# changed\n")

@@ -19,7 +19,7 @@ import pytest
 from commands import START
 from kmdr.base.errors import UserError, memory, section, shown, whole_number
 from kmdr.base.process import exit_status
-from kmdr.base.text import one_line
+from kmdr.base.text import single_line
 from kmdr.cli import commands as cli
 from kmdr.cli.jobs import run_jobs
 from kmdr.config.compose import _check_sweep
@@ -103,7 +103,7 @@ def changed(key, *value):
 def refused(config, key):
     with pytest.raises(UserError) as refusal:
         Job.from_configs([config])
-    line = one_line(str(refusal.value))
+    line = single_line(str(refusal.value))
     assert line.isprintable()
     assert len(line) < 2100
     assert any(part in line for part in key.split(".")), line
@@ -322,8 +322,8 @@ def test_an_error_in_a_run_leaves_its_log_with_the_results(monkeypatch, tmp_path
 def test_what_is_shown_back_is_short_and_printable():
     assert len(shown(LONG)) < 300
     assert "digits" in shown(HUGE)
-    assert one_line("a\nb\x1b[2J\u202e") == r"a\nb\x1b[2J\u202e"
-    assert len(one_line(LONG)) < 2100
+    assert single_line("a\nb\x1b[2J\u202e") == r"a\nb\x1b[2J\u202e"
+    assert len(single_line(LONG)) < 2100
     with pytest.raises(UserError, match="is more than 5"):
         whole_number("x", 6, 0, 5)
     assert section({"a": {1: 2}}, "a") == {"1": 2}

@@ -18,14 +18,16 @@ from kmdr.base.files import DamagedError
 from kmdr.claims.catalogue import Item
 from kmdr.config.studies import studies
 from kmdr.figures import escape, panels
-from kmdr.figures.canvas import save
+from kmdr.figures.canvas import figure_files
 from kmdr.figures.panels import figures_for_folder
 from kmdr.figures.style import method_styles
-from kmdr.figures.tables import Table, cells, latex, save_table
+from kmdr.figures.tables import Table, cells, latex
+from kmdr.reporting import parts
 from kmdr.reporting.build import build
 from kmdr.results import json_files, reader
 from kmdr.results import stream as table
 from kmdr.results.table import rows_of
+from reports import save_table
 from rows import HASH, make_rows, write_rows
 
 HOSTILE = "=cmd|' /C x'!A0"
@@ -76,10 +78,10 @@ def test_rows_of_several_versions_of_the_code_are_said_wherever_they_are_shown(f
 
     def keep(drawing, stem):
         drawn.append(" ".join(drawing.figure.get_supxlabel().split()))
-        return save(drawing, stem)
+        return figure_files(drawing, stem)
 
-    for place in (module, panels):
-        monkeypatch.setattr(place, "save", keep)
+    for place in (parts, panels):
+        monkeypatch.setattr(place, "figure_files", keep)
     build(folder, studies())
     figures_for_folder(folder)
     table = Item("bzmd15_table9", "table", "T", ("bzmd15_fig1",), (), (), lambda results: Table(
@@ -275,7 +277,7 @@ def test_an_item_that_cannot_read_its_facts_is_left_out(folder, item):
     for name in item.facts:
         (folder / "facts" / f"{name}.csv").write_text("word,x\na,<b>\n")
     with pytest.raises(NotRunError):
-        attempt(item.make, Results.of_folder(folder))
+        attempt(item.make, Results.from_folder(folder))
 
 
 # --- the table ---

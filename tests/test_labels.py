@@ -190,6 +190,6 @@ def test_a_table_without_the_column_of_metrics_is_read_with_it_empty(tmp_path):
         writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    table = Results.of_folder(folder).rows("custom")
+    table = Results.from_folder(folder).rows("custom")
     assert table["metrics"].fillna("").tolist() == [""] * 4
     assert [float(row["objective"]) for row in rows] == table["objective"].tolist()

@@ -43,11 +43,11 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
     )
     (line,) = opening([mixed]).fails
     assert line.why == (
-        "2 of 3 comparisons of time go the other way with this implementation on this machine, most clearly B (5); "
-        "what it says of F and P holds"
+        "2 of 3 comparisons of time have the opposite direction with this implementation on this machine, most clearly "
+        "B (5); its statements on F and P are supported"
     )
     single = verdict(kinds={"statement": BAD}, components=(part("P − P of kMeans, above 0", 0.001),))
-    assert opening([single]).fails[0].why == "P − P of kMeans, above 0: it is −0.5"
+    assert opening([single]).fails[0].why == "P − P of kMeans, above 0: the effect is −0.5"
 
 
 def test_a_choice_that_turns_it_is_named():
@@ -57,13 +57,13 @@ def test_a_choice_that_turns_it_is_named():
     )
     turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=flips)
     why = opening([turned]).fails[0].why
-    assert why.endswith("; it holds once a choice that is left open is made otherwise (centred vectors)")
+    assert why.endswith("; it is supported with another choice where the paper leaves one open (centred vectors)")
 
 
 def test_what_is_open_says_how_many_repetitions_it_would_take():
     component = part("P", 0.4)
     still = verdict(outcome="inconclusive", kinds={"statement": OPEN}, components=(component,))
-    assert opening([still]).undecided[0].why == "what it says of F and P cannot be decided by such rows"
+    assert opening([still]).undecided[0].why == "its statements on F and P are undecided at this number of repetitions"
     told = replace(still, needed=Need(component, 120))
-    expected = "what it says of F and P would take about 120 repetitions, of which there are 7"
+    expected = "its statements on F and P need about 120 repetitions, more than the 7 of this run"
     assert opening([told]).undecided[0].why == expected

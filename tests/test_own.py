@@ -12,7 +12,7 @@ from kmdr.cli.jobs import run_jobs
 from kmdr.config.studies import studies
 from kmdr.harness.jobs import compose
 from kmdr.reporting.build import build
-from kmdr.reporting.own import own_runs
+from kmdr.reporting.study_runs import study_runs
 from kmdr.results.table import rows_of
 from rows import hashed, make_rows, write_rows
 
@@ -104,13 +104,13 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
     data = {name: str(i) * 64 for i, name in enumerate(("first", "second"))}
     table = hashed(table.assign(data_sha256=table["dataset"].map(data)))
     table.to_csv(tmp_path / "rows.csv", index=False)
-    (both,) = own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})
+    (both,) = study_runs(rows_of(tmp_path), {"custom": "custom"})
     ranks = both.ranks.frame.set_index("method")
     assert ranks["F/F_best"].to_dict() == {"kMeans": 1.0, "Sampl/SVD": 2.0, "RP": 3.0}
     assert ranks["P"].to_dict() == {"kMeans": 3.0, "Sampl/SVD": 2.0, "RP": 1.0}
     assert (ranks["± F/F_best"] == 0).all()
     table[table["dataset"] == "first"].to_csv(tmp_path / "rows.csv", index=False)
-    assert own_runs(tmp_path, rows_of(tmp_path), {"custom": "custom"})[0].ranks is None
+    assert study_runs(rows_of(tmp_path), {"custom": "custom"})[0].ranks is None
 
 
 @pytest.mark.slow

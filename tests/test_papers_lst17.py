@@ -13,9 +13,9 @@ from kmdr.claims.catalogue import claims, rerun_command
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import uncorrected
 from kmdr.config.studies import on_request
-from kmdr.figures.canvas import save
 from kmdr.figures.tables import markdown
 from kmdr.papers.lst17 import items, protocol
+from reports import save
 from rows import make_results, make_rows
 
 GRID = (10, 30, 100, 300, 1000)

@@ -20,7 +20,7 @@ from sklearn.datasets import dump_svmlight_file
 import kmdr
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.base.files import note_of, noted, with_checksum, without_checksum
+from kmdr.base.files import checksum_note, noted, with_checksum, without_checksum
 from kmdr.base.private_paths import file_names, without_folders
 from kmdr.cli.jobs import run_jobs
 from kmdr.config.studies import studies
@@ -238,7 +238,7 @@ def older(folder, path):
     content = (folder / "rows.csv").read_bytes()
     content = content.replace(*stated)
     note = folder / "tasks" / ".merged"
-    note.write_bytes(note_of(noted(note.read_bytes())[0], content))
+    note.write_bytes(checksum_note(noted(note.read_bytes())[0], content))
     (folder / "rows.csv").write_bytes(content)
     assert SECRET.encode() in content
 

@@ -15,16 +15,18 @@ from scipy import stats
 
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
-from kmdr.analysis.rows import mean_interval, ratio_to_best, standard_error, summarise, timing_note, where
+from kmdr.analysis.rows import mean_interval, ratio_to_best, rows_where, standard_error, summarise, timing_note
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.figures.canvas import Drawing, panel_letter, save
+from kmdr.figures.canvas import Drawing, panel_letter
 from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
 from kmdr.harness.jobs import compose
+from kmdr.results.folder import write_files
 from kmdr.results.manifests import read_configs
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
+from reports import save
 from rows import hashed, make_results, make_rows
 
 GRID = (5, 10, 20)
@@ -176,13 +178,13 @@ def test_time_rule():
     assert times.loc["usps", ["mean", "count"]].tolist() == [1.0, 1]
     assert times.loc["orl", ["mean", "count"]].tolist() == [3.0, 2]
     assert timing_note(table[table["dataset"] == "usps"]) == ""
-    assert timing_note(table[table["dataset"] == "orl"]) == "timed beside 2 other workers"
+    assert timing_note(table[table["dataset"] == "orl"]) == "timed in parallel with 2 other workers"
     assert summarise(table, "objective").set_index("dataset").loc["usps", "count"] == 2
 
 
 def test_failed_serial_row_does_not_count_as_timed_alone():
     rows = pd.DataFrame([failed(), row(repeat=1, concurrency=2, total_seconds=5.0)])
-    assert timing_note(rows) == "timed beside 1 other worker"
+    assert timing_note(rows) == "timed in parallel with 1 other worker"
     assert summarise(rows, "total_seconds")["mean"].tolist() == [5.0]
 
 
@@ -264,10 +266,10 @@ def test_another_process_gets_the_same_rows_facts_and_gaps(tmp_path):
 def test_what_is_asked_of_each_combination_holds_of_its_rows():
     rows = pd.DataFrame([row("orl"), row("usps"), row("orl", "svd"), row("orl")])
     asked = []
-    there = where(rows, ("dataset", "reducer"), lambda *pair: asked.append(pair) or pair == ("orl", "random_sign"))
+    there = rows_where(rows, ("dataset", "reducer"), lambda *pair: asked.append(pair) or pair == ("orl", "random_sign"))
     assert there.tolist() == [True, False, False, True]
     assert len(asked) == 3
-    assert where(rows.iloc[:0], ("dataset",), lambda _: True).tolist() == []
+    assert rows_where(rows.iloc[:0], ("dataset",), lambda _: True).tolist() == []
 
 
 def test_reduction_time_is_the_sum_of_its_parts():
@@ -448,7 +450,7 @@ def test_stand_in_and_timing_are_in_the_title():
     rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
     assert title(panel(rows, letter="b")[0]) == "(b) LIGHT – Objective stand-in: 68 × 21 of pie"
     assert title(panel(rows, "total_seconds")[0]) == (
-        "LIGHT – Running time stand-in: 68 × 21 of pie timed beside 3 other workers"
+        "LIGHT – Running time stand-in: 68 × 21 of pie timed in parallel with 3 other workers"
     )
     rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
@@ -637,7 +639,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
 def test_folder(tmp_path):
     rows = dataset_rows("synth") + dataset_rows("usps", study="lf/20")
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["pie", "synth"], "lf/20": ()})
+    paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["pie", "synth"], "lf/20": ()}))
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
         f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
     ]
@@ -649,7 +651,7 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     rows = [row(f"data{i}", r=r) for i in range(4) for r in GRID]
     rows += [row("data4", r=r, k=k) for r in GRID for k in (2, 10)]
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
-    paths = figures_of_studies(rows_of(tmp_path), tmp_path, {"bzmd15": ["data4"]})
+    paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["data4"]}))
     assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
     assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 
@@ -703,7 +705,7 @@ def test_times_of_several_machines_in_one_curve_are_told_of():
         [make_rows("s", "usps", name, (5, 10), 4).assign(env_hash=["e", "e", "f", "f"] * 2) for name in ("svd", "none")]
     )
     (sentence,) = environment_notes(rows)
-    assert sentence == "s: times of several environments are in one curve: none on usps, svd on usps"
+    assert sentence == "s: some curves have times from several environments: none on usps, svd on usps"
     assert sentence in " ".join(footnote(paper_grid(rows, ["usps"]).figure).split())
     apart = rows.assign(env_hash=rows["reducer"])  # a machine a method: two curves
     beside = rows.assign(concurrency=[1, 1, 2, 2] * 4)  # those of one were timed beside others and give no time
@@ -721,7 +723,7 @@ def test_times_of_several_machines_are_not_pooled_and_the_machine_with_most_rows
     assert set(times["mean"]["orl"]) == {7.0}
     assert set(times["count"]["usps"]) == {3}
     assert set(summarise(rows, "objective").set_index("dataset")["count"]["usps"]) == {5}
-    assert environment_notes(rows) == ["s: times are of one machine, that which timed most trials: 6 of 10 on usps"]
+    assert environment_notes(rows) == ["s: only times from the machine with the most trials are used: 6 of 10 on usps"]
     assert environment_notes(pd.concat([few, other])) == []
 
 

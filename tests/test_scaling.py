@@ -81,7 +81,7 @@ def test_measures_out_of_range_fail(monkeypatch):
     monkeypatch.setattr("kmdr.metrics.registry.agreement", lambda *_: {"accuracy": 1.5, "nmi": 0.5, "ari": 0.5})
     trial = row(whole_numbers(np.float64), "none")
     assert trial["status"] == "failed"
-    assert "accuracy = 1.5 is outside of its range, 0 to 1" in trial["error"]
+    assert "accuracy = 1.5 is outside its range, 0 to 1" in trial["error"]
     assert "objective" not in trial
 
 

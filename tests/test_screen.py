@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from kmdr.analysis.comparison import beside, compared, with_ratio
+from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.statistics import above
 from kmdr.base.errors import UserError
 from kmdr.base.text import Volume
 from kmdr.claims.catalogue import papers
 from kmdr.cli import commands as cli
 from kmdr.cli import listing
-from kmdr.figures.comparison import beside_table, table_of, thinned
+from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
 from kmdr.harness.plan import duration_text
@@ -164,7 +164,7 @@ def test_options_of_data_that_have_the_name_of_a_column_keep_both(name, tmp_path
     assert sorted(set(frame[f"dataset.{name}"])) == [500, 1000]
     assert set(frame["n"]) == {6}
     assert f"dataset.{name}" in table_of(frame).frame
-    both = beside(rows, rows).table
+    both = compare_folders(rows, rows).table
     assert both.columns.is_unique
     assert set(both[f"dataset.{name}"]) == {500, 1000}
 
@@ -199,7 +199,7 @@ def test_a_large_grid_is_thinned_to_what_a_person_takes_in():
 def test_two_folders_are_compared_by_pairs_where_their_starts_are_the_same():
     a, b = some_rows(), some_rows(config_hash="later")
     b["objective"] += 0.01 + 0.001 * b["repeat"]
-    sides = beside(a, b)
+    sides = compare_folders(a, b)
     assert sides.table["paired"].all()
     assert (sides.changed, sides.other_data, sides.only) == ([], [], (0, 0))
     best = min(a["objective"].min(), b["objective"].min())
@@ -208,14 +208,14 @@ def test_two_folders_are_compared_by_pairs_where_their_starts_are_the_same():
         test = above("", y - x)
         ends = [line[f"{end}Δ F/F_best"] for end in ("", "low ", "high ")]
         assert ends == pytest.approx([(y - x).mean(), test.low, test.high])
-    shown = beside_table(sides, sides.table).frame["Δ F/F_best"]
+    shown = side_by_side_table(sides, sides.table).frame["Δ F/F_best"]
     assert all(re.fullmatch(r"↑ \+0\.\d{4} \[\+0\.\d{4}, \+0\.\d{4}\]", text) for text in shown)
 
 
 def test_other_starts_are_compared_by_welch_and_told(tmp_path, monkeypatch, capsys):
     a, b = some_rows(), some_rows(n_init=20, config_hash="other")
     b["objective"] += 0.05
-    sides = beside(a, b)
+    sides = compare_folders(a, b)
     assert not sides.table["paired"].any()
     assert sides.changed == ["n_init: 5 in A, 20 in B"]
     best = min(a["objective"].min(), b["objective"].min())
@@ -224,7 +224,7 @@ def test_other_starts_are_compared_by_welch_and_told(tmp_path, monkeypatch, caps
     test = stats.ttest_ind(y, x, equal_var=False)
     ends = [line[f"{end}Δ F/F_best"] for end in ("low ", "high ")]
     assert ends == pytest.approx([test.confidence_interval().low, test.confidence_interval().high])
-    seeds = beside(a, some_rows(seed=7, config_hash="other"))
+    seeds = compare_folders(a, some_rows(seed=7, config_hash="other"))
     assert not seeds.table["paired"].any()
 
 
@@ -235,7 +235,7 @@ def test_other_data_of_one_name_are_never_compared(tmp_path):
     with pytest.raises(UserError, match="d hold other data there"):
         cli.COMMANDS["compare"]([str(tmp_path / "a"), str(tmp_path / "b")])
     a, b = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
-    sides = beside(pd.concat([a, a.assign(dataset="e")]), pd.concat([b, a.assign(dataset="e")]))
+    sides = compare_folders(pd.concat([a, a.assign(dataset="e")]), pd.concat([b, a.assign(dataset="e")]))
     assert set(sides.table["dataset"]) == {"e"}
     assert sides.other_data == ["d"]
     assert sides.only == (4, 4)

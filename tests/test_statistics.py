@@ -10,7 +10,6 @@ from kmdr.analysis.statistics import (
     Component,
     Margin,
     above,
-    at,
     below,
     best_in_blocks,
     best_of,
@@ -22,6 +21,7 @@ from kmdr.analysis.statistics import (
     not_inferior,
     ratio_above,
     ratio_below,
+    retest,
     several,
     share,
     slopes,
@@ -198,7 +198,7 @@ def test_best_of_many_runs_does_not_overflow():
 
 
 def test_best_of_needs_enough_runs():
-    with pytest.raises(ValueError, match="best of 4 cannot be told from 3"):
+    with pytest.raises(ValueError, match="best of m = 4 runs cannot be estimated from N = 3"):
         best_of([1.0, 2.0, 3.0], 4)
 
 
@@ -270,9 +270,9 @@ def test_a_margin_can_be_moved_and_the_test_is_as_if_it_had_been_so(make, moved,
     with_margin = make(x, Margin(0.5, "what"))
     assert with_margin.margin == Margin(0.5, "what")
     assert pickle.loads(pickle.dumps(with_margin)).margin == with_margin.margin  # it crosses processes
-    fresh, again = make(x, moved), at(with_margin, moved)
+    fresh, again = make(x, moved), retest(with_margin, moved)
     np.testing.assert_equal(again[1:8], fresh[1:8])
-    assert at(fresh, 0.7) is fresh  # a bound of the paper's does not move
+    assert retest(fresh, 0.7) is fresh  # a bound of the paper's does not move
     assert make(x, 0.5)[1:8] == pytest.approx(with_margin[1:8], nan_ok=True)
 
 

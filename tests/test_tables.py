@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from kmdr.figures.escape import latex_escaped
-from kmdr.figures.tables import Table, cells, latex, markdown, save_table
+from kmdr.figures.tables import Table, cells, latex, markdown
+from reports import save_table
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference" / "tables"
 

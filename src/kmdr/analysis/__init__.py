@@ -1,1 +1,1 @@
-"""What the rows of a folder say: rows, quantities, and statistics of them."""
+"""Rows of a folder, quantities in them, and statistics."""

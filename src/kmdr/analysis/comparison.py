@@ -1,8 +1,8 @@
-"""Rows as lines of a table: each method at each r beside k-means on all features, or beside the same of another folder.
+"""Comparison of each method at each r with k-means on all features, or with the same method of another folder.
 
-A repetition is a trial of one seed and number: methods that share it started from the same centres, so they are
-compared by pairs. Every p-value is of a two-sided t test, corrected by Holm over all tests of the table; that of pairs
-allows for skewed differences (`kmdr.analysis.statistics.above`).
+All methods start a repetition (seed and number) from the same centres, so they are compared by paired differences.
+P-values are two-sided, from t tests, and Holm-adjusted over all tests of the table; the paired test allows for skewed
+differences (`kmdr.analysis.statistics.above`).
 """
 
 import json
@@ -17,7 +17,7 @@ from scipy.stats import ttest_ind
 
 from kmdr.analysis.rows import (
     REPETITION,
-    TOLD_APART,
+    SETTING_COLUMNS,
     TRIAL,
     code_notes,
     codes_of,
@@ -33,7 +33,7 @@ from kmdr.analysis.rows import (
 )
 from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
 from kmdr.base.errors import UserError
-from kmdr.base.text import one_line
+from kmdr.base.text import single_line
 from kmdr.metrics import BUILT_IN, metrics
 from kmdr.results.outdated import CODE_COLUMNS
 
@@ -46,11 +46,11 @@ class Quantity(NamedTuple):
     title, form : str
         Its heading and number format.
     less : bool or None
-        Whether less of it is better; None where that is not known.
+        Whether smaller values are better; None if unknown.
     ratio : bool
         Whether it is compared by ratios.
     time : bool
-        Whether it is a time, of which only those measured serially on one machine are compared.
+        Whether it is a duration; only those measured serially on one machine are compared.
     """
 
     title: str
@@ -61,7 +61,7 @@ class Quantity(NamedTuple):
 
     @property
     def change(self) -> str:
-        """Title of what it changes by."""
+        """Heading of its change."""
         return f"{'×' if self.ratio else 'Δ'} {self.title}"
 
 
@@ -71,29 +71,29 @@ QUANTITIES: Mapping[str, Quantity] = {
     "nmi": Quantity("NMI", ".3f"),
     "total_seconds": Quantity("seconds", ".3g", less=True, ratio=True, time=True),
 }
-# Before the name of a metric that has no column of its own.
+# Prefix of a metric without its own column in ``rows.csv``.
 _CUSTOM = "metrics."
-# Names of other columns, and words that begin them, which the title of a custom metric must not take.
+# Names of other columns, and their first words, which the title of a custom metric must not repeat.
 _TAKEN = frozenset({"study", "dataset", "reducer", "params", "method", "r", "n", "failed", "paired", "against"})
 _WORDS = _TAKEN | {"±", "Δ", "×", "p", "low", "high", "best"}
-# Of the columns that tell rows apart, those that must be the same for two lines to be of the same data.
+# The setting columns in which two lines of the same data agree.
 _DATA = ["k", "data_sha256"]
 
 
 class Line(NamedTuple):
-    """What the trials of a line of the table have in common."""
+    """The key of a line of the table, common to its trials."""
 
     study: str
     dataset: str
-    setting: tuple[Any, ...]  # values of `TOLD_APART`
+    setting: tuple[Any, ...]  # values of `SETTING_COLUMNS`
     reducer: str
     params: str
     r: int
 
     @property
     def data(self) -> tuple[Any, ...]:
-        """What F_best belongs to."""
-        return self.study, self.dataset, *(self.setting[TOLD_APART.index(name)] for name in _DATA)
+        """The key of F_best."""
+        return self.study, self.dataset, *(self.setting[SETTING_COLUMNS.index(name)] for name in _DATA)
 
 
 class Trials(NamedTuple):
@@ -102,14 +102,14 @@ class Trials(NamedTuple):
     Attributes
     ----------
     values : dict
-        Values of each quantity by seed and repetition. Times are those taken serially on one machine.
+        Values of each quantity by seed and repetition; times only if measured serially on one machine.
     n, failed : int
-        How many there are, and how many failed.
+        Number of repetitions, and of failed trials.
     machine : str
-        The one on which they were timed.
+        Where they were timed.
     codes : frozenset of str
-        `kmdr.config.task.code_identity` of those that did not fail. The mean of several is that of a mixture, which
-        nothing is tested against.
+        `kmdr.config.task.code_identity` of the trials that did not fail. Several give the mean of a mixture, which is
+        not tested.
     """
 
     values: dict[str, "pd.Series[float]"]
@@ -120,9 +120,9 @@ class Trials(NamedTuple):
 
 
 def with_metrics(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Quantity]]:
-    """Return rows with a column for each custom metric in them, and all quantities that these rows have.
+    """Return rows with a column for each custom metric, and all quantities of these rows.
 
-    A metric whose plugin is not installed here is shown under its name; which of its values are better is not known.
+    A metric whose plugin is not installed appears under its name; whether smaller values are better is unknown.
     """
     texts = rows["metrics"].astype(object).fillna("")
     parsed = {text: _numbers_in(str(text)) for text in texts.unique()}
@@ -136,7 +136,7 @@ def with_metrics(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Quantity]]
 
 
 def _numbers_in(text: str) -> dict[str, float]:
-    """Return the numbers of a JSON object by name, without those of metrics that have a column."""
+    """Return the numbers of a JSON object by name, except metrics that have a column."""
     try:
         values = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -148,29 +148,25 @@ def _numbers_in(text: str) -> dict[str, float]:
 
 
 def _custom(name: str, taken: Collection[str]) -> Quantity:
-    """Return a custom metric as a quantity whose title no other column has."""
+    """Return a custom metric as a quantity with a unique title."""
     known = metrics().get(name)
-    title = one_line(known.label if known else name)
+    title = single_line(known.label if known else name)
     if title in {"", *_TAKEN, *taken} or title.split(" ")[0] in _WORDS or title.endswith((" A", " B")):
-        title = f"{_CUSTOM}{one_line(name)}"
+        title = f"{_CUSTOM}{single_line(name)}"
     bounded = known is not None and max(abs(known.low), abs(known.high)) <= 1
     return Quantity(title, ".3f" if bounded else ".4g", known.better == "lower" if known else None)
 
 
 def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIES) -> dict[Line, Trials]:
-    """Return the trials of each line of a table, in its order: by study, dataset, setting, method and r.
+    """Return the trials of each line of a table, ordered by study, dataset, setting, method and r.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        With F/F_best as ``ratio``, and a column for each of the quantities.
-    quantities : mapping
+    The rows have a column for each quantity, F/F_best among them as ``ratio``.
     """
     lines: dict[Line, Trials] = {}
     rows = rows.assign(code=codes_of(rows), **settings_of(rows))
-    for message in mixed_settings(rows, ("study", "dataset", *TOLD_APART, "reducer", "params")).values():
+    for message in mixed_settings(rows, ("study", "dataset", *SETTING_COLUMNS, "reducer", "params")).values():
         raise UserError(message)
-    blocks: Any = rows.groupby(["study", "dataset", *TOLD_APART], sort=True)
+    blocks: Any = rows.groupby(["study", "dataset", *SETTING_COLUMNS], sort=True)
     for (study, dataset, *setting), block in blocks:
         alone = quantity_rows(serial_rows(block), "total_seconds")
         machine = str(alone["machine"].astype(object).fillna("").iloc[0]) if len(alone) else ""
@@ -195,36 +191,40 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
 
 
 def with_ratio(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with F/F_best as ``ratio``, F_best being the least of these rows on the same data."""
+    """Return rows with F/F_best as ``ratio``; F_best is the smallest F of these rows on the same data."""
     return rows.assign(ratio=ratio_to_best(rows))
 
 
 def compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a line for each dataset, setting, method and r of some rows, compared with k-means on all features.
+    """Return a table of each dataset, setting, method and r, compared with k-means on all features.
 
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.reader.rows_of` gives them, failed ones included; with ``ratio``, see `with_ratio`.
+        From `kmdr.results.table.rows_of`, including failed ones; with ``ratio``, see `with_ratio`.
 
     Returns
     -------
     DataFrame
-        Columns study, dataset, reducer, params, r, those of the settings that differ, n repetitions, failed trials,
-        versions of their code; then for each of `QUANTITIES` and each custom metric, under its title, the mean, ``±``
-        half of its 95 % interval (NaN for fewer than two repetitions), ``Δ`` the mean difference from all features by
-        pairs (``×``: the geometric mean of ratios), ``low Δ`` and ``high Δ`` the ends of its 95 % interval, ``p`` its
-        p-value (NaN where there is nothing to compare) and ``best``: whether no line of the data has a better mean, as
-        it is shown. A line with several versions is neither compared nor the best. Seconds are those of repetitions
-        that were timed serially on one machine; ``n seconds`` counts these. `quantities_in` gives the quantities.
+        Columns study, dataset, reducer, params, r, settings that differ, ``n`` repetitions, ``failed`` trials, and
+        ``versions`` of the code. Then, for each of `QUANTITIES` and each custom metric, under its title:
+
+        * the mean, and ``±`` half of its 95 % interval (NaN for fewer than two repetitions);
+        * ``Δ``, the mean paired difference from all features (``×``: the geometric mean of ratios), and ``low Δ`` and
+          ``high Δ``, the ends of its 95 % interval;
+        * ``p``, the p-value (NaN without a comparison);
+        * ``best``: whether no line of the data has a better mean at the digits shown.
+
+        A line with several code versions is neither compared nor the best. Seconds are means of repetitions that were
+        timed serially on one machine; ``n seconds`` is their number. `quantities_in` returns the quantities.
     """
     rows, quantities = with_metrics(rows)
     lines = trials_of(rows, quantities)
     whole = {(line.study, line.dataset, line.setting): t for line, t in lines.items() if line.reducer == "none"}
     table = []
     for line, trials in lines.items():
-        beside = whole.get((line.study, line.dataset, line.setting)) if line.reducer != "none" else None
-        changes = _changes(beside, trials, quantities, paired=True) if beside else {}
+        reference = whole.get((line.study, line.dataset, line.setting)) if line.reducer != "none" else None
+        changes = _changes(reference, trials, quantities, paired=True) if reference else {}
         table.append({**_means(trials, quantities), **changes})
     return _table(lines, table, quantities, [trials.machine for trials in lines.values()])
 
@@ -243,7 +243,7 @@ def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "")
 
 
 def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], *, paired: bool) -> dict[str, Any]:
-    """Return by how much each quantity changes, the interval of that, and the p-value, not corrected."""
+    """Return the change of each quantity with its 95 % interval and unadjusted p-value."""
     cells: dict[str, Any] = {}
     if max(len(before.codes), len(after.codes)) > 1:
         return cells
@@ -273,20 +273,21 @@ def _paired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity
 
 
 def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
-    """Compare two samples whose repetitions are not pairs, by Welch's t test."""
+    """Compare two unpaired samples by Welch's t test."""
     if quantity.ratio:
         old, new = old[old > 0], new[new > 0]
         if min(len(old), len(new)) < 2:
             return None
-    x, y = (np.log(each.to_numpy(dtype=float)) if quantity.ratio else each.to_numpy(dtype=float) for each in (new, old))
+    samples = (values.to_numpy(dtype=float) for values in (new, old))
+    x, y = map(np.log, samples) if quantity.ratio else samples
     back = np.exp if quantity.ratio else float
     scale = 1.0 if quantity.ratio else float(max(abs(x).max(), abs(y).max()))
     effect = float(x.mean() - y.mean())
-    if is_rounding(max(np.ptp(x), np.ptp(y)), scale):  # nothing is drawn: what they say is certain
+    if is_rounding(max(np.ptp(x), np.ptp(y)), scale):  # both are deterministic
         effect = 0.0 if is_rounding(effect, scale) else effect
         p = float(effect == 0)
         return Component("", float(back(effect)), float(back(effect)), float(back(effect)), p / 2, p / 2, len(x), "")
-    with catch_warnings():  # one of them may be constant: its variance is then 0, which the test allows
+    with catch_warnings():  # one of them may be constant; the test allows a variance of 0
         simplefilter("ignore", RuntimeWarning)
         test = ttest_ind(x, y, equal_var=False)
     low, high = (float(back(value)) for value in test.confidence_interval(0.95))
@@ -300,24 +301,26 @@ def _table(
     quantities: Mapping[str, Quantity],
     machines: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return lines and their cells as a table, p-values corrected and the best marked; its quantities are in attrs."""
+    """Return lines and their cells as a table with Holm-adjusted p-values; its quantities are in ``attrs``."""
     lines = list(lines)
     names = [name for name in Line._fields if name != "setting"]
     table = pd.DataFrame([[getattr(line, name) for name in names] for line in lines], columns=names)
-    of_lines = pd.DataFrame([dict(zip(TOLD_APART, line.setting, strict=True)) for line in lines], columns=TOLD_APART)
+    of_lines = pd.DataFrame(
+        [dict(zip(SETTING_COLUMNS, line.setting, strict=True)) for line in lines], columns=SETTING_COLUMNS
+    )
     settings = pd.Series([{}] * len(lines), dtype=object)
     for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
         settings[group.index] = differing_settings(group)
-    told = pd.DataFrame(list(settings), index=table.index, dtype=object).fillna("–") if lines else table.iloc[:, :0]
+    shown = pd.DataFrame(list(settings), index=table.index, dtype=object).fillna("–") if lines else table.iloc[:, :0]
     counted = pd.DataFrame(cells)
     titles = [quantity.title for quantity in quantities.values()]
-    own = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}
-    told.columns = told.columns.map(lambda name: f"dataset.{name}" if name in own else name)  # as Synth's n and d
-    table = pd.concat([table, told, counted], axis=1)
+    taken = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}
+    shown.columns = shown.columns.map(lambda name: f"dataset.{name}" if name in taken else name)  # as Synth's n and d
+    table = pd.concat([table, shown, counted], axis=1)
     tested = [name for name in (f"p {q.title}" for q in quantities.values()) if name in table]
     values = table[tested].to_numpy(dtype=float, copy=True)
-    at = np.isfinite(values)
-    values[at] = holm(list(values[at]))
+    finite = np.isfinite(values)
+    values[finite] = holm(list(values[finite]))
     table[tested] = values
     data = pd.Series([str(line.data) for line in lines], dtype=str)
     for quantity in quantities.values():
@@ -333,7 +336,7 @@ def _table(
 
 
 def quantities_in(frame: pd.DataFrame) -> Sequence[Quantity]:
-    """Return the quantities of a table that `compared` or `beside` gives."""
+    """Return the quantities of a table from `compared` or `compare_folders`."""
     return frame.attrs["quantities"]  # type: ignore[no-any-return]
 
 
@@ -349,13 +352,13 @@ def _is_best(table: pd.DataFrame, data: "pd.Series[str]", quantity: Quantity) ->
 
 
 def differences(settings: Sequence[str]) -> list[str]:
-    """Say in what each of several compact JSON parameter strings differs from the others."""
+    """Return, for each of several JSON parameter strings, the parameters that differ, in words."""
     if len(settings) < 2:
         return [""] * len(settings)
     try:
         parsed = [json.loads(text) if text else {} for text in settings]
         keys = sorted({key for params in parsed for key in params.keys()})  # noqa: SIM118 - a list or a text has none
-    except (ValueError, TypeError, AttributeError, RecursionError):  # not ours: show the strings as they are
+    except (ValueError, TypeError, AttributeError, RecursionError):  # not written by kmdr: show the strings unchanged
         return [f" ({text})" for text in settings]
     absent = object()
     differing = [key for key in keys if any(params.get(key, absent) != parsed[0].get(key, absent) for params in parsed)]
@@ -366,24 +369,24 @@ def differences(settings: Sequence[str]) -> list[str]:
 # -- two folders -----------------------------------------------------------------------------------------------------
 
 
-class Beside(NamedTuple):
-    """Two folders beside each other.
+class FolderComparison(NamedTuple):
+    """The rows of two folders, A and B, side by side.
 
     Attributes
     ----------
     table : DataFrame
-        As `compared` gives it, with `` A`` and `` B`` behind the names of what both have, and changes from A to B;
-        ``paired`` says whether a line's repetitions started from the same centres on the same data.
+        As from `compared`, with the suffixes `` A`` and `` B``, and changes from A to B; ``paired`` is True for lines
+        whose repetitions started from the same centres on the same data.
     changed : list of str
-        What differs between settings that were compared, e.g. ``"n_init: 1 in A, 20 in B"``.
+        Differences between the settings that were compared, e.g. ``"n_init: 1 in A, 20 in B"``.
     other_data : list of str
-        Datasets that both name but that hold other data: never compared.
+        Datasets with the same name but different data, which are not compared.
     only : tuple of int, int
-        Lines that only A, and only B, has.
+        Number of lines that only A has, and only B.
     other_code : list of str
-        Reducers whose rows in B were computed by other code than those in A.
+        Reducers whose rows in A and B were computed by different code.
     mixed : list of str
-        Sentences about rows of several versions of the code within A, and within B.
+        Sentences on rows of several code versions within A, and within B.
     other_machine : bool
         Whether some lines were timed on different machines, so that their times are not compared.
     """
@@ -397,35 +400,35 @@ class Beside(NamedTuple):
     other_machine: bool = False
 
 
-# The columns that F/F_best follows from.
+# The columns that determine F/F_best.
 _OF_RATIO = ["dataset", "k", "data_sha256", "objective", "status"]
-# What decides where a repetition starts, beside data, k, seed and its number.
+# Settings that determine where a repetition starts, together with data, k, seed and its number.
 _START = ("start", "n_init")
 
 
-def only_compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of rows that `beside` reads, so that two large tables fit into memory together."""
+def compared_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that `compare_folders` reads, so that two large tables fit into memory."""
     read = {
-        "study", *TRIAL, *TOLD_APART, *REPETITION, *CODE_COLUMNS, *QUANTITIES, "objective", "status", "concurrency",
-        "machine", "metrics", "n", "d",
+        "study", *TRIAL, *SETTING_COLUMNS, *REPETITION, *CODE_COLUMNS, *QUANTITIES, "objective", "status",
+        "concurrency", "machine", "metrics", "n", "d",
     }  # fmt: skip
     return rows[[name for name in rows.columns if name in read]].copy()
 
 
-def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
-    """Set the rows of two folders side by side; see `Beside`.
+def compare_folders(a: pd.DataFrame, b: pd.DataFrame) -> FolderComparison:
+    """Compare the rows of two folders.
 
-    Lines of the same study, data, method and r belong together; where these were run in one setting in either folder,
-    that setting may differ, else it may not. F_best is that of both.
+    Lines of the same study, data, method and r are compared. Their settings may differ if each folder has only one.
+    F_best is the smallest F of both folders.
     """
-    # Of two large tables only the few columns that both are needed for are put into one.
+    # Of two large tables, only the few columns that are needed are concatenated.
     few = pd.concat([x.reindex(columns=["metrics", *_OF_RATIO]) for x in (a, b)], ignore_index=True)
     ratio = ratio_to_best(few).reindex(few.index)
     _, quantities = with_metrics(few)
     sides = []
     for rows, of_rows in ((a, ratio.iloc[: len(a)]), (b, ratio.iloc[len(a) :])):
-        full, own = with_metrics(rows.assign(ratio=of_rows.to_numpy()))
-        absent = dict.fromkeys(quantities.keys() - own.keys(), np.nan)
+        full, present = with_metrics(rows.assign(ratio=of_rows.to_numpy()))
+        absent = dict.fromkeys(quantities.keys() - present.keys(), np.nan)
         sides.append(trials_of(full.assign(**absent), quantities))
     matches = list(_matches(*map(list, sides)))
     table, other_machine = [], False
@@ -446,25 +449,25 @@ def beside(a: pd.DataFrame, b: pd.DataFrame) -> Beside:
     mixed = [f"In {name}: {note}" for name, rows in (("A", a), ("B", b)) for note in code_notes(rows)]
     frame = _table([line for line, _ in matches], table, quantities)
     counts = len(only[0]), len(only[1])
-    return Beside(frame, changed, other_data, counts, sorted(other_code), mixed, other_machine)
+    return FolderComparison(frame, changed, other_data, counts, sorted(other_code), mixed, other_machine)
 
 
 def _changed(line: Line, other: Line) -> list[str]:
-    told = differing_settings(pd.DataFrame([line.setting, other.setting], columns=TOLD_APART))
-    return [f"{name}: {told[0][name]} in A, {told[1][name]} in B" for name in told[0]]
+    a, b = differing_settings(pd.DataFrame([line.setting, other.setting], columns=SETTING_COLUMNS))
+    return [f"{name}: {a[name]} in A, {b[name]} in B" for name in a]
 
 
 def _matches(a: Iterable[Line], b: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
-    """Pair the lines of two folders that belong together."""
+    """Yield the pairs of lines of two folders to compare."""
 
-    def by_method(lines: Iterable[Line]) -> dict[tuple[Any, ...], list[Line]]:
+    def group_by_method(lines: Iterable[Line]) -> dict[tuple[Any, ...], list[Line]]:
         groups: dict[tuple[Any, ...], list[Line]] = {}
         for line in lines:
             groups.setdefault((line.data, line.reducer, line.params, line.r), []).append(line)
         return groups
 
-    others = by_method(b)
-    for key, lines in by_method(a).items():
+    others = group_by_method(b)
+    for key, lines in group_by_method(a).items():
         left = others.get(key, [])
         same = {str(line.setting): line for line in left}
         for line in lines:
@@ -475,8 +478,8 @@ def _matches(a: Iterable[Line], b: Iterable[Line]) -> Iterator[tuple[Line, Line]
 
 
 def _same_starts(line: Line, other: Line) -> bool:
-    where = [TOLD_APART.index(name) for name in _START]
-    return all(str(line.setting[i]) == str(other.setting[i]) for i in where)
+    positions = [SETTING_COLUMNS.index(name) for name in _START]
+    return all(str(line.setting[i]) == str(other.setting[i]) for i in positions)
 
 
 def _share_repetitions(before: Trials, after: Trials) -> bool:

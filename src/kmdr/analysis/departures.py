@@ -1,4 +1,4 @@
-"""What of a study's rows is not as the study is configured: a changed protocol is no rerun of the paper's."""
+"""Differences between a study's rows and its configuration: rows of a changed protocol do not reproduce the paper."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,28 +16,28 @@ from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
 from kmdr.results.frame import to_text
 
-# Where a file of the user's own lies, and how much of it may be read, is no protocol.
+# Settings that do not belong to the protocol: where a custom file is, and how much of it may be read.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
-# Settings of k-means that have columns of their own.
-OF_KMEANS = ("engine", "start", "n_init", "max_iter")
+# Settings of k-means with their own columns.
+KMEANS_COLUMNS = ("engine", "start", "n_init", "max_iter")
 
 
 @dataclass(frozen=True)
 class Departure:
-    """How the rows of a study differ from what it asks for.
+    """Differences between the rows of a study and its configuration.
 
     Attributes
     ----------
     settings : tuple of str
-        Each that is another, as ``n_init = 1, not 5``; empty where only repetitions are missing.
+        Changed settings, such as ``n_init = 1, not 5``; empty if only repetitions are missing.
     overrides : tuple of str
-        What to say on the command line to have such rows again.
+        Command-line settings that reproduce such rows.
     repetitions : int
-        The least that any configuration has.
+        Number of repetitions of the configuration with the smallest share of them.
     asked : int
-        How many that configuration is to have.
+        Number of repetitions that this configuration asks for.
     absent : tuple of str
-        Datasets and methods without any row, though they could be had.
+        Available datasets and methods without any row.
     """
 
     settings: tuple[str, ...]
@@ -46,8 +46,8 @@ class Departure:
     asked: int
     absent: tuple[str, ...] = ()
 
-    def told(self, study: str) -> str:
-        """Return it in words, for the study's name."""
+    def describe(self, study: str) -> str:
+        """Return the differences in words, after the study's name."""
         count = f"{self.repetitions} of {self.asked} repetitions"
         without = f"without {', '.join(self.absent)}" if self.absent else ""
         if not self.settings:
@@ -61,24 +61,18 @@ def departures(
     plan: Mapping[str, Any],
     missing: Collection[str] = (),
 ) -> dict[str, Departure]:
-    """Compare the rows of each study with what it asks for.
+    """Return the studies whose rows differ in a setting or lack repetitions, datasets or methods.
 
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.reader.rows_of` gives them, or with text as categories; rows whose settings are not known are
-        left out.
+        From `kmdr.results.table.rows_of`, its text perhaps as categories; rows without recorded settings are ignored.
     experiments : callable
-        Gives what a study asks for.
+        Returns the experiments of a study, by its name.
     plan : mapping
-        ``plan.json``: fewer repetitions, methods or sizes of r that were planned are no departure.
+        ``plan.json``; repetitions, methods and r that the plan omits do not count as differences.
     missing : collection of str
-        Datasets that could not be had, which is told elsewhere.
-
-    Returns
-    -------
-    dict
-        By study, of those that differ in a setting, have fewer repetitions or lack a dataset or a method.
+        Unavailable datasets, which the report lists elsewhere.
     """
     known = rows[rows["engine"] != ""]
     compared = {
@@ -100,17 +94,17 @@ def _departure(
         row = trials.iloc[0].to_dict()
         experiment = _nearest(row, asked)
         counts.append((int(trials["repeat"].nunique()), experiment.repeats))
-        for told, command in _differences(row, experiment, asked):
-            settings[told], overrides[command] = None, None
+        for text, command in _differences(row, experiment, asked):
+            settings[text], overrides[command] = None, None
         wanted = _sizes(row, experiment)
-        if not plan.get("thinned_grid") and (there := sorted(map(int, trials["r"].unique()))) != wanted:
-            settings[f"r = {_listed(there)}, not {_listed(wanted)}"] = None
-            overrides[f"r_grid={override(there)}"] = None
+        if not plan.get("thinned_grid") and (present := sorted(map(int, trials["r"].unique()))) != wanted:
+            settings[f"r = {_listed(present)}, not {_listed(wanted)}"] = None
+            overrides[f"r_grid={override(present)}"] = None
         if row["seed"] != experiment.seed:
             overrides[f"seed={row['seed']}"] = None
-    repetitions, of = min(counts, key=lambda pair: pair[0] / pair[1])
+    repetitions, expected = min(counts, key=lambda pair: pair[0] / pair[1])
     planned = plan.get("studies", {}).get(study, {})
-    short = repetitions < min(of, planned.get("repeats_planned", of))
+    short = repetitions < min(expected, planned.get("repeats_planned", expected))
     absent = {} if planned.get("left_out") else _absent(rows, asked, missing)
     for group, names in absent.items():
         if names:
@@ -119,29 +113,29 @@ def _departure(
     without = tuple(name for names in absent.values() for name in names)
     if not settings and not short and not without:
         return None
-    if repetitions != of:
+    if repetitions != expected:
         overrides[f"repeats={repetitions}"] = None
-    return Departure(tuple(settings), tuple(overrides), repetitions, of, without)
+    return Departure(tuple(settings), tuple(overrides), repetitions, expected, without)
 
 
 def _item(group: str, experiment: Experiment) -> str:
-    """Return a dataset or reducer as a study's list has it: a name, or one with settings that are not the usual."""
+    """Return a dataset or reducer as listed in a study: its name, with the settings that are not the default."""
     name = getattr(experiment, group)
     if group == "dataset":
-        told = experiment.told_options(name)
+        settings = experiment.told_options(name)
     else:
-        usual = choice("reducer", name)
-        told = {key: value for key, value in experiment.params.items() if value != usual.get(key)}
-    return override({name: told} if told else name)
+        default = choice("reducer", name)
+        settings = {key: value for key, value in experiment.params.items() if value != default.get(key)}
+    return override({name: settings} if settings else name)
 
 
 def _absent(rows: pd.DataFrame, asked: Sequence[Experiment], missing: Collection[str]) -> dict[str, list[str]]:
-    """Return datasets and reducers that were asked for and have no row."""
+    """Return the requested datasets and reducers without any row."""
     kinds = rows[["dataset", "options", "reducer"]].drop_duplicates().to_dict("records")
-    there = {"dataset": {_dataset(row) for row in kinds} | {*missing}, "reducer": {row["reducer"] for row in kinds}}
+    known = {"dataset": {_dataset(row) for row in kinds} | {*missing}, "reducer": {row["reducer"] for row in kinds}}
     return {
         group: list(dict.fromkeys(name for e in asked if (name := getattr(e, group)) not in names))
-        for group, names in there.items()
+        for group, names in known.items()
     }
 
 
@@ -150,7 +144,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def _dataset(row: Mapping[Any, Any]) -> str:
-    """Return what the registry calls the dataset of a row."""
+    """Return the registered name of a row's dataset."""
     return str(named_settings(row).get("name", row["dataset"]))
 
 
@@ -159,23 +153,22 @@ def _params(experiment: Experiment) -> str:
 
 
 def _nearest(row: Mapping[Any, Any], asked: Sequence[Experiment]) -> Experiment:
-    """Return what was asked for that a row is most like."""
-    own, options = _dataset(row), json.loads(row["options"] or "{}")
+    """Return the requested experiment that is most similar to a row."""
+    dataset, options = _dataset(row), json.loads(row["options"] or "{}")
 
     def likeness(experiment: Experiment) -> tuple[bool, ...]:
-        told = experiment.told_options(str(row["dataset"]))
         return (
             experiment.reducer == row["reducer"],
-            experiment.dataset == own,
+            experiment.dataset == dataset,
             _params(experiment) == row["params"],
-            told == options,
+            experiment.told_options(str(row["dataset"])) == options,
         )
 
     return max(asked, key=likeness)
 
 
 def _sizes(row: Mapping[Any, Any], experiment: Experiment) -> list[int]:
-    """Return the r of a configuration that was asked for."""
+    """Return the requested r of a configuration."""
     if experiment.reducer != row["reducer"]:
         return list(experiment.r_grid)
     fixed = reducers.make_allowed(experiment.reducer, experiment.params).fixed_r(int(row["d"]), int(row["k"]))
@@ -185,11 +178,11 @@ def _sizes(row: Mapping[Any, Any], experiment: Experiment) -> list[int]:
 def _differences(
     row: Mapping[Any, Any], experiment: Experiment, asked: Sequence[Experiment]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a row that is another than asked for, in words and as an override."""
-    own = _dataset(row)
+    """Yield each setting of a row that differs from the request, in words and as an override."""
+    dataset = _dataset(row)
     names = list(dict.fromkeys(e.dataset for e in asked))
-    if own not in names:
-        yield f"dataset {own}, not {', '.join(names)}", f"study.datasets={override([own])}"
+    if dataset not in names:
+        yield f"dataset {dataset}, not {', '.join(names)}", f"study.datasets={override([dataset])}"
     if experiment.reducer != row["reducer"]:
         methods = list(dict.fromkeys(e.reducer for e in asked))
         yield f"reducer {row['reducer']}, not {', '.join(methods)}", f"study.reducers={override([row['reducer']])}"
@@ -198,23 +191,23 @@ def _differences(
             f"{row['reducer']} with {row['params']}, not {_params(experiment)}",
             f"study.reducers=[{{{row['reducer']}:{override(named_settings({'options': row['params']}))}}}]",
         )
-    compared = own == experiment.dataset and row["options"] != ""
+    same_dataset = dataset == experiment.dataset
     classes = registry.entry(experiment.dataset).k if experiment.dataset in registry.names() else 0
     expected = named_settings(
         {
-            "k": experiment.k or (classes if own == experiment.dataset else 0) or row["k"],
+            "k": experiment.k or (classes if same_dataset else 0) or row["k"],
             **settings_of({"kmeans": experiment.protocol.identity, "matching": experiment.matching}),
-            "options": canonical(experiment.told_options(own) if compared else {}),
+            "options": canonical(experiment.told_options(dataset) if same_dataset and row["options"] != "" else {}),
         }
     )
-    there, options = named_settings(row), named_settings({"options": row["options"]})
-    for key in dict.fromkeys([*there, *expected]):
-        if key in _PLACES or there.get(key) == expected.get(key):
+    actual, options = named_settings(row), named_settings({"options": row["options"]})
+    for key in dict.fromkeys([*actual, *expected]):
+        if key in _PLACES or actual.get(key) == expected.get(key):
             continue
-        words = f"{key} = {there.get(key, 'as usual')}, not {expected.get(key, 'as usual')}"
+        words = f"{key} = {actual.get(key, 'default')}, not {expected.get(key, 'default')}"
         if key in ("k", "matching"):
-            yield words, f"{key}={override(there[key])}"
-        elif key in OF_KMEANS or key not in options | experiment.options:
-            yield words, f"kmeans.{key}={override(there.get(key, 'null'))}"
+            yield words, f"{key}={override(actual[key])}"
+        elif key in KMEANS_COLUMNS or key not in options | experiment.options:
+            yield words, f"kmeans.{key}={override(actual.get(key, 'null'))}"
         else:
-            yield words, f"study.datasets=[{{{own}:{override(options)}}}]"
+            yield words, f"study.datasets=[{{{dataset}:{override(options)}}}]"

@@ -1,4 +1,4 @@
-"""Methods over many problems: their ranks, and their performance profiles."""
+"""Comparison of methods over many problems: mean ranks and performance profiles."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from kmdr.analysis.statistics import is_rounding
 
 
 def _tied(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values, equal where they differ by rounding alone."""
+    """Return values with differences due to rounding removed."""
     order = np.argsort(values)
     x = values[order]
     first = np.r_[True, ~is_rounding(np.diff(x), np.maximum(abs(x[1:]), abs(x[:-1])))]
@@ -20,21 +20,20 @@ def _tied(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
-    """Rank methods within each problem, and return the mean rank of each with its 95 % interval.
+    """Return the mean rank of each method over problems, with its 95 % interval.
 
     Parameters
     ----------
     values : DataFrame
-        A line a problem, a column a method. Problems on which a method has no value are left out.
+        One row per problem, one column per method. Problems on which a method has no value are omitted.
     ascending : bool
-        Whether the least value is the best, and so has rank 1. Equal values share the mean of their ranks.
+        Whether the smallest value is the best, with rank 1. Equal values get the mean of their ranks.
 
     Returns
     -------
     DataFrame
-        Index the methods, best first; columns ``mean low high count``. The problems are the sample: the interval is of
-        the mean rank over problems like these (Student's t), not of the repetitions on them; it is kept within the
-        possible ranks.
+        One row per method, the best first; columns ``mean low high count``. The sample consists of problems: Student's
+        t interval is that of the mean rank over such problems, clipped to the possible ranks.
 
     Examples
     --------
@@ -55,20 +54,20 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
 
 
 def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
-    """Return the performance profile of each method: on what share of problems it is within a factor of the best.
+    """Return the performance profile of each method: the share of problems on which it is within a factor of the best.
 
     Parameters
     ----------
     values : DataFrame
-        Positive; a line a problem, a column a method. Problems on which a method has no value are left out.
+        Positive; one row per problem, one column per method. Problems on which a method has no value are omitted.
     ascending : bool
-        Whether the least value is the best.
+        Whether the smallest value is the best.
 
     Returns
     -------
     DataFrame
-        Columns ``method factor share low high``: a line at factor 1 and at each factor at which the share grows, with
-        the Wilson interval of 95 % of the share, the problems taken for a sample.
+        Columns ``method factor share low high``: one row at factor 1 and at each factor at which the share grows, with
+        the 95 % Wilson interval of the share over problems.
 
     References
     ----------
@@ -81,9 +80,9 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
         factors = whole.div(best, axis=0) if ascending else whole.rdiv(best, axis=0)
         factors = factors.mask(is_rounding(factors - 1), 1.0)
         for method in factors:
-            own = np.sort(factors[method].to_numpy())
-            for factor in np.unique(np.r_[1.0, own]):
-                within = int(np.searchsorted(own, factor, side="right"))
-                interval = binomtest(within, len(own)).proportion_ci(method="wilson")
-                lines.append((method, float(factor), within / len(own), interval.low, interval.high))
+            ordered = np.sort(factors[method].to_numpy())
+            for factor in np.unique(np.r_[1.0, ordered]):
+                within = int(np.searchsorted(ordered, factor, side="right"))
+                interval = binomtest(within, len(ordered)).proportion_ci(method="wilson")
+                lines.append((method, float(factor), within / len(ordered), interval.low, interval.high))
     return pd.DataFrame(lines, columns=["method", "factor", "share", "low", "high"])

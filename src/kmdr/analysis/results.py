@@ -1,4 +1,4 @@
-"""A folder of results as items and claims see it: rows, facts, and what is missing."""
+"""The results that items and claims read: rows, facts and missing datasets."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
@@ -10,12 +10,12 @@ import pandas as pd
 
 from kmdr.analysis.rows import (
     REPETITION,
-    TOLD_APART,
+    SETTING_COLUMNS,
     is_time,
     mixed_settings,
     quantity_columns,
     quantity_rows,
-    where,
+    rows_where,
 )
 from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError
@@ -23,7 +23,7 @@ from kmdr.base.private_paths import without_folders
 from kmdr.base.text import tell
 from kmdr.results.frame import to_categories, to_text
 from kmdr.results.json_files import asked_of, missing_of, read_or_note
-from kmdr.results.reader import fact_of
+from kmdr.results.reader import facts_of
 from kmdr.results.table import load_rows
 
 T = TypeVar("T")
@@ -31,20 +31,20 @@ _MOST_SELECTIONS = 16
 
 
 class NotRunError(Exception):
-    """What an item or a claim needs is not in the folder; the message says what and why."""
+    """Rows or facts that an item or a claim needs are missing; the message says which and why."""
 
 
 class Results:
-    """Rows, facts and missing datasets of a folder. Reading changes nothing; see `Recorder` for which rows were read.
+    """Rows, facts and missing datasets of a folder.
 
-    Rows of a folder are stored with text as categories (`kmdr.results.frame`), and handed out with text as text.
+    Text columns are stored as categories (`kmdr.results.frame`) and returned as text.
 
     Parameters
     ----------
     rows : DataFrame
-        As `kmdr.results.table.load_rows` or `rows_of` returns them, failed ones included.
-    facts : Path or None
-        Folder of the facts.
+        From `kmdr.results.table.load_rows` or `rows_of`, including failed ones.
+    facts : mapping
+        The facts by name, with the error in the place of one that cannot be read.
     missing : mapping
         The reason why each missing dataset is unavailable.
 
@@ -54,10 +54,15 @@ class Results:
         Sentences on refused rows and damaged files.
     """
 
-    def __init__(self, rows: pd.DataFrame, facts: Path | None = None, missing: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        rows: pd.DataFrame,
+        facts: Mapping[str, pd.DataFrame | UserError] | None = None,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
         self._load: Callable[[], pd.DataFrame] = lambda: rows
         self._every_row = rows
-        self._facts = facts
+        self._facts = facts or {}
         self.missing = dict(missing or {})
         self.notes: list[str] = []
         is_ok = np.flatnonzero(rows["status"] == "ok")
@@ -76,11 +81,11 @@ class Results:
         self._is_replaced = False
 
     def __reduce__(self) -> tuple[Callable[..., "Results"], tuple[object, ...]]:
-        """Pickle rows, facts and missing datasets, but not the rows of earlier configurations."""
+        """Return the pickled form: rows, facts and missing datasets, without the rows of earlier configurations."""
         return Results, (to_categories(self._rows), self._facts, self.missing)
 
     @classmethod
-    def of_folder(cls, folder: Path) -> "Results":
+    def from_folder(cls, folder: Path) -> "Results":
         """Read a folder.
 
         Raises
@@ -94,8 +99,8 @@ class Results:
         missing = read_or_note(missing_of, folder, notes)
         for note in notes:
             tell(f"kmdr: {note}")
-        latest = where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
-        results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), folder / "facts", missing)
+        latest = rows_where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
+        results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), facts_of(folder), missing)
         results._every_row, results.notes = rows, notes
         return results
 
@@ -120,7 +125,7 @@ class Results:
 
     @property
     def every_row(self) -> pd.DataFrame:
-        """All rows, also those of configurations that were not part of the last run of their study."""
+        """All rows, including configurations that were not part of the last run of their study."""
         return to_text(self._every_row)
 
     @cached_property
@@ -129,17 +134,17 @@ class Results:
         return frozenset(map(str, self._rows["study"].unique()))
 
     def columns(self, names: Sequence[str], *, every: bool = False) -> pd.DataFrame:
-        """Return some columns of `all_rows`, or of `every_row`: cheaper than all of them."""
+        """Return some columns of `all_rows`, or of `every_row`."""
         return to_text((self._every_row if every else self._rows)[[*names]])
 
-    def trials(self, studies: str | Collection[str], *, every: bool = False) -> pd.DataFrame:
-        """Return the rows of some studies in `all_rows`, or in `every_row`, failed ones included."""
-        rows = self._every_row if every else self._rows
-        return to_text(rows[rows["study"].isin([studies] if isinstance(studies, str) else list(studies))])
+    def trials(self, studies: str | Collection[str]) -> pd.DataFrame:
+        """Return the rows of some studies in `all_rows`, including failed ones."""
+        names = [studies] if isinstance(studies, str) else list(studies)
+        return to_text(self._rows[self._rows["study"].isin(names)])
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The datasets that were replaced by stand-ins, in some rows at least."""
+        """The datasets that are replaced by stand-ins in some rows."""
         return frozenset().union(*self._stand_ins.values())
 
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
@@ -168,21 +173,17 @@ class Results:
         reducers: Sequence[str] | None = None,
         mixed: bool = False,
     ) -> pd.DataFrame:
-        """Return the ok rows of some studies, under their index in ``all_rows``.
+        """Return the ok rows of some studies, of all datasets and reducers by default, with their index in `all_rows`.
 
         Parameters
         ----------
-        studies : str or sequence of str
-        datasets, reducers : sequence of str, optional
-            Only these.
         mixed : bool
-            Allow rows of several settings of a method on one dataset of a study, for a caller that takes no mean over
-            them.
+            Allow rows of several settings of a method on one dataset, for a caller that takes no mean over them.
 
         Raises
         ------
         NotRunError
-            When there are none, or they are of several settings.
+            If there are none, or a method has several settings on a dataset.
         """
         key = (repr(studies), repr(datasets), repr(reducers))
         if key not in self._selections:
@@ -196,21 +197,16 @@ class Results:
         return rows.copy(deep=False)
 
     def _record(self, studies: str | Sequence[str], index: "pd.Index[int]") -> None:
-        """Record that rows were handed out: nothing, except in `Recorder`."""
+        """Do nothing; `Recorder` records the rows that were returned."""
 
     def _refuse_mixed(self, studies: str | Sequence[str], rows: pd.DataFrame) -> None:
-        """Refuse rows some of which are of methods that these studies have in several settings on a dataset.
-
-        Raises
-        ------
-        NotRunError
-        """
+        """Raise `NotRunError` if the rows have a method that these studies ran with several settings on a dataset."""
         names = (studies,) if isinstance(studies, str) else tuple(studies)
         if names not in self._mixed:
-            columns = ["dataset", "reducer", "params", "seed", "config_hash", *TOLD_APART]
+            columns = ["dataset", "reducer", "params", "seed", "config_hash", *SETTING_COLUMNS]
             parts = [self._ok_rows(n, columns).reindex(columns=columns) for n in names if n in self._by_study]
             self._mixed[names] = {method: text for part in parts for method, text in mixed_settings(part).items()}
-            # Where one choice was flipped, studies that the flip does not touch keep the paper's.
+            # After a choice was flipped, studies that it does not affect keep the paper's settings.
             if len(parts) > 1 and not self._is_replaced:
                 self._mixed[names] |= mixed_settings(pd.concat(parts).drop(columns="config_hash"))
         if refused := self._mixed[names]:
@@ -221,7 +217,7 @@ class Results:
     def _ok_rows(
         self, study: str, columns: Collection[str] | None = None, wanted: Mapping[str, Sequence[str]] | None = None
     ) -> pd.DataFrame:
-        """Return the ok rows of a study, with the known ones of some columns, and with some values in others."""
+        """Return the ok rows of a study that have some values, with all columns or some."""
         rows, places = self._by_study[study]
         for name, values in (wanted or {}).items():
             places = places[rows[name].iloc[places].isin(values)]
@@ -235,7 +231,7 @@ class Results:
         reducers: Sequence[str] | None,
         quantity: str | None = None,
     ) -> pd.DataFrame:
-        """Return rows as `rows` does; with a quantity, only the columns that it takes."""
+        """Return the rows of `rows`; for a quantity, only the columns that it needs."""
         names = [studies] if isinstance(studies, str) else list(studies)
         wanted = {name: list(few) for name, few in (("dataset", datasets), ("reducer", reducers)) if few is not None}
         columns = None if quantity is None else quantity_columns(quantity)
@@ -253,12 +249,16 @@ class Results:
         ------
         NotRunError
             When the folder does not have it.
+        UserError
+            When it cannot be read.
         """
-        fact = fact_of(self._facts, name) if self._facts else None
+        fact = self._facts.get(name)
+        if isinstance(fact, UserError):
+            raise fact
         if fact is None:
             paper = name.partition("_")[0]
             raise NotRunError(f"fact {name} is missing; 'kmdr reproduce {paper}' computes it if its data are available")
-        return fact
+        return fact.copy()
 
     def wide(
         self,
@@ -268,15 +268,12 @@ class Results:
         datasets: Sequence[str] | None = None,
         reducers: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Return one quantity with a column for each reducer, so that a line holds trials that started alike.
+        """Return one quantity with one column per reducer; the trials of one row started from the same centres.
 
         Parameters
         ----------
-        studies : str or sequence of str
         quantity : str
-            A numeric column of the rows or ``reduction_seconds``; times are those taken alone.
-        datasets, reducers : sequence of str, optional
-            Only these.
+            A numeric column of the rows or ``reduction_seconds``; of times, only those measured serially.
 
         Returns
         -------
@@ -287,7 +284,7 @@ class Results:
         Raises
         ------
         NotRunError
-            When there are none, or a method has several settings on a dataset.
+            If there are no trials, or a method has several settings on a dataset.
         """
         key = (repr(studies), quantity, repr(datasets), repr(reducers))
         if key in self._wide:
@@ -315,7 +312,7 @@ class Recorder(Results):
         self._studies |= dict.fromkeys([studies] if isinstance(studies, str) else studies)
 
     def rows_read(self) -> pd.DataFrame:
-        """Return the rows that were handed out so far, in their order."""
+        """Return the rows that were returned so far, in their order."""
         if not self._read:
             return to_text(self._rows.iloc[:0])
         size = max(int(index.max()) for index in self._read) + 1
@@ -331,12 +328,7 @@ class Recorder(Results):
 
 
 def attempt(make: Callable[[Results], T], results: Results) -> T:
-    """Return what a function makes of results; rows or facts that are not such as it reads count as not there.
-
-    Raises
-    ------
-    NotRunError
-    """
+    """Return the value of a function of results; raise `NotRunError` if rows or facts do not have the expected form."""
     try:
         return make(results)
     except StorageError:
@@ -345,7 +337,7 @@ def attempt(make: Callable[[Results], T], results: Results) -> T:
         raise NotRunError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise NotRunError(f"its rows or facts are not such as it reads ({what}); run its studies again") from error
+        raise NotRunError(f"its rows or facts do not have the expected form ({what}); run its studies again") from error
 
 
 def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -354,14 +346,14 @@ def _as_wide(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     if is_time(quantity):
         rows = rows[rows["concurrency"] == 1]
     if rows.empty:
-        raise NotRunError(f"no trial has {quantity}" + (", taken alone" if is_time(quantity) else ""))
+        raise NotRunError(f"no trial has {quantity}" + (", measured serially" if is_time(quantity) else ""))
     rows = rows[["dataset", "reducer", "r", *REPETITION, "value"]]
     several = rows.groupby(["dataset", "reducer"])["r"].transform("nunique") > 1
     keys = ["dataset", "r", *REPETITION]
     trial = ["dataset", *REPETITION]
     varying = rows[several].groupby([*keys, "reducer"])["value"].mean().unstack("reducer")
     fixed = rows[~several].groupby([*trial, "reducer"])["value"].mean().unstack("reducer")
-    # A dataset on which no reducer has several r has one line a repetition, at the least r.
+    # A dataset on which no reducer has several r gets one row per repetition, at the smallest r.
     alone = rows[~rows["dataset"].isin(rows.loc[several, "dataset"])]
     alone = alone.assign(r=alone.groupby("dataset")["r"].transform("min"))
     lines = pd.concat([varying.index.to_frame(index=False), alone[keys].drop_duplicates()]).sort_values(keys)

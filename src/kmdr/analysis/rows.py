@@ -1,4 +1,4 @@
-"""The rows of a folder and the quantities in them: reading, the rule of times, means and intervals."""
+"""Quantities in rows: the time rule, means and intervals, and settings that distinguish rows."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_has
 CELL = ["dataset", "reducer", "params", "r"]
 COLUMNS = [*CELL, "mean", "low", "high", "count"]
 
-# What tells apart rows of one study, dataset, reducer and r that are no repetitions of each other; see `settings_of`.
-TOLD_APART = ["k", *SETTINGS, "data_sha256"]
-# A repetition: methods that share it started from the same centres.
+# Rows of one study, dataset, reducer and r are repetitions of each other if they agree in these; see `settings_of`.
+SETTING_COLUMNS = ["k", *SETTINGS, "data_sha256"]
+# A repetition: all methods start it from the same centres.
 REPETITION = ["seed", "repeat"]
 
-# Quantities that are sums of columns: what does not depend on r counts as part of the reduction at each r.
+# Quantities that are sums of columns: the preparation, which does not depend on r, is charged to each r.
 DERIVED = {"reduction_seconds": ("prepare_seconds", "reduce_seconds")}
 
 
@@ -40,25 +40,19 @@ class Interval(NamedTuple):
 
 
 def numeric(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return trials in memory as a table with all columns of ``rows.csv``, ``objective_ratio`` filled in.
-
-    Parameters
-    ----------
-    rows : iterable of mapping
-        As `kmdr.harness.task.run` gives them.
-    """
+    """Return rows of `kmdr.harness.task.run` as a table with all columns of ``rows.csv`` and ``objective_ratio``."""
     table = pd.DataFrame(list(rows), columns=list(ROW_COLUMNS))
     table["objective"] = table["objective"].astype(float)
     return table.assign(objective_ratio=ratio_to_best(table))
 
 
 def ok_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the trials that ended well."""
+    """Return the rows of the trials that did not fail."""
     return rows[rows["status"] == "ok"]
 
 
-def where(rows: pd.DataFrame, names: Sequence[str], holds: Callable[..., bool]) -> NDArray[np.bool_]:
-    """Return of which rows something holds that depends on a few columns; it is asked once of each combination."""
+def rows_where(rows: pd.DataFrame, names: Sequence[str], holds: Callable[..., bool]) -> NDArray[np.bool_]:
+    """Return a mask of the rows for which ``holds`` of some columns is True; called once per distinct combination."""
     combinations = rows[[*names]].drop_duplicates().itertuples(index=False, name=None)
     answers = np.array([holds(*values) for values in combinations], dtype=bool)
     return np.asarray(answers[rows.groupby([*names], sort=False).ngroup()])
@@ -71,7 +65,7 @@ def failed_counts(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def code_notes(rows: pd.DataFrame) -> list[str]:
-    """Say, a sentence each, which ok rows that are shown together were made by several versions of their code."""
+    """Return one sentence for each method whose ok rows were made by several versions of its code."""
     kinds = ok_rows(rows).reindex(columns=[*CODE_COLUMNS]).drop_duplicates().astype(object).fillna("")
     return mixed_code(dict(zip(CODE_COLUMNS, kind, strict=True)) for kind in kinds.itertuples(index=False))
 
@@ -84,41 +78,39 @@ def codes_of(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def is_time(quantity: str) -> bool:
-    """Whether a quantity is a duration, so that the time rule holds for it."""
+    """Return True if a quantity is a duration, to which the time rule applies."""
     return quantity.endswith("_seconds")
 
 
 @cache  # for thousands of cells of the same few sizes
-def _quantile(size: int, confidence: float) -> float:
-    return float(student.ppf(0.5 + confidence / 2, size - 1))
+def _quantile(size: int) -> float:
+    return float(student.ppf(0.975, size - 1))
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
     """Return the standard error of the mean of at least two values.
 
-    It is `scipy.stats.sem` to the last bit; that takes fifty times as long, which thousands of cells make seconds.
+    It equals `scipy.stats.sem` to the last bit and takes a fiftieth of its time, which matters for thousands of cells.
     """
     return float(values.std(ddof=1) / values.size**0.5)
 
 
-def half_width(values: NDArray[np.float64], confidence: float = 0.95) -> float:
-    """Half of the Student-t interval of the mean of at least two values."""
-    return _quantile(values.size, confidence) * standard_error(values)
+def half_width(values: NDArray[np.float64]) -> float:
+    """Return half the width of the 95 % Student-t interval of the mean of at least two values."""
+    return _quantile(values.size) * standard_error(values)
 
 
-def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Student-t interval of a mean.
+def mean_interval(values: ArrayLike) -> Interval:
+    """Return the 95 % Student-t interval of a mean.
 
-    Assumes that the values are independent draws of one distribution whose mean is close to normal; with the
-    handful of repetitions of the papers that is a convention rather than a theorem. The interval is not clipped to
-    the range of the quantity (an accuracy's may reach beyond 1).
+    It assumes independent draws from one distribution whose mean is close to normal; with the few repetitions of the
+    papers this is a convention rather than a theorem. The interval is not clipped to the range of the quantity: that
+    of an accuracy may reach beyond 1.
 
     Parameters
     ----------
     values : array_like
         At least one finite value.
-    confidence : float
-        Coverage, between 0 and 1.
 
     Returns
     -------
@@ -133,19 +125,19 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     if x.min() == x.max():  # exactly: rounding in the mean would otherwise give a width of 1e-17
         return Interval(float(x[0]), float(x[0]), float(x[0]), x.size)
     mean = float(x.mean())
-    half = half_width(x, confidence)
+    half = half_width(x)
     return Interval(mean, mean - half, mean + half, x.size)
 
 
 def timed_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Apply the time rule, dataset by dataset.
+    """Apply the time rule to each dataset.
 
-    Only trials that ran alone (``concurrency`` 1) were timed fairly. A dataset that has any keeps those alone; one
-    that has none keeps all of its rows, and `timing_note` has the words to say so. Of these the rows of one machine
-    are kept, of that which has most: times of several are no repetitions of each other.
+    Serially timed trials (``concurrency`` 1) are kept; a dataset without any keeps all of its rows, which `timing_note`
+    states. Of these, only the rows of the machine with the most rows are kept, because times of several machines are
+    not repetitions of each other.
     """
     timed = fairly_timed(rows)
-    counts = by_machine(timed)
+    counts = count_by_machine(timed)
     if len(counts) == timed["dataset"].nunique():
         return timed
     most = set(counts.groupby("dataset").idxmax())
@@ -155,18 +147,18 @@ def timed_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def fairly_timed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return of each dataset the rows that ran alone, or all where none did; perhaps of several machines."""
+    """Return the serially timed rows of each dataset, or all of its rows if there are none; of any machine."""
     alone = rows["concurrency"] == 1
     return rows[alone | ~rows["dataset"].isin(rows.loc[alone, "dataset"])]
 
 
 def serial_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of trials that ran with no other worker: the only ones whose times may be compared."""
+    """Return the serially timed rows: only their times may be compared."""
     return rows[rows["concurrency"] == 1]
 
 
-def by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return how many rows each dataset has of each machine; older ones, which do not name it, count as of one."""
+def count_by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return the number of rows by dataset and machine; older rows, which do not name it, count as one machine."""
     machines = (
         rows["machine"].astype(object).fillna("") if "machine" in rows else pd.Series("", rows.index, name="machine")
     )
@@ -174,13 +166,13 @@ def by_machine(rows: pd.DataFrame) -> "pd.Series[int]":
 
 
 def timing_note(rows: pd.DataFrame) -> str:
-    """Say beside how many other workers the ok rows of one dataset were timed; empty if some were timed alone."""
+    """Return the number of other workers while a dataset's ok rows were timed, in words; empty if there were none."""
     others = ok_rows(rows)["concurrency"].dropna().astype(int) - 1
     if others.empty or (others == 0).any():
         return ""
     low, high = int(others.min()), int(others.max())
     number = str(high) if low == high else f"{low}–{high}"
-    return f"timed beside {number} other worker{'s' if high > 1 else ''}"
+    return f"timed in parallel with {number} other worker{'s' if high > 1 else ''}"
 
 
 def quantity_columns(quantity: str) -> frozenset[str]:
@@ -191,9 +183,9 @@ def quantity_columns(quantity: str) -> frozenset[str]:
 def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return the rows that count for a quantity, one per trial, with its values in the column ``value``.
 
-    Failed trials, empty values and those that are not finite are left out. Times follow the time rule. A trial that was
-    run twice (in parallel, and once alone for its time) counts once: its second row is no new evidence and would narrow
-    the interval. A time that was taken twice is the mean of both.
+    Failed trials and missing or infinite values are omitted. Times follow the time rule. A trial that was run twice (in
+    parallel, and serially for its time) counts once, because its second row is the same evidence and would narrow the
+    interval. A time that was measured twice is the mean of both.
     """
     rows = ok_rows(rows)
     if quantity not in rows.columns and quantity in metrics():
@@ -213,28 +205,26 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
 
 
-def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd.DataFrame:
-    """Mean and Student-t interval of a quantity for each dataset, reducer, setting and r.
+def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return mean and 95 % Student-t interval of a quantity for each dataset, reducer, setting and r.
 
     Parameters
     ----------
     rows : DataFrame
-        Rows of one study, one k a dataset.
+        Rows of one study, with one k for each dataset.
     quantity : str
         A numeric column, or a name in ``DERIVED``.
-    confidence : float
-        Coverage of the interval.
 
     Returns
     -------
     DataFrame
-        Columns ``dataset reducer params r mean low high count``, sorted by the first four; no line for a
-        combination without values. See `mean_interval` and `quantity_rows` for what is assumed and left out.
+        Columns ``dataset reducer params r mean low high count``, sorted by the first four, without combinations that
+        have no values. See `mean_interval` and `quantity_rows` for assumptions and omitted rows.
 
     Raises
     ------
     UserError
-        If a dataset has rows for several k, or a method on it of several settings: their mean would mean nothing.
+        If a dataset has rows for several k, or for several settings of a method, whose mean would be meaningless.
     """
     for dataset, group in rows.groupby("dataset"):
         if group["k"].nunique() > 1:
@@ -245,37 +235,39 @@ def summarise(rows: pd.DataFrame, quantity: str, confidence: float = 0.95) -> pd
     for message in mixed_settings(rows).values():
         raise UserError(message)
     groups = quantity_rows(rows, quantity).groupby(CELL, sort=True)["value"]
-    table = [(*key, *mean_interval(values.to_numpy(), confidence)) for key, values in groups]
+    table = [(*key, *mean_interval(values.to_numpy())) for key, values in groups]
     return pd.DataFrame(table, columns=COLUMNS).astype(
         {"r": int, "count": int, "mean": float, "low": float, "high": float}
     )
 
 
 def settings_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns `TOLD_APART` of rows, with an empty text for what was not recorded.
+    """Return the columns `SETTING_COLUMNS` of rows, with empty text for values that were not recorded.
 
-    Rows that agree in them, and in study, dataset, reducer, params and r, are repetitions of each other, whatever their
-    seed: every table, figure and claim takes its means over such rows only.
+    Rows that agree in them and in study, dataset, reducer, params and r are repetitions of each other, whatever their
+    seed. Every table, figure and claim takes its means over such rows only.
     """
-    table = rows.reindex(columns=TOLD_APART)
-    return table.assign(**{name: table[name].astype(object).fillna("") for name in TOLD_APART if table[name].hasnans})
+    table = rows.reindex(columns=SETTING_COLUMNS)
+    return table.assign(
+        **{name: table[name].astype(object).fillna("") for name in SETTING_COLUMNS if table[name].hasnans}
+    )
 
 
 def count_repetitions(rows: pd.DataFrame) -> int:
-    """Return how many repetitions some rows have, those of each seed counted by themselves."""
+    """Return the number of repetitions in some rows, over all seeds."""
     return len(rows[REPETITION].drop_duplicates())
 
 
 def mixed_settings(
     rows: pd.DataFrame, within: Sequence[str] = ("dataset", "reducer", "params")
 ) -> dict[tuple[str, ...], str]:
-    """Return, for each method with rows of several settings, the sentence by which their mean is refused.
+    """Return the error message for each method with rows of several settings, whose mean is refused.
 
     Parameters
     ----------
     rows : DataFrame
     within : sequence of str
-        The columns that name a method, dataset and reducer among them.
+        The columns that identify a method, including dataset and reducer.
     """
     names = [name for name in (*within, "seed", "config_hash") if name in rows]
     kinds = pd.concat([rows[names], settings_of(rows).drop(columns=names, errors="ignore")], axis=1).drop_duplicates()
@@ -287,58 +279,59 @@ def mixed_settings(
     messages = {}
     for key in dict.fromkeys(key for some in suspects for key in some[[*within]].itertuples(index=False, name=None)):
         group = kinds[pd.MultiIndex.from_frame(kinds[[*within]]).isin([key])]
-        settings = differing_settings(group.drop_duplicates(TOLD_APART))
-        told = sorted(words for each in settings if (words := in_words(each)))
-        if not told:
+        settings = differing_settings(group.drop_duplicates(SETTING_COLUMNS))
+        texts = sorted(text for differing in settings if (text := settings_text(differing)))
+        if not texts:
             per_seed = group.groupby("seed")["config_hash"].nunique()
             if (per_seed <= 1).all():
                 continue
-            told = sorted(group["config_hash"].unique())
-        of = dict(zip(within, key, strict=True))
+            texts = sorted(group["config_hash"].unique())
+        method = dict(zip(within, key, strict=True))
         messages[tuple(map(str, key))] = (
-            f"{of['reducer']} on dataset {of['dataset']!r} has rows of {len(told)} settings ({'; '.join(told)}); "
+            f"{method['reducer']} on dataset {method['dataset']!r} has rows of {len(texts)} settings "
+            f"({'; '.join(texts)}); "
             "expected one; select the rows of one of them"
         )
     return messages
 
 
 def differing_settings(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return for each row what of its settings is not the same in all of these rows.
+    """Return the settings of each row that are not the same in all of these rows.
 
     Parameters
     ----------
     rows : DataFrame
-        With those of the columns `TOLD_APART` that are known, ``data_sha256`` among them.
+        With ``data_sha256`` and any others of the columns `SETTING_COLUMNS`.
 
     Returns
     -------
     list of dict
-        All with the same keys: k, settings of k-means, ``matching``, options of the dataset; lists and objects as text.
-        Where these do not distinguish all rows, ``data`` has the first digits of the hash of the data's content, and
-        where that does not either, ``settings`` those of a hash of all settings, so that no two settings look the same.
+        One per row, all with the same keys: k, settings of k-means, ``matching``, options of the dataset; lists and
+        objects as text. If these do not distinguish all rows, ``data`` has the first digits of the data's content hash.
+        If that does not suffice either, ``settings`` has the first digits of a hash of all settings.
     """
     table = settings_of(rows)
     settings = [
         {name: _as_value(value) for name, value in named_settings(row).items()} for row in table.to_dict("records")
     ]
-    keys = dict.fromkeys(key for each in settings for key in each)
-    differing = [key for key in keys if len({str(each.get(key, "–")) for each in settings}) > 1]
-    told = [{key: each.get(key, "–") for key in differing} for each in settings]
-    # Settings whose words are the same get a mark each: of their data, else of everything.
+    keys = dict.fromkeys(key for of_row in settings for key in of_row)
+    names = [key for key in keys if len({str(of_row.get(key, "–")) for of_row in settings}) > 1]
+    differing = [{key: of_row.get(key, "–") for key in names} for of_row in settings]
+    # Different settings with the same text get a hash: of their data, or else of all settings.
     kinds = list(table.itertuples(index=False, name=None))
     for name, marks in (("data", table["data_sha256"].astype(str).str[:8]), ("settings", map(_mark, kinds))):
         by_words: dict[str, set[Any]] = {}
-        for words, kind in zip(told, kinds, strict=True):
+        for words, kind in zip(differing, kinds, strict=True):
             by_words.setdefault(str({key: str(value) for key, value in words.items()}), set()).add(kind)
         if max(map(len, by_words.values()), default=1) == 1:
             break
         if name == "settings" or table["data_sha256"].nunique() > 1:
-            told = [{**words, name: mark} for words, mark in zip(told, marks, strict=True)]
-    return told
+            differing = [{**words, name: mark} for words, mark in zip(differing, marks, strict=True)]
+    return differing
 
 
 def _as_value(value: Any) -> Any:
-    """Return an option as a value that can be compared and sorted into groups: a list or an object as text."""
+    """Return an option as a value that can be compared and grouped: a list or an object as text."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
@@ -348,19 +341,13 @@ def _mark(settings: tuple[Any, ...]) -> str:
     return sha256(repr([str(value) for value in settings]).encode()).hexdigest()[:8]
 
 
-def in_words(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """Return settings as ``n_init = 5, path = own.csv``."""
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def named_settings(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return k and the settings in a row by their names, without those that were not recorded.
-
-    Parameters
-    ----------
-    row : mapping
-        Some of k and `kmdr.config.task.SETTINGS`; the JSON objects among them are taken apart.
-    """
+    """Return k and the recorded settings of a row by name; JSON objects are replaced by their entries."""
     known = {name: row[name] for name in ("k", *SETTINGS) if row.get(name, "") != "" and not pd.isna(row[name])}
     whole = {name: int(value) if isinstance(value, float) else value for name, value in known.items()}
     inner = [json.loads(str(whole.pop(name, "{}"))) for name in ("kmeans", "options")]
@@ -368,10 +355,10 @@ def named_settings(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def ratio_to_best(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Objective of each ok row divided by the smallest objective that any ok row of the same data has.
+    """Return the objective of each ok row divided by the smallest objective of any ok row of the same data.
 
-    The smallest F found stands for F_opt, which nobody knows; it is at least F_opt, so the ratios are lower bounds of
-    the approximation ratios. Same data means same dataset and k, and same content hash where rows have one.
+    The smallest F found replaces the unknown F_opt. It is at least F_opt, so the ratios are lower bounds of the
+    approximation ratios. Same data means same dataset and k, and same content hash where rows have one.
     """
     rows = ok_rows(rows)
     keys: Sequence[str] = [name for name in ("dataset", "k", "data_sha256") if name in rows.columns]

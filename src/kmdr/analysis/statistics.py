@@ -1,8 +1,8 @@
-"""Tests of the claims: small pure functions, each of which states what it assumes.
+"""Tests of the claims: small pure functions with stated assumptions.
 
-A test returns a `Component`: an effect with its interval, and two p-values. ``p_for`` is small when the data speak for
-the statement, ``p_against`` when they speak against it; when neither is, the data do not decide. Equality is tested by
-two one-sided tests against a margin, so that few data never pass for equality.
+A test returns a `Component`: an effect with its interval, and two p-values. ``p_for`` is small when the data support
+the statement, ``p_against`` when they contradict it; when neither is small, the statement is undecided. Equality is
+tested by two one-sided tests against a margin, so that too little data never count as equality.
 """
 
 import math
@@ -19,7 +19,7 @@ from kmdr.analysis.rows import half_width, standard_error
 
 # The level of every test.
 LEVEL = 0.05
-# Differences up to this share of the scale of what is compared are rounding errors, and count as zero.
+# Differences up to this share of the scale of the compared numbers are rounding errors and count as zero.
 ROUNDING = 1e-12
 
 Floats = NDArray[np.float64]
@@ -30,17 +30,17 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Margin(NamedTuple):
-    """A bound that is ours: what a statement is tested against where the paper's words leave it to the reader.
+    """An equivalence bound that kmdr chose because the paper's words leave it open.
 
     Attributes
     ----------
     value : float
     what : str
-        What it bounds, in words.
+        The bounded quantity, in words.
     marks : mapping of str to float
-        The paper's own scale: values that it gives occasion to, each with its reason.
+        Values that the paper suggests, by the reason for each.
     least, most : float
-        How far it is varied; by default to a tenth and to ten times its value.
+        The range in which it is varied; by default from a tenth to ten times its value.
     """
 
     value: float
@@ -59,26 +59,26 @@ class Margin(NamedTuple):
 
 
 class Component(NamedTuple):
-    """One of the statements that a claim is made of.
+    """A tested statement of a claim.
 
     Attributes
     ----------
     label : str
-        What was compared, with what it is tested against.
+        The comparison and the tested bound, in words.
     effect, low, high : float
         Estimate and 95 % interval.
     p_for, p_against : float
-        p-values of the hypotheses that the statement is false, and that it is true.
+        p-values of the null hypotheses that the statement is false, and that it is true.
     n : int
-        Repetitions.
+        Number of repetitions.
     unit : str
-        Of the effect, e.g. ``"F"``, ``"P"``, ``"ratio of times"``.
+        Unit of the effect, e.g. ``"F"``, ``"P"``, ``"ratio of times"``.
     kind : {"number", "statement", "time"}
-        Whether a reported value is judged, what is said of F and P, or what is said of time.
+        A reported value, a statement on F and P, or a statement on time.
     margin : Margin or None
-        What it is tested against, where that is ours.
+        The tested bound, if kmdr chose it.
     against : callable or None
-        The same test against another value of the margin.
+        The same test with another value of the margin.
     """
 
     label: str
@@ -95,15 +95,15 @@ class Component(NamedTuple):
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
-    """Return a component with its margin and its test, where the bound is a margin."""
+    """Return a component with its margin and its test if the bound is a margin."""
     return component._replace(margin=bound, against=test) if isinstance(bound, Margin) else component
 
 
 def _skewness(x: Floats) -> float:
-    """Return the skewness of the law of a mean, as the t test allows for it; 0 for two values, which show none.
+    """Return the skewness of a mean as the t test allows for it; 0 for two values, which show none.
 
-    That of its values, by unbiased cumulants, over √n. Samples understate that of their law, the more the fewer they
-    are, so it is enlarged by 2/√n of itself: vanishing with n, and ours, chosen by simulation (`above`).
+    It is the skewness of the values, by unbiased cumulants, divided by √n. Small samples underestimate the skewness of
+    their distribution, so it is multiplied by 1 + 2/√n, a factor chosen by simulation (`above`).
     """
     n = x.size
     if n < 3:
@@ -113,20 +113,20 @@ def _skewness(x: Floats) -> float:
 
 
 def _hall(t: float, skewness: float) -> float:
-    """Return Hall's transformation of a t statistic, which grows with t, and without the skewness of its law."""
+    """Return Hall's transformation of a t statistic: monotone in t, and with the skewness removed."""
     bend = skewness * t / 3
     return t * (1 + bend * (1 + bend / 3)) + skewness / 6
 
 
 def _hall_inverse(transformed: float, skewness: float) -> float:
-    """Return the t statistic of which Hall's transformation is a value."""
+    """Return the inverse of `_hall`."""
     rest = transformed - skewness / 6
     root = math.cbrt(1 + skewness * rest)
     return 3 * rest / (1 + root + root * root)  # 3 (root − 1)/skewness, also where that is 0/0
 
 
 def is_rounding(difference: ArrayLike, scale: float | Floats = 1.0) -> NDArray[np.bool_]:
-    """Return which differences are rounding errors of numbers whose magnitudes go up to a scale."""
+    """Return which differences are rounding errors of numbers with magnitudes up to a scale."""
     return np.asarray(np.abs(np.asarray(difference, dtype=float)) <= ROUNDING * scale)
 
 
@@ -135,7 +135,7 @@ def _t(values: Floats, threshold: float, scale: float = 1.0) -> tuple[float, flo
     n, mean = values.size, float(values.mean())
     if n < 2:
         return math.nan, math.nan, 1.0, 1.0
-    # Equal values are not independent draws of a law but one computation repeated: what they say is certain.
+    # Equal values are not independent draws but one computation repeated, so the result is certain.
     if is_rounding(np.ptp(values), max(scale, abs(mean))):
         return mean, mean, float(mean <= threshold), float(mean >= threshold)
     error, skewness = standard_error(values), _skewness(values)
@@ -155,7 +155,7 @@ def _clean(values: ArrayLike) -> Floats:
 
 
 def _settled(values: ArrayLike, threshold: float, scale: float = 1.0) -> Floats:
-    """Return the values in order; those that differ from a threshold by rounding alone are set to it."""
+    """Return the sorted values; values within rounding of a threshold are set to it."""
     x = _clean(values)
     return np.where(is_rounding(x - threshold, max(scale, abs(threshold))), threshold, x)
 
@@ -163,30 +163,29 @@ def _settled(values: ArrayLike, threshold: float, scale: float = 1.0) -> Floats:
 def above(
     label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "", *, scale: float = 1.0
 ) -> Component:
-    """Test that a mean is above a threshold: a t test that keeps its level on skewed values too.
+    """Test that a mean is above a threshold, by a t test that keeps its level on skewed values.
 
-    The larger p-value of two, and the wider end of two intervals: Student's, and Student's after Hall's monotone cubic
-    transformation, which takes the skewness of the mean out of the t statistic. Pairs enter as their differences.
-    Values that are all equal decide with certainty. Values that differ from the threshold by at most `ROUNDING` times
-    the scale count as equal to it.
+    The p-value is the larger of two, and the interval has the wider end of two: Student's, and Student's after Hall's
+    monotone cubic transformation, which removes the skewness of the mean from the t statistic. Pairs enter as their
+    differences. Values that are all equal decide with certainty. Values that differ from the threshold by at most
+    `ROUNDING` times the scale count as equal to it.
 
     Parameters
     ----------
-    label : str
     values : array_like
-        One a repetition.
-    threshold : float or Margin
-    unit : str
+        One value per repetition.
     scale : float
         Magnitude of the numbers whose differences are tested; 1 suits shares, relative differences and logarithms.
 
     Notes
     -----
-    With n values of mean x̄, deviation s and skewness g, a = g/√n and t = √n(x̄ − θ)/s, Hall's is t + at²/3 + a²t³/27 +
-    a/6. Assumes independent repetitions of a law with a third moment. At 5 %, of gamma, Weibull, extreme-value and
-    log-normal laws of skewness 1 to 2, Student's test errs in 6 to 14 % on the side of the long tail, where values are
-    ten to a hundred, and this one in 4 to 6½ %. Five show too little of their skewness: 5 to 8 %, and Student's 9 to
-    16 %. Of normal values it finds what Student's finds in 90 % in 71 % (5), 79 % (10) and 89 % (30).
+    With n values of mean x̄, deviation s and skewness g, a = g/√n and t = √n(x̄ − θ)/s, Hall's transformation is
+    t + at²/3 + a²t³/27 + a/6. It assumes independent repetitions of a distribution with a third moment.
+
+    Error rates at level 5 % on the side of the long tail, for gamma, Weibull, extreme-value and log-normal
+    distributions of skewness 1 to 2: with 10 to 100 values, Student's test errs in 6 to 14 % and this test in 4 to
+    6½ %; with 5 values, which show little of the skewness, in 9 to 16 % and 5 to 8 %. For normal values where Student's
+    test has a power of 90 %, this test has 71 % (5 values), 79 % (10) and 89 % (30).
 
     References
     ----------
@@ -215,17 +214,8 @@ def not_inferior(label: str, values: ArrayLike, margin: float | Margin, unit: st
 def equal(label: str, values: ArrayLike, margin: float | Margin, unit: str = "", *, centre: float = 0.0) -> Component:
     """Test that a mean lies within ± margin of a centre, by two one-sided t tests (Schuirmann 1987).
 
-    ``p_against`` is the two-sided p-value of the hypothesis that it lies within. Assumptions as for `above`.
-
-    Parameters
-    ----------
-    label : str
-    values : array_like
-        Paired differences, one a repetition.
-    margin : float or Margin
-        Differences up to this count as equal.
-    unit : str
-    centre : float
+    ``p_against`` is the two-sided p-value of the null hypothesis that it lies within. Assumptions as for `above`; the
+    values are paired differences, one per repetition.
     """
     x = _settled(values, centre)
     low, high, p_not_above, p_above = _t(_settled(x, centre - float(margin)), centre - float(margin))
@@ -237,18 +227,7 @@ def equal(label: str, values: ArrayLike, margin: float | Margin, unit: str = "",
 
 
 def certain(label: str, value: float, bound: float | Margin, n: int, unit: str, *, at_most: bool = False) -> Component:
-    """Compare what is computed without a draw with the least (or, with ``at_most``, the greatest) that holds.
-
-    Parameters
-    ----------
-    label : str
-    value : float
-    bound : float or Margin
-    n : int
-        What it is computed from.
-    unit : str
-    at_most : bool
-    """
+    """Compare a deterministic value, computed from n numbers, with a lower (or, with ``at_most``, upper) bound."""
     rounding = bool(is_rounding(value - float(bound), max(1.0, abs(value))))
     holds = rounding or (value <= float(bound) if at_most else value >= float(bound))
     component = Component(label, value, value, value, float(not holds), float(holds), n, unit)
@@ -256,27 +235,20 @@ def certain(label: str, value: float, bound: float | Margin, n: int, unit: str, 
 
 
 def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool = False) -> Component:
-    """Test that a probability is above a threshold (or, with ``at_most``, below it), by the binomial law.
+    """Test that a probability is above a threshold (or, with ``at_most``, below it), by the exact binomial test.
 
-    Exact; the interval is Clopper and Pearson's. Assumes independent trials of one probability.
-
-    Parameters
-    ----------
-    label : str
-    successes, n : int
-    threshold : float
-    at_most : bool
+    The interval is Clopper and Pearson's. It assumes independent trials with the same probability.
     """
     above, below = (binomtest(successes, n, threshold, alternative=side) for side in ("greater", "less"))
     p_for, p_against = (below.pvalue, above.pvalue) if at_most else (above.pvalue, below.pvalue)
-    # Of binomtest the interval is found by search, to nine digits; the quantiles have all.
+    # binomtest finds its interval by a search, to nine digits; quantiles have all digits.
     low = float(beta.ppf(0.025, successes, n - successes + 1)) if successes else 0.0
     high = float(beta.ppf(0.975, successes + 1, n - successes)) if successes < n else 1.0
     return Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
 
 
 class BestOf(NamedTuple):
-    """Law of the run that a best-of-m selection keeps: the runs' positions by F, and the probability of each."""
+    """Distribution of the run that a best-of-m selection keeps: positions of the runs by F, and their probabilities."""
 
     order: NDArray[np.int64]
     weights: Floats
@@ -299,25 +271,20 @@ class BestOf(NamedTuple):
 
 
 def best_of(F: ArrayLike, m: int) -> BestOf:
-    """Return the law of the best of m runs by F, estimated from N ≥ m runs.
+    """Return the distribution of the best of m runs by F, estimated from N ≥ m runs.
 
-    The best of a random m of the N runs is the i-th smallest with probability C(N − i, m − 1)/C(N, m), i from 1: the
-    mean over all subsets, which is unbiased for independent runs. Ties go by position.
-
-    Parameters
-    ----------
-    F : (N,) array_like
-    m : int
+    The best of m random runs is the i-th smallest with probability C(N − i, m − 1)/C(N, m), i from 1. This is the mean
+    over all subsets, which is unbiased for independent runs. Ties are broken by position.
 
     Raises
     ------
     ValueError
-        When N < m.
+        If N < m.
     """
     x = np.asarray(F, dtype=float)
     N = x.size
     if m > N:
-        raise ValueError(f"the best of {m} cannot be told from {N} runs")
+        raise ValueError(f"the best of m = {m} runs cannot be estimated from N = {N} runs; give at least m runs")
     i = np.arange(1, N - m + 2)
     logs = _log_choose(N - i, m - 1) - _log_choose(np.array([N]), m)
     weights = np.zeros(N)
@@ -330,25 +297,14 @@ def _log_choose(n: NDArray[np.int64], m: int) -> Floats:
 
 
 def slopes(lines: ArrayLike, x: ArrayLike) -> Floats:
-    """Return the least-squares slope of each line on x.
-
-    Parameters
-    ----------
-    lines : (n, m) array_like
-    x : (m,) array_like
-        Not all equal.
-
-    Returns
-    -------
-    (n,) ndarray
-    """
+    """Return the least-squares slope of each row of ``lines`` (n, m) on ``x`` (m,), whose values are not all equal."""
     sizes = np.asarray(x, dtype=float)
     centred = sizes - sizes.mean()
     return np.asarray(np.asarray(lines, dtype=float) @ centred / (centred @ centred))
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values: rejecting those ≤ α errs on any with probability ≤ α, whatever their dependence.
+    """Return Holm-adjusted p-values, which control the family-wise error rate under any dependence.
 
     Holm, Scandinavian Journal of Statistics 6, 1979.
     """
@@ -361,31 +317,25 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def directional(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the p-values for and against several claims, corrected by Holm on the smaller of each; the other is 1.
+    """Return p-values for and against several claims: the smaller of each pair Holm-adjusted, the other 1.
 
-    Of a claim and its contrary one is true, so a claim can be decided wrongly in one direction only, and there are as
-    many ways to err as claims: each decided way at α, any is wrong with probability ≤ α. Bonferroni's first step has
-    that whatever the dependence of the claims; the further ones for independent claims (Shaffer, Annals of Statistics
-    8, 1980).
-
-    Parameters
-    ----------
-    pairs : sequence of (float, float)
-        p-values for and against each claim.
+    Either a claim or its negation is true, so each claim can be decided wrongly in one direction only: with m claims
+    there are m possible errors, and the probability of any is at most α. For the first step, Bonferroni's, this holds
+    under any dependence; for the others, if the claims are independent (Shaffer, Annals of Statistics 8, 1980).
     """
     adjusted = holm([min(pair) for pair in pairs])
     return [(p, 1.0) if p_for <= p_against else (1.0, p) for p, (p_for, p_against) in zip(adjusted, pairs, strict=True)]
 
 
 def conjunction(components: Sequence[Component]) -> tuple[float, float]:
-    """Return p_for and p_against of the claim that all components hold.
+    """Return p_for and p_against of the claim that all components are true.
 
-    For: the largest (an intersection–union test; Berger 1982). Against: Bonferroni's bound on the smallest.
+    p_for is the largest (an intersection–union test; Berger 1982), p_against Bonferroni's bound on the smallest.
 
     Raises
     ------
     ValueError
-        When one of them has a p-value that is no probability: it would pass for an open statement.
+        If a p-value is NaN or outside 0 to 1, which would otherwise count as an undecided statement.
     """
     for component in components:
         if not (0 <= component.p_for <= 1 and 0 <= component.p_against <= 1):
@@ -396,20 +346,19 @@ def conjunction(components: Sequence[Component]) -> tuple[float, float]:
 
 
 def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -> Component:
-    """Test that in at least some of several groups all statements hold, whichever groups these are.
+    """Test that all statements are true in at least some of several groups.
 
-    The p-values are those of a partial conjunction (Benjamini & Heller, Biometrics 64, 2008) of the groups' own: at
-    least u of m hold with m − u + 1 times the u-th smallest; fewer do when m − u + 1 fail, with u times the
-    (m − u + 1)-th smallest. With u = m these are those of `conjunction`. The effect is the number of groups whose
-    statements hold by themselves at `LEVEL`; where statements have margins, theirs is that of the whole.
+    The p-values are a partial conjunction (Benjamini & Heller, Biometrics 64, 2008) of the groups' p-values. At least
+    u of m groups are true: p_for is m − u + 1 times the u-th smallest. Fewer are true if m − u + 1 are false: p_against
+    is u times the (m − u + 1)-th smallest. With u = m this is `conjunction`. The effect is the number of groups that
+    are true at `LEVEL`, unadjusted. The first margin of a statement becomes the margin of the whole.
 
     Parameters
     ----------
-    label : str
     groups : mapping of str to sequence of Component
-        At least one, each of at least one component.
+        At least one group, each with at least one component.
     least : int
-        All of them where it is more.
+        The number u; at most the number of groups is used.
     """
     u, m = min(least, len(groups)), len(groups)
     pairs = [conjunction(components) for components in groups.values()]
@@ -425,16 +374,16 @@ def several(label: str, groups: Mapping[str, Sequence[Component]], least: int) -
 
 
 def _several_at(label: str, groups: Mapping[str, Sequence[Component]], least: int, margin: float) -> Component:
-    return several(label, {name: [at(part, margin) for part in parts] for name, parts in groups.items()}, least)
+    return several(label, {name: [retest(part, margin) for part in parts] for name, parts in groups.items()}, least)
 
 
-def at(component: Component, margin: float) -> Component:
-    """Return a component as tested against another value of its margin; the same where it has none."""
+def retest(component: Component, margin: float) -> Component:
+    """Return a component tested against another value of its margin; unchanged if it has no margin."""
     return component.against(margin) if component.against else component
 
 
-def _of_logs(component: Component) -> Component:
-    """Return a component on logarithms as one on ratios."""
+def _exponentiated(component: Component) -> Component:
+    """Return a component of logarithms as a component of ratios."""
     effect, low, high = (math.exp(value) for value in (component.effect, component.low, component.high))
     return component._replace(effect=effect, low=low, high=high)
 
@@ -442,18 +391,9 @@ def _of_logs(component: Component) -> Component:
 def ratio_above(
     label: str, ratios: ArrayLike, threshold: float | Margin = 1.0, unit: str = "ratio of times"
 ) -> Component:
-    """Test that a geometric mean of positive ratios is above a threshold: `above` on their logarithms.
-
-    Parameters
-    ----------
-    label : str
-    ratios : array_like
-        One a repetition.
-    threshold : float or Margin
-    unit : str
-    """
+    """Test that a geometric mean of positive ratios is above a threshold: `above` on their logarithms."""
     x = _clean(ratios)
-    component = _of_logs(above(label, np.log(x), math.log(float(threshold)), unit))
+    component = _exponentiated(above(label, np.log(x), math.log(float(threshold)), unit))
     return with_margin(component, threshold, partial(ratio_above, label, x, unit=unit))
 
 
@@ -462,24 +402,15 @@ def ratio_below(
 ) -> Component:
     """Test that a geometric mean of positive ratios is below a threshold; see `ratio_above`."""
     x = _clean(ratios)
-    component = _of_logs(below(label, np.log(x), math.log(float(threshold)), unit))
+    component = _exponentiated(below(label, np.log(x), math.log(float(threshold)), unit))
     return with_margin(component, threshold, partial(ratio_below, label, x, unit=unit))
 
 
 def best_in_blocks(F: ArrayLike, m: int) -> NDArray[np.int64]:
-    """Return the position of the run of smallest F in each block of m successive runs.
+    """Return the positions of the runs with the smallest F in each block of m successive runs, max(1, N // m) of them.
 
-    What an experimenter who keeps the best of m runs would have got, time and again: independent when the runs are.
-    A last block that is not full is left out, unless it is the only one.
-
-    Parameters
-    ----------
-    F : (N,) array_like
-    m : int
-
-    Returns
-    -------
-    (max(1, N // m),) ndarray of int64
+    These are the results of an experimenter who repeatedly keeps the best of m runs; they are independent if the runs
+    are. An incomplete last block is omitted unless it is the only one.
     """
     x = np.asarray(F, dtype=float)
     size = min(m, x.size)

@@ -1,1 +1,1 @@
-"""What every other package may use: errors, files, text, paths, threads, seeds, timing, plugins, signals."""
+"""Shared by all packages: errors, files, text, paths, threads, seeds, timing, plugins, signals."""

@@ -1,4 +1,4 @@
-"""The one kind of error that a user can mend, and the checks that many places share."""
+"""Errors that a user can fix, and checks of arguments that several packages share."""
 
 import difflib
 import os
@@ -12,28 +12,17 @@ _LONGEST = 200
 
 
 class UserError(Exception):
-    """Bad input: one sentence that names the value, what was expected and the remedy. Exit status 2."""
+    """Bad input: one sentence with the value, what was expected and the remedy. Exit status 2."""
 
 
 class ArgumentError(UserError, ValueError):
-    """The same where kmdr is used as a library: what scikit-learn's callers expect of a bad argument."""
+    """Bad input to kmdr as a library; also a `ValueError`, as scikit-learn raises it."""
 
 
 def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
-    """Error for a name that is not in a closed list, with the nearest match and the valid names.
+    """Return the error for an unknown name, with the nearest match and the valid names.
 
-    Parameters
-    ----------
-    what : str
-        What the name was to denote, e.g. ``"dataset"``.
-    value : object
-        The name given.
-    valid : iterable of str
-        The names that exist.
-
-    Returns
-    -------
-    UserError
+    ``what`` is the kind of thing that the name stands for, e.g. ``"dataset"``.
     """
     names = sorted(valid)
     text = value if isinstance(value, str) else shown(value)
@@ -43,33 +32,23 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
 
 
 def yes_or_no(name: str, value: Any) -> bool:
-    """Return ``value`` when it is true or false.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` if it is a bool; raise `UserError` otherwise."""
     if not isinstance(value, bool):
         raise UserError(f"{name} = {value!r} is not a choice; give true or false")
     return value
 
 
 def shown(value: object) -> str:
-    """Return what a user gave as it is shown back: its ``repr``, without the middle where that is long."""
+    """Return the ``repr`` of a user's value for a message, with the middle of a long one omitted."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no number of more than 4300 digits
+    except ValueError:  # Python does not convert integers of more than 4300 digits to text
         return "a number of thousands of digits"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
 def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
-    """Return ``value`` when it is a whole number of at least ``least`` and at most ``most``.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` if it is an integer from ``least`` to ``most``; raise `UserError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} = {shown(value)} is not a whole number of at least {least}; give one")
     if value > most:
@@ -78,58 +57,42 @@ def whole_number(name: str, value: Any, least: int, most: int = 2**63 - 1) -> in
 
 
 def memory() -> int:
-    """Return the bytes of memory of this machine, or of the control group of this process where it is allowed less."""
+    """Return the bytes of memory of this machine, or the limit of this process's control group if that is lower."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     with suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
             _, controllers, group = line.split(":", 2)
             if controllers and "memory" not in controllers.split(","):
                 continue
-            # Version 2 names no controllers. Within a container the group may lie at the top, whatever it is called.
+            # Version 2 names no controllers. In a container the group may be at the top, whatever its name.
             top, file = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
             inner = Path(group.lstrip("/"))
             for folder in (inner, *inner.parents):
-                with suppress(OSError, ValueError):  # without a limit there is the word max
+                with suppress(OSError, ValueError):  # without a limit, the file contains the word max
                     limits.append(int(Path("/sys/fs/cgroup", top, folder, file).read_text("ascii")))
     return min(limits)
 
 
 def check_memory(what: str, numbers: float) -> None:
-    """Refuse what would take more than half of the memory there is as so many numbers of eight bytes.
-
-    Raises
-    ------
-    UserError
-    """
-    there, needed = memory(), 8 * numbers
-    if needed > there // 2:
+    """Raise `UserError` if this many numbers of eight bytes take more than half of the memory."""
+    available, needed = memory(), 8 * numbers
+    if needed > available // 2:
         raise UserError(
-            f"{what} take {needed / 1e9:.3g} GB, more than half of the {there / 1e9:.3g} GB of this machine; "
+            f"{what} take {needed / 1e9:.3g} GB, more than half of the {available / 1e9:.3g} GB of this machine; "
             "give fewer dimensions, points or clusters"
         )
 
 
 def plain_name(name: str, value: Any) -> str:
-    """Return ``value`` when it is a word of letters, digits, ``-`` and ``_``: it will be part of a path.
-
-    Raises
-    ------
-    UserError
-    """
+    """Return ``value`` if it consists of letters, digits, ``-`` and ``_``, so that it can be part of a path."""
     if not isinstance(value, str) or not re.fullmatch(r"[\w-]{1,100}", value):
         raise UserError(f"{name} = {shown(value)} is not a name; give letters, digits, '-' and '_'")
     return value
 
 
 def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return one group of settings of a configuration.
-
-    Raises
-    ------
-    UserError
-        When it is not there, or is a single value.
-    """
+    """Return a group of settings of a configuration; raise `UserError` if it is absent or a single value."""
     value = config.get(name)
     if not isinstance(value, Mapping):
-        raise UserError(f"{name} = {shown(value)} is no group of settings; name one, as 'kmdr --help' lists them")
+        raise UserError(f"{name} = {shown(value)} is not a group of settings; choose one that 'kmdr --help' lists")
     return {str(key): entry for key, entry in value.items()}

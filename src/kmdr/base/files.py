@@ -316,7 +316,7 @@ def without_checksum(content: bytes, path: Path) -> bytes:
     return plain
 
 
-def note_of(made_from: str, content: bytes) -> bytes:
+def checksum_note(made_from: str, content: bytes) -> bytes:
     """Return the checksum note of a derived file: a hash of its inputs, and the SHA-256 of its content."""
     return f"{made_from} {hashlib.sha256(content).hexdigest()}\n".encode()
 
@@ -327,17 +327,17 @@ def noted(note: bytes | None) -> tuple[str, str]:
     return (parts[1].decode(), parts[2].decode()) if parts else ("", "")
 
 
-def seal_of(content: Mapping[str, Any]) -> str:
+def json_checksum(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a JSON object."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
-def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+def with_json_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON object with the SHA-256 of all its entries appended as the entry ``sha256``."""
-    return {**content, "sha256": seal_of(content)}
+    return {**content, "sha256": json_checksum(content)}
 
 
-def unsealed(content: Any) -> dict[str, Any]:
+def without_json_checksum(content: Any) -> dict[str, Any]:
     """Return a JSON object without its checksum. Older versions wrote none; such an object is accepted.
 
     Raises
@@ -348,7 +348,7 @@ def unsealed(content: Any) -> dict[str, Any]:
     if isinstance(content, dict):
         checksum = content.pop("sha256", None)
         misnamed = checksum is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
-        if not misnamed and checksum in (None, seal_of(content)):
+        if not misnamed and checksum in (None, json_checksum(content)):
             return content
     raise ValueError("the content does not match its checksum")
 

@@ -128,7 +128,7 @@ def roots() -> tuple[Root, ...]:
     return (_BUILT_IN, *_packages(), *map(_folder_root, named))
 
 
-def guests() -> tuple[Root, ...]:
+def plugin_roots() -> tuple[Root, ...]:
     """Return the plugins: all roots but the built-in one."""
     return roots()[1:]
 
@@ -163,7 +163,7 @@ class Registry(Generic[T]):
 
     def known(self) -> dict[str, T]:
         """Return the registered objects by name, after loading the plugins' modules."""
-        return dict(self._known(guests(), len(self._made)))
+        return dict(self._known(plugin_roots(), len(self._made)))
 
     @cache  # noqa: B019  registries live as long as the process
     def _known(self, places: tuple[Root, ...], count: int) -> dict[str, T]:
@@ -183,7 +183,7 @@ class Registry(Generic[T]):
 
 def origin_of(module: str) -> str:
     """Return the origin of the plugin that a module belongs to; empty for kmdr's own modules."""
-    return next((origin_of_root(root) for root in guests() if module.startswith(f"{root.package}.")), "")
+    return next((origin_of_root(root) for root in plugin_roots() if module.startswith(f"{root.package}.")), "")
 
 
 def _folder_root(folder: Path) -> Root:

@@ -1,4 +1,4 @@
-"""Paths without their folders, which name a person, a project or a machine: what rows, notes and reports may state."""
+"""Removal of folders from paths in rows, metadata and reports, because folders name a person, project or machine."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from typing import Any
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT, cache_folder
 
-# Options of a dataset that name files of the user's.
+# Options of a dataset that name the user's files.
 _FILES = ("path", "labels")
-# Those that name something within a file, which may look like a path.
+# Options that name something within a file, which may look like a path.
 _INSIDE = ("matrix", "label", "columns", "drop")
-# What stands for the data cache, within which all names are kmdr's; the latter in a checkout.
+# Replacements for the data cache, within which kmdr chooses all names; the second in a checkout.
 _CACHE = ("KMDR_CACHE", "datasets/cache")
-# Stands for a folder that is known, whatever characters its name has, before the path is shortened.
+# Replaces a known folder, whatever characters its name has, before the path is shortened.
 _KNOWN = "\0"
 _START = rf"(?:{_KNOWN}|(?:file:/{{2}})?(?<![\w./~])(?<!:/)(?:~[\w.-]*|\.{{1,2}})?)/(?!/)"
 _QUOTED = re.compile(rf"(?P<quote>['\"`])(?P<path>{_START}[^\n]*?)(?P=quote)")
@@ -25,12 +25,12 @@ _PLAIN = re.compile(rf"{_START}[^\s'\"`,;:()<>\[\]{{}}|]*")
 
 
 def _is_private(folder: str) -> bool:
-    """Whether a folder lies deep enough to name anything; the root is a part of every path."""
+    """Return True unless a folder is the root, which is a part of every path."""
     return len(Path(folder).parts) > 1
 
 
 def _known_folders() -> Iterator[tuple[str, str]]:
-    """Yield the folders of this user and process, each with what stands for it in a text."""
+    """Yield the folders of this user and process, each with its replacement in text."""
     with suppress(UserError):
         cache = cache_folder()
         yield str(cache), _CACHE[cache == CHECKOUT / _CACHE[1]]
@@ -45,18 +45,17 @@ def _known_folders() -> Iterator[tuple[str, str]]:
 
 
 def _name(path: str) -> str:
-    """Return what follows the last slash within a path."""
+    """Return the last component of a path."""
     return path.rstrip("/").rpartition("/")[2].lstrip(_KNOWN)
 
 
 def without_folders(text: str, files: Iterable[str] = ()) -> str:
-    """Return a text in which each path is only the name of its file; a path within the data cache begins there.
+    """Return a text with each path replaced by the name of its file; a path within the data cache starts there.
 
     Parameters
     ----------
-    text : str
     files : iterable of str
-        Paths that may occur in it, whatever characters they have.
+        Paths that may occur in the text, with any characters.
 
     Examples
     --------
@@ -78,19 +77,19 @@ def without_folders(text: str, files: Iterable[str] = ()) -> str:
         text = re.sub(f"{before}/", f"{label}/" if label in _CACHE else f"{_KNOWN}/", text)
         if label:
             text = re.sub(rf"{before}(?![\w/-])", label, text)
-    text = _QUOTED.sub(lambda found: f"{found['quote']}{_name(found['path']) or '/'}{found['quote']}", text)
-    return _PLAIN.sub(lambda found: _name(found[0]) or "/", text).replace(_KNOWN, "")
+    text = _QUOTED.sub(lambda match: f"{match['quote']}{_name(match['path']) or '/'}{match['quote']}", text)
+    return _PLAIN.sub(lambda match: _name(match[0]) or "/", text).replace(_KNOWN, "")
 
 
 def _file_names(value: Any) -> Any:
-    """Return a path, or a list of some, as names of files."""
+    """Return a path or a list of paths as file names."""
     if isinstance(value, list):
-        return [_file_names(each) for each in value]
+        return [_file_names(path) for path in value]
     return _name(value) or value if isinstance(value, str) else value
 
 
 def file_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a dataset with the names of files in place of their paths.
+    """Return options of a dataset with paths replaced by file names.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def file_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def paths_in(options: Mapping[str, Any]) -> list[str]:
-    """Return the paths of files that options of a dataset state, without those that are names only."""
+    """Return the paths of files in the options of a dataset, without plain file names."""
     values = [options.get(name) for name in _FILES]
     paths = [path for value in values for path in (value if isinstance(value, list) else [value])]
     return [path for path in paths if isinstance(path, str) and _file_names(path) != path]

@@ -16,7 +16,7 @@ from pathlib import Path
 from kmdr.base.errors import UserError, shown
 from kmdr.base.paths import check_library_caches, place_library_caches
 from kmdr.base.signals import INTERRUPTED, interruptible
-from kmdr.base.text import Output, escaped_output, one_line, silence, tell
+from kmdr.base.text import Output, escaped_output, silence, single_line, tell
 
 # Variables that set the number of threads of a library. Workers get their own values before a library reads them.
 THREAD_VARIABLES = (
@@ -108,7 +108,7 @@ def _describe(error: BaseException) -> str:
         return (
             f"kmdr: this process may open {files} files, too few; raise the limit, e.g. to 4096 by ulimit -n 4096{kept}"
         )
-    what = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    what = single_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     log = _write_log(error, out)
     return f"kmdr: stopped by {what}{kept}; " + (f"the traceback is in {log}" if log else "no log could be written")
 
@@ -153,7 +153,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         if Output.error:
             raise OSError(Output.error)
     except UserError as error:
-        tell(one_line(f"kmdr: {error}"))
+        tell(single_line(f"kmdr: {error}"))
         return _MISTAKE
     except KeyboardInterrupt:  # raised by something other than a signal
         tell(INTERRUPTED)

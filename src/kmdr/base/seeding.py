@@ -1,7 +1,7 @@
-"""Every random number of the project comes from here, addressed by name.
+"""Random number generators, addressed by name; all random numbers of the project come from them.
 
 A generator is a function of the root seed and of stable names (dataset, reducer, r, repetition, purpose), never of a
-position in a loop, a worker or a clock. A row is therefore the same whatever else was asked for, in whatever order.
+position in a loop, a worker or a clock. A row is therefore the same whatever other rows were requested, in any order.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
     seed : int
         Root seed, at least 0.
     *names : str or int
-        What the numbers are for, e.g. ``("usps", "random_sign", 20, 3, "reduce")``. Names are told apart by type too:
-        ``1`` and ``"1"`` address different generators.
+        The purpose of the numbers, e.g. ``("usps", "random_sign", 20, 3, "reduce")``. Types matter: ``1`` and ``"1"``
+        address different generators.
 
     Returns
     -------

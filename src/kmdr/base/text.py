@@ -1,4 +1,4 @@
-"""Text for a terminal."""
+"""Text for terminals: escaping, printing, hashes and settings as text."""
 
 import hashlib
 import json
@@ -24,42 +24,42 @@ def short_hash(value: Any) -> str:
 
 
 _LONGEST = 2000
-# Commands of a terminal, ends of lines but the usual one, changes of the direction of text, and halves of characters.
+# Control characters except tab and newline, other line ends, changes of text direction, and lone surrogates.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# What a setting takes for another thing than a word.
+# Words that YAML does not read as text.
 _NO_WORDS = frozenset({"true", "false", "null", "nan", "inf"})
 
 
 class Volume:
-    """How much this command says: 0 as usual; less is ``--quiet``, only what went wrong; more is ``--verbose``."""
+    """Verbosity of a command: 0, negative with ``--quiet`` (only problems), positive with ``--verbose``."""
 
     level = 0
 
 
 class Output:
-    """Why lines of this command for stdout are lost; empty where they are not."""
+    """The error of a failed write to stdout; empty if there was none."""
 
     error = ""
 
 
 def printable(text: str) -> str:
-    r"""Return text with all characters escaped that steer a terminal; ends of lines and tabulators stay.
+    r"""Return text with the characters that control a terminal escaped, except newlines and tabs.
 
     Examples
     --------
     >>> print(printable("a\x1b[2J\u202eb"))
     a\x1b[2J\u202eb
     """
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _STEERING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class EscapedStream:
-    """A text stream whose lines are `printable`, whoever writes them: commands show names and texts of strangers.
+    """A text stream that makes all text `printable`, because commands show names and texts of strangers.
 
     Attributes
     ----------
     unescaped : TextIO
-        The stream itself, for progress bars and bold text, in which kmdr escapes all else by itself.
+        The stream itself, for progress bars and bold text, whose other parts kmdr has escaped already.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -71,7 +71,7 @@ class EscapedStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write some texts."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -80,13 +80,13 @@ class EscapedStream:
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """Return the stream that an `EscapedStream` writes to, or else the stream itself."""
+    """Return the stream that an `EscapedStream` writes to, or the stream itself."""
     return stream.unescaped if isinstance(stream, EscapedStream) else stream
 
 
 @contextmanager
 def escaped_output() -> Iterator[None]:
-    """Escape whatever is written to stdout and stderr in a block."""
+    """Escape everything that a block writes to stdout and stderr."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, EscapedStream(unescaped(stream))) for stream in before)
     try:
@@ -102,18 +102,15 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def one_line(text: str) -> str:
-    """Return text with its control characters escaped, and its middle left out where it is very long.
-
-    What a user gave is shown back; it shall neither break the line nor steer the terminal.
-    """
+def single_line(text: str) -> str:
+    """Return a user's text for a message on one line: control characters escaped, the middle of a long one omitted."""
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def format_number(value: float, form: str) -> str:
-    """Return a number in a format; a large one has all digits before the point, and zero has no minus sign.
+    """Return a formatted number, with all digits before the decimal point and without a minus sign for zero.
 
     Examples
     --------
@@ -127,35 +124,35 @@ def format_number(value: float, form: str) -> str:
 
 
 def tell(line: str, stream: TextIO | None = None, *, styled: bool = False) -> None:
-    """Print a line, on stderr unless another stream is given; a run goes on if nobody reads it.
+    """Print a line, by default on stderr; a closed stream does not stop the run.
 
-    A styled line is written as given: all but its own bold text is escaped in it already.
+    A styled line is written unchanged: everything except its bold text is escaped already.
     """
     stream = stream or sys.stderr
     try:
         print(line if styled else printable(line), file=unescaped(stream) if styled else stream, flush=True)
-    except (OSError, ValueError) as error:  # its reader is gone, its disk full, or it is closed
+    except (OSError, ValueError) as error:  # the reader ended, the disk is full, or the stream is closed
         if stream is sys.stdout and isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             Output.error = error.strerror or str(error)
         silence(stream)
 
 
 def announce(line: str, *, styled: bool = False) -> None:
-    """Print a line of what was done on stdout, as `tell` does, unless the command is to be quiet."""
+    """Print a line on stdout, as `tell` does, unless the command is quiet."""
     if Volume.level >= 0:
         tell(line, sys.stdout, styled=styled)
 
 
 def silence(stream: TextIO) -> None:
-    """Let a stream lead nowhere from now on."""
+    """Discard everything that is written to a stream from now on."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def override(value: Any) -> str:
-    """Return a value as it is written in a setting ``NAME=VALUE``: plain words as they are, other texts quoted.
+    """Return a value as written in a setting ``NAME=VALUE``: plain words unquoted, other texts quoted.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "kmdr")
 
 
-def over_rows(n: int, work: Callable[[slice], None]) -> None:
+def process_row_blocks(n: int, work: Callable[[slice], None]) -> None:
     """Call ``work`` on slices that together cover n rows, on as many threads as this process is pinned to.
 
     Threads help only in code that releases the GIL, such as compiled kernels with ``nogil``. What ``work`` writes must

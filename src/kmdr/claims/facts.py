@@ -25,7 +25,7 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
     studies : collection of str, optional
         Yield only facts that items and claims read together with one of these studies.
     """
-    results = Results.of_folder(folder)
+    results = Results.from_folder(folder)
     readers: Sequence[Item | Claim] = [*items(), *claims()]
     read = {name for reader in readers if set(reader.studies) & set(studies or ()) for name in reader.facts}
     thinned = bool(read_or_note(plan_of, folder, []).get("thinned_grid"))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.rows import REPETITION, where
+from kmdr.analysis.rows import REPETITION, rows_where
 from kmdr.analysis.statistics import Component, equal
 from kmdr.claims.catalogue import OpenPoint, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
@@ -83,7 +83,7 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     names = base.groupby("dataset")["study"].first()
     other = other.assign(study=other["dataset"].map(names))
     changed = set(zip(other["dataset"], other["reducer"], strict=True))
-    kept = base[where(base, ("dataset", "reducer"), lambda *pair: pair not in changed)]
+    kept = base[rows_where(base, ("dataset", "reducer"), lambda *pair: pair not in changed)]
     # Keep rows of other studies for claims that read several.
     touched = (*flip.base, flip.study)
     return results.replaced(base, touched), results.replaced(pd.concat([kept, other]), touched)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
-from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, at, conjunction, directional
+from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction, directional, retest
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
@@ -223,7 +223,7 @@ def under_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]
     read = {study: departures[study] for study in verdict.rows if study in departures}
     if verdict.outcome == "not run" or not read:
         return verdict
-    changes = "; ".join(departure.told(study) for study, departure in read.items())
+    changes = "; ".join(departure.describe(study) for study, departure in read.items())
     command = rerun_command(verdict.claim, {study: departure.overrides for study, departure in read.items()})
     if not any(departure.settings for departure in read.values()):
         return replace(verdict, sentence=f"Rows: {changes}. {verdict.sentence}", command=command)
@@ -301,7 +301,7 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
 
         def outcome_at(value: float, what: str = margin.what) -> Outcome:
             moved = [
-                at(part, value) if part.margin and part.margin.what == what else part for part in verdict.components
+                retest(part, value) if part.margin and part.margin.what == what else part for part in verdict.components
             ]
             kinds = _corrected({**pairs, verdict.claim.id: _p_values_by_kind(moved)})[verdict.claim.id]
             return _outcome([judged.outcome for judged in kinds.values()])

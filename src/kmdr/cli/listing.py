@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import kmdr
-from kmdr.base.plugins import guests, origin_of, paper_folders
+from kmdr.base.plugins import origin_of, paper_folders, plugin_roots
 from kmdr.base.text import aligned
 from kmdr.cli.arguments import LISTED
 
@@ -37,7 +37,7 @@ def _registered(kind: str, decorator: str) -> Iterator[tuple[list[Any], str]]:
 
 
 def _has_plugins(kind: str) -> bool:
-    return any(root.files(kind, "*.py") for root in guests())
+    return any(root.files(kind, "*.py") for root in plugin_roots())
 
 
 def _datasets() -> list[Row]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from kmdr.analysis.comparison import beside, compared, only_compared, with_ratio
-from kmdr.analysis.rows import REPETITION, TOLD_APART, code_notes, ok_rows
+from kmdr.analysis.comparison import compare_folders, compared, compared_columns, with_ratio
+from kmdr.analysis.rows import REPETITION, SETTING_COLUMNS, code_notes, ok_rows
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import Volume, announce, unescaped
-from kmdr.figures.comparison import beside_table, table_of, thinned
+from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
 from kmdr.results.table import rows_of
@@ -44,7 +44,7 @@ def show_run(folder: Path, asked: Collection[tuple[str, str]]) -> None:
     It has about thirty lines at most, and all of them with ``--verbose``.
     """
     rows = with_ratio(rows_of(folder))
-    cells = pd.MultiIndex.from_frame(rows[["study", "dataset", *TOLD_APART]].fillna(""))
+    cells = pd.MultiIndex.from_frame(rows[["study", "dataset", *SETTING_COLUMNS]].fillna(""))
     requested = pd.MultiIndex.from_frame(rows[["study", "config_hash"]]).isin(list(asked))
     frame = compared(rows[requested | ((rows["reducer"] == "none") & cells.isin(cells[requested].unique()))])
     shown, omitted = (frame, "") if Volume.level > 0 else thinned(frame)
@@ -59,8 +59,8 @@ def _overview(rows: pd.DataFrame) -> Table:
     for study, group in rows.groupby("study", sort=True):
         ok = ok_rows(group)
         r = sorted({int(r) for r in group["r"]})
-        distinct = ok.drop_duplicates(["dataset", *TOLD_APART, "reducer", "params", "r", *REPETITION])
-        repetitions = distinct.groupby(["dataset", *TOLD_APART, "reducer", "params", "r"], dropna=False).size()
+        distinct = ok.drop_duplicates(["dataset", *SETTING_COLUMNS, "reducer", "params", "r", *REPETITION])
+        repetitions = distinct.groupby(["dataset", *SETTING_COLUMNS, "reducer", "params", "r"], dropna=False).size()
         least, most = (int(repetitions.min()), int(repetitions.max())) if len(ok) else (0, 0)
         lines.append({
             "study": str(study),
@@ -100,7 +100,7 @@ def table(folder: Path, study: str | None, format: str) -> None:  # noqa: A002
 
 def compare(folders: Sequence[Path], format: str) -> None:  # noqa: A002
     """Print two folders side by side, with their differences."""
-    sides = beside(*(only_compared(rows_of(folder)) for folder in folders))
+    sides = compare_folders(*(compared_columns(rows_of(folder)) for folder in folders))
     if sides.table.empty:
         other = ", ".join(sides.other_data)
         reason = f"{other} hold other data there" if other else "nothing was run in both"
@@ -112,6 +112,6 @@ def compare(folders: Sequence[Path], format: str) -> None:  # noqa: A002
         print(f"A = {folders[0]}, B = {folders[1]}")
         if Volume.level <= 0:
             frame, omitted = thinned(frame)
-    _print_table(beside_table(sides, frame), frame, format)
+    _print_table(side_by_side_table(sides, frame), frame, format)
     if omitted:
         print(f"{omitted}; -v or --format csv has all.")

@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from sklearn.cluster import kmeans_plusplus
 
 from kmdr.base.errors import ArgumentError, UserError, whole_number, yes_or_no
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.clustering.lloyd import EMPTY_ACTIONS, Points, block_size, centre, prepare, run_starts, workspace
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import (
@@ -358,7 +358,7 @@ def lloyd(
         results = labels[some], inertia[some], n_iter[some], converged[some]
         run_starts(points, run, starts[some], max_iter, online, action, *results)
 
-    over_rows(count, work)
+    process_row_blocks(count, work)
     best = int(inertia.argmin())
     if np.isinf(inertia[best]):
         raise UserError(

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 from kmdr.base.errors import ArgumentError
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.clustering.kmeans import Clustering, checked_starts
 from kmdr.linalg import Dense
 from kmdr.linalg.matrix import BLOCK, check_structure, normalised, room, scaled_back
@@ -185,7 +185,7 @@ class _Points:
             part = members[first : ends[rows.stop - 1]]
             _means(self.values, self.known, part, ends[rows] - first, self.mean, centres[rows])
 
-        over_rows(len(ends), some)
+        process_row_blocks(len(ends), some)
         return centres
 
     def rows(self, index: Dense) -> Dense:
@@ -212,7 +212,7 @@ class _Points:
         def some(rows: slice) -> None:
             _nearest(self.values[rows], self.known[rows], blocks, single, self.scale, labels[rows])
 
-        over_rows(len(labels), some)
+        process_row_blocks(len(labels), some)
         return labels
 
     def own(self, centres: Dense, labels: Dense) -> Dense:

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kmdr.base.errors import UserError, shown
 from kmdr.base.paths import CONF
-from kmdr.base.plugins import guests, paper_folders
+from kmdr.base.plugins import paper_folders, plugin_roots
 
 # For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
@@ -21,7 +21,7 @@ GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmean
 def external_files(group: str) -> dict[str, Path]:
     """Return the configurations of one group outside ``conf``, which papers and plugins have."""
     papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
-    folders = [*papers, *(root.folder / "conf" / group for root in guests())]
+    folders = [*papers, *(root.folder / "conf" / group for root in plugin_roots())]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 

@@ -10,7 +10,7 @@ from kmdr import datasets, metrics, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.identity import code_hash, is_own, name_of, third_party_origin
 from kmdr.base.outside import origin
-from kmdr.base.plugins import Root, guests, origin_of
+from kmdr.base.plugins import Root, origin_of, plugin_roots
 from kmdr.base.text import canonical, short_hash
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
@@ -180,7 +180,7 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
     """Return name, version and hash of the packages of reducer, engine and dataset, unless they are built in."""
     of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
-    return list(filter(None, (*origins_of_methods(reducer, engine, guests()), of_data)))
+    return list(filter(None, (*origins_of_methods(reducer, engine, plugin_roots()), of_data)))
 
 
 def origin_of_metric(name: str) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from kmdr import datasets
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.text import aligned, one_line, tell
+from kmdr.base.text import aligned, single_line, tell
 from kmdr.datasets.formats.profile import lines, scale_hint, warnings_of
 from kmdr.datasets.registry import entry
 
@@ -39,7 +39,7 @@ def check_files(files: Sequence[str], settings: Sequence[str]) -> int:
         try:
             report = list(_report(file, options, settings))
         except UserError as error:
-            tell(f"kmdr: {one_line(str(error))}")
+            tell(f"kmdr: {single_line(str(error))}")
             refused += 1
             continue
         print(*[""] * printed, *report, sep="\n")

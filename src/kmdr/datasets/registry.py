@@ -11,7 +11,7 @@ from typing import Any
 
 from kmdr.base import paths
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.plugins import guests, origin_of_root
+from kmdr.base.plugins import origin_of_root, plugin_roots
 from kmdr.datasets.options import DEFAULTS, IDENTIFYING
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
@@ -125,7 +125,7 @@ def entries() -> Mapping[str, Entry]:
         A registry is malformed, or two datasets have the same name.
     """
     known = dict(_read(paths.REGISTRY))
-    for root in guests():
+    for root in plugin_roots():
         for file in root.files("datasets", "*.toml"):
             for name, added in _read(file).items():
                 if name in known:

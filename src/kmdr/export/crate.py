@@ -1,8 +1,8 @@
 """A folder of results as an RO-Crate with the Process Run Crate profile: each study is an action.
 
-An action states what rows, log and registry state: its inputs are datasets, by the hash of their content, and
-configurations; its instrument is kmdr in each version that made rows; its results are the rows and what was made from
-them. It names no person and no machine.
+An action is described by the rows, the log and the registry. Its inputs are datasets (by the hash of their content)
+and configurations, its instruments the versions of kmdr that made the rows, and its results the rows and the files
+made from them. It names no person and no machine.
 """
 
 import hashlib
@@ -238,7 +238,7 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     Parameters
     ----------
     folder : Path
-        Of results.
+        Folder of results.
     files : sequence of dict
         The entities of its files, the table first.
     licence : str

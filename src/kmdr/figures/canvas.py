@@ -22,7 +22,6 @@ from PIL import Image
 from kmdr.analysis.rows import COLUMNS
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
-from kmdr.results.folder import write_file
 
 _CHARS_PER_INCH = 20  # in notes, at 7 pt
 _LINE = 0.13  # inches: height of one line of a note or of the legend
@@ -128,20 +127,10 @@ def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
 
 
-def save(drawing: Drawing, stem: Path) -> list[Path]:
-    """Write a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
+def figure_files(drawing: Drawing, stem: Path) -> dict[Path, bytes]:
+    """Return a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
 
-    Each file is written atomically, and the same figure gives the same bytes.
-
-    Parameters
-    ----------
-    stem : Path
-        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are created.
-
-    Returns
-    -------
-    list of Path
-        The PDF, the PNG and the CSV.
+    The same figure gives the same bytes. The paths are ``stem`` with the extensions.
     """
     contents: dict[str, bytes] = {}
     fig = drawing.figure
@@ -156,12 +145,8 @@ def save(drawing: Drawing, stem: Path) -> list[Path]:
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])
             contents[kind] = _fewer_colours(buffer) if kind == "png" else buffer.getvalue()
     contents["csv"] = spreadsheet_csv(drawing.numbers)
-    paths = []
-    for kind, content in contents.items():
-        path = stem.with_name(f"{stem.name}.{kind}")  # not with_suffix: a study's name may contain a dot
-        write_file(stem.parent.parent, path, content)
-        paths.append(path)
-    return paths
+    # Not with_suffix: a study's name may contain a dot.
+    return {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in contents.items()}
 
 
 def _fewer_colours(png: io.BytesIO) -> bytes:

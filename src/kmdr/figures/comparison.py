@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import Beside, Quantity, differences, quantities_in
+from kmdr.analysis.comparison import FolderComparison, Quantity, differences, quantities_in
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
 
 # Number of rows printed at the end of a run.
-MOST_LINES = 30
-_INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the least F of the data."
+_MOST_LINES = 30
+_INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
 MIXED = f"{_MARK} computed by several versions of the code: not compared, and not considered for the best."
@@ -31,13 +31,13 @@ def settings_in(frame: pd.DataFrame) -> list[str]:
     return names[len(_IDENTITY) : next(i for i, name in enumerate(names) if name in ("n", "n A"))]
 
 
-def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, str]:
+def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return a readable number of rows of a table, and a text that says how many were dropped.
 
     For each method as many r are kept, evenly spaced with the first and the last, as fit; then rows are dropped from
     the end.
     """
-    if len(frame) <= most:
+    if len(frame) <= _MOST_LINES:
         return frame, ""
     groups = [g.index for _, g in frame.groupby([*_IDENTITY[:4], *settings_in(frame)], sort=False, dropna=False)]
     kept: list[Any] = []
@@ -45,9 +45,9 @@ def thinned(frame: pd.DataFrame, most: int = MOST_LINES) -> tuple[pd.DataFrame, 
         kept = [
             i for g in groups for i in g[np.unique(np.linspace(0, len(g) - 1, min(count, len(g))).round().astype(int))]
         ]
-        if len(kept) <= most:
+        if len(kept) <= _MOST_LINES:
             break
-    return frame.loc[sorted(kept)[:most]], f"{min(len(kept), most)} of {len(frame)} lines"
+    return frame.loc[sorted(kept)[:_MOST_LINES]], f"{min(len(kept), _MOST_LINES)} of {len(frame)} lines"
 
 
 def table_of(frame: pd.DataFrame) -> Table:
@@ -110,7 +110,7 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
     return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
-def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
+def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
     """Return two folders side by side: the means in A and in B, and the change with its interval.
 
     Parameters
@@ -139,7 +139,7 @@ def beside_table(comparison: Beside, frame: pd.DataFrame) -> Table:
     return _shown(columns, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
 
 
-def _comparison_notes(comparison: Beside) -> list[str]:
+def _comparison_notes(comparison: FolderComparison) -> list[str]:
     paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
     alone = len(comparison.table) - paired
     notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]

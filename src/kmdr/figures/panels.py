@@ -21,20 +21,21 @@ from kmdr.analysis.rows import (
     code_notes,
     differing_settings,
     failed_counts,
-    in_words,
     is_time,
     ok_rows,
     quantity_rows,
     settings_of,
+    settings_text,
     summarise,
     timed_rows,
     timing_note,
 )
 from kmdr.base.files import sweep_abandoned
 from kmdr.datasets import registry
-from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, panel_letter, save
+from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, figure_files, panel_letter
 from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
+from kmdr.results.folder import write_files
 from kmdr.results.table import rows_of
 
 USUAL_QUANTITIES = ("total_seconds", "objective", "accuracy")
@@ -250,17 +251,16 @@ def figures_for_folder(folder: Path) -> list[Path]:
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
-    return figures_of_studies(rows, folder, {str(study): () for study in sorted(rows["study"].unique())})
+    return write_files(folder, figures_of_studies(rows, {str(study): () for study in sorted(rows["study"].unique())}))
 
 
 def figures_of_studies(
     rows: pd.DataFrame,
-    folder: Path,
     asked: Mapping[str, Sequence[str]],
     reasons: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
-) -> list[Path]:
-    """Draw some studies, each with or without rows, as `figures_for_folder` does.
+) -> dict[Path, bytes]:
+    """Return the files of the figures of some studies, each with or without rows, as `figures_for_folder` has them.
 
     Parameters
     ----------
@@ -275,14 +275,14 @@ def figures_of_studies(
     """
     rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
     names = {name: label for name, (_, label) in by_setting.items()}
-    written: list[Path] = []
+    files: dict[Path, bytes] = {}
     for study, columns in asked.items():
         of_study = rows[rows["study"] == study]
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         whole = [name for name in columns if name not in split]
-        stem, note = folder / "figures" / re.sub(r"[^\w.+-]", "_", study), (notes or {}).get(study, "")
-        written += figures_of(of_study, stem, names, whole, reasons, note)
-    return written
+        stem, note = Path("figures", re.sub(r"[^\w.+-]", "_", study)), (notes or {}).get(study, "")
+        files |= figures_of(of_study, stem, names, whole, reasons, note)
+    return files
 
 
 def figures_of(
@@ -292,8 +292,8 @@ def figures_of(
     asked: Sequence[str] = (),
     reasons: Mapping[str, str] | None = None,
     note: str = "",
-) -> list[Path]:
-    """Draw one study into ``<stem>.{pdf,png,csv}``; with many datasets into ``<stem>_1`` and so on.
+) -> dict[Path, bytes]:
+    """Return the figures of one study as ``<stem>.{pdf,png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
     Parameters
     ----------
@@ -306,12 +306,12 @@ def figures_of(
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
-    written: list[Path] = []
+    files: dict[Path, bytes] = {}
     for number, page in enumerate(pages, 1):
         drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
         add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
-        written += save(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
-    return written
+        files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
+    return files
 
 
 def _dataset_order(name: str) -> tuple[int, str]:
@@ -341,7 +341,7 @@ def named_by_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, tuple[
             # Leading zeros, so that names sort by their numbers.
             ordered = ", ".join(f"{key}={v:04d}" if isinstance(v, int) else f"{key}={v}" for key, v in settings.items())
             name = f"{dataset} ({ordered})"
-            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {in_words(settings)}"
+            names[name] = str(dataset), f"{dataset_label(str(dataset))}, {settings_text(settings)}"
             renamed[tuple(kind)] = name
     if renamed:
         several = rows["dataset"].isin({kind[1] for kind in renamed})

@@ -12,7 +12,6 @@ import pandas as pd
 
 from kmdr.base.text import format_number, printable
 from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
-from kmdr.results.folder import write_file
 
 
 @dataclass(frozen=True)
@@ -130,20 +129,12 @@ def latex(table: Table) -> str:
     )
 
 
-def save_table(table: Table, stem: Path) -> list[Path]:
-    """Write a table as CSV (unrounded; see `kmdr.figures.escape.spreadsheet_csv`), Markdown and LaTeX.
+def table_files(table: Table, stem: Path) -> dict[Path, bytes]:
+    """Return a table as CSV (unrounded; see `kmdr.figures.escape.spreadsheet_csv`), Markdown and LaTeX.
 
-    Parameters
-    ----------
-    stem : Path
-        Path without extension, in a folder such as ``figures`` of a results folder; missing folders are created.
+    The paths are ``stem`` with the extensions.
     """
     contents = {
         "csv": spreadsheet_csv(table.frame), "md": markdown(table).encode(), "tex": latex(table).encode(),
     }  # fmt: skip
-    paths = []
-    for kind, content in contents.items():
-        path = stem.with_name(f"{stem.name}.{kind}")
-        write_file(stem.parent.parent, path, content)
-        paths.append(path)
-    return paths
+    return {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in contents.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, note_of
+from kmdr.base.files import DamagedError, checksum_note
 from kmdr.base.text import Volume, short_hash
 from kmdr.datasets import Dataset, availability, load
 from kmdr.harness.progress import Progress
@@ -70,7 +70,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         except UserError as error:
             progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
             continue
-        if content is not None and note == note_of(made_from, content):
+        if content is not None and note == checksum_note(made_from, content):
             continue
         if time.time() > until:
             late.append(task.name)
@@ -79,7 +79,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         table = task.compute(datasets)
         if table is not None:
             content = table.to_csv(index=False, lineterminator="\n").encode()
-            write_file(folder, folder / "facts" / f"{task.name}.from", note_of(made_from, content))
+            write_file(folder, folder / "facts" / f"{task.name}.from", checksum_note(made_from, content))
             write_file(folder, folder / "facts" / f"{task.name}.csv", content)
     if without_data and Volume.level >= 0:
         progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")

@@ -7,7 +7,7 @@ from time import monotonic
 
 from tqdm import tqdm
 
-from kmdr.base.text import Volume, one_line, tell, unescaped
+from kmdr.base.text import Volume, single_line, tell, unescaped
 from kmdr.harness.task import seconds_inside
 from kmdr.results.schema import Row
 
@@ -46,7 +46,7 @@ class Progress:
 
     def stage(self, name: str) -> None:
         """Name what is being done."""
-        stage = f"{one_line(name)}: "
+        stage = f"{single_line(name)}: "
         if stage == self._stage:
             return
         self._stage = stage
@@ -55,7 +55,7 @@ class Progress:
 
     def making(self, name: str) -> None:
         """Name a fact, table, figure or other part of the report that is being made, and count a second for it."""
-        self._stage = f"making {one_line(name)}: "
+        self._stage = f"making {single_line(name)}: "
         self._count(1.0)
 
     def advance(self, rows: Iterable[Row], seconds: float) -> None:

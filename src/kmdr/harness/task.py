@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr import metrics, reducers
-from kmdr.base.plugins import guests
+from kmdr.base.plugins import plugin_roots
 from kmdr.base.seeding import generator
 from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
@@ -270,7 +270,7 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if reason := changed(data):
         return failed(task, stamp, reason)
     alone = task.serial or stamp.concurrency == 1
-    third_party = origins_of_methods(task.reducer, task.protocol.engine, guests())
+    third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)

@@ -36,7 +36,7 @@ from kmdr.base.outside import allow
 from kmdr.base.paths import CONF
 from kmdr.base.provenance import code_version
 from kmdr.base.provenance import environment as this_environment
-from kmdr.base.text import aligned, canonical, one_line, tell
+from kmdr.base.text import aligned, canonical, single_line, tell
 from kmdr.base.threads import pinned
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
@@ -234,7 +234,7 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
     for row, outcome, detail in comparisons:
         if detail:
             where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"
-            print(one_line(f"{outcome}: {where}, repetition {row['repeat']}: {detail}"))
+            print(single_line(f"{outcome}: {where}, repetition {row['repeat']}: {detail}"))
     for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
         print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
     print(f"{len(comparisons)} rows drawn with seed {seed}")

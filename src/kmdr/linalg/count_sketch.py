@@ -8,7 +8,7 @@ Python's counting from the end: CSR with signed indices took 1.4–1.8 times as 
 import numba
 import numpy as np
 
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, load, multiply_add, read_tile, scratch, store, write_tile
 
@@ -165,5 +165,5 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
         if weight != 1:
             C[rows] *= weight
 
-    over_rows(n, work)
+    process_row_blocks(n, work)
     return C

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room
 from kmdr.linalg.tiles import (
     TILE,
@@ -162,7 +162,7 @@ def _apply_to_blocks(A: Matrix, width: int, kernel: Callable[[Dense, Dense, int,
         for block, first, last, offset in _dense_blocks(A, rows):
             kernel(block, C[offset:], first, last)
 
-    over_rows(len(C), work)
+    process_row_blocks(len(C), work)
     return C
 
 
@@ -299,12 +299,12 @@ def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:
             indptr = A.indptr[rows.start : rows.stop + 1]
             _entries(A.data, A.indices, indptr, scaled, kept[rows], C[rows])
 
-        over_rows(len(C), work)
+        process_row_blocks(len(C), work)
         return C
 
     def rotated(rows: slice) -> None:
         for block, first, last, offset in _dense_blocks(A, rows):
             _rotated_entries(block, scaled, width, kept[offset:], C[offset:], first, last)
 
-    over_rows(len(C), rotated)
+    process_row_blocks(len(C), rotated)
     return C

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numba.core import types
 from numba.extending import overload
 
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg import matrix
 from kmdr.linalg.matrix import (
     Dense,
@@ -332,7 +332,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
             _screen(G, i, j, h, width, n_neighbors, low, index, bound, limit)
         candidates.append((low, index, bound))
 
-    over_rows(len(tiles), screen)
+    process_row_blocks(len(tiles), screen)
     return candidates
 
 
@@ -388,11 +388,11 @@ def nearest_neighbours(A: Matrix, n_neighbors: int, lengths: Dense | None = None
         for low, index, bound in candidates:
             _rank(points, low[part], index[part], bound[part], part.start, squares[part], indices[part])
 
-    over_rows(n, rank)
+    process_row_blocks(n, rank)
     # A full search always finds enough neighbours: the distances to all n − 1 other points are finite.
     uncertain = np.flatnonzero(_overflowed(candidates) | np.isinf(squares[:, -1]))
     squares[uncertain] = np.inf
-    over_rows(len(uncertain), lambda part: _search(points, n, uncertain[part], squares, indices))
+    process_row_blocks(len(uncertain), lambda part: _search(points, n, uncertain[part], squares, indices))
     return indices, np.ldexp(np.sqrt(squares), e)
 
 
@@ -463,5 +463,5 @@ def mean_distance(A: Matrix) -> float:
     def work(part: slice) -> None:
         sums[part] = [_distances(points, G, i, j, squares) for G, i, j in _products(tiles[part], multiply, np.float64)]
 
-    over_rows(len(tiles), work)
+    process_row_blocks(len(tiles), work)
     return scaled_back(2 * sums.sum() / n**2, e)

@@ -6,7 +6,7 @@ OpenBLAS uses a kernel of half the register width on some processors: on Zen 5 t
 import numba
 import numpy as np
 
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, is_large, room
 from kmdr.linalg.tiles import TILE, add, load, multiply_add, read_tile, scratch, store, write_tile, zeros
 
@@ -114,5 +114,5 @@ def matmul(A: Matrix, B: Dense) -> Dense:
     if not (is_large(A) and A.dtype == np.float32 and A.flags.c_contiguous):
         return np.matmul(A, B, out=C)
     groups = group_columns(np.ascontiguousarray(B.T))
-    over_rows(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))
+    process_row_blocks(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))
     return C

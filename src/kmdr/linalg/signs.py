@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
 from kmdr.linalg.tiles import TILE, add, load, read_tile, scratch, store, subtract, write_tile, zeros
 
@@ -137,10 +137,12 @@ def sign_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     factor = A.dtype.type(scale)
     if isinstance(A, np.ndarray):
         dense = np.ascontiguousarray(A)
-        over_rows(len(C), lambda rows: _sign_product_dense(dense, bits, factor, C, rows.start, rows.stop))
+        process_row_blocks(len(C), lambda rows: _sign_product_dense(dense, bits, factor, C, rows.start, rows.stop))
     else:
         data, indices, indptr = A.data, A.indices, A.indptr
-        over_rows(len(C), lambda rows: _sign_product_csr(data, indices, indptr, bits, factor, C, rows.start, rows.stop))
+        process_row_blocks(
+            len(C), lambda rows: _sign_product_csr(data, indices, indptr, bits, factor, C, rows.start, rows.stop)
+        )
     return C
 
 
@@ -247,10 +249,12 @@ def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     factor = A.dtype.type(scale)
     if isinstance(A, np.ndarray):
         dense = np.ascontiguousarray(A)
-        over_rows(len(C), lambda rows: _mailman_dense(dense, codes, m, factor, C, rows.start, rows.stop))
+        process_row_blocks(len(C), lambda rows: _mailman_dense(dense, codes, m, factor, C, rows.start, rows.stop))
     else:
         data, indices, indptr = A.data, A.indices, A.indptr
-        over_rows(len(C), lambda rows: _mailman_csr(data, indices, indptr, codes, m, factor, C, rows.start, rows.stop))
+        process_row_blocks(
+            len(C), lambda rows: _mailman_csr(data, indices, indptr, codes, m, factor, C, rows.start, rows.stop)
+        )
     return C
 
 

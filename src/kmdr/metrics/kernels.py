@@ -15,7 +15,7 @@ _CACHE = 2**20
 # Fewest columns that are summed at a time.
 _WIDTH = 256
 
-# Numbers in the sums of clusters of a large matrix, of several partitions together, held at a time (128 MB).
+# Largest number of entries of the cluster sums of an out-of-core matrix, over several partitions (128 MB).
 _SUMS = 2**24
 
 # Largest change of F by rounding: a millionth of it, or 10⁻²⁴ if the fit is perfect.
@@ -103,10 +103,10 @@ def _copy_columns(A: Dense, start: int, stop: int, columns: Dense) -> None:
 def _residuals(  # noqa: PLR0912  one compiled loop: a call for a cluster's few columns would cost as much as they do
     A: Dense, labels: Dense, k: int
 ) -> Dense:
-    """Return `_residual` of several partitions to the last bit; a few columns of A at a time, in cache, serve them all.
+    """Return `_residual` of several partitions, equal to the last bit, from one pass over blocks of columns in cache.
 
-    A mean and its errors stay in vector registers. A single partition takes longer than by `_residual`, by the cost of
-    copying the columns; three take half the time, and twenty a fifth (400×4096 to 11000×256).
+    A mean and its errors stay in vector registers. A single partition takes longer than `_residual`, because columns
+    are copied; three take half the time of single calls, and twenty a fifth (400×4096 to 11000×256).
     """
     (n, d), count = A.shape, len(labels)
     order, ends = np.empty((count, n), np.int64), np.empty((count, k + 1), np.int64)
@@ -174,7 +174,7 @@ def _residuals(  # noqa: PLR0912  one compiled loop: a call for a cluster's few 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _residual_csr(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: int) -> float:
-    """Return the same for canonical CSR; the zeros of a feature, which are not stored, are one term."""
+    """Return `_residual` for canonical CSR; all unstored zeros of a feature contribute one term."""
     data, indices, indptr = rows
     order, ends = _grouped(labels, k)
     stored, touched = np.zeros(d, np.int64), np.empty(d, np.int64)
@@ -208,7 +208,7 @@ def _residual_csr(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: in
 
 @numba.njit(cache=True, nogil=True)
 def _squared_sums(rows: tuple[Dense, Dense, Dense], d: int, labels: Dense, k: int, squares: Dense) -> Dense:
-    """Write the nonzero squares of each cluster's sums, and return where each cluster's begin.
+    """Write the nonzero squares of each cluster's sums, and return the position of each cluster's first.
 
     A cluster's features are in the order in which its rows have them. The loops have no branches: a sum that was
     squared is set to 0, so that the next square of its feature does not count.
@@ -251,14 +251,14 @@ def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
 
 
 def _fits_sums(A: Matrix, k: int) -> bool:
-    """Return whether A is large and the sums of k clusters take less memory than A."""
+    """Return True if A is out-of-core and the sums of k clusters are small enough."""
     return is_large(A) and k * A.shape[1] <= _SUMS
 
 
 def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
-    """Yield the sums of the clusters of each partition, (k, d), reading A from its first row to its last a few times.
+    """Yield the cluster sums of each partition, (k, d), from a few passes over A in the order of its rows.
 
-    The operating system then reads a file ahead. Fetching the rows cluster by cluster would cost a read per row, of
+    The operating system then reads the file ahead; reading the rows cluster by cluster would cost one read per row, of
     more than the row.
     """
     together = max(1, _SUMS // (k * A.shape[1]))
@@ -270,7 +270,7 @@ def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:
 
 
 def _residual_of_large(A: Dense, labels: Dense, k: int, sums: Dense) -> float:
-    """Return what `_residual` does, reading A from its first row to its last."""
+    """Return `_residual` of an out-of-core matrix, which is read in the order of its rows."""
     counts = np.bincount(labels, minlength=k)[:, None]
     parts, shift = np.zeros_like(sums), np.zeros_like(sums)
     means = sums / np.maximum(counts, 1)

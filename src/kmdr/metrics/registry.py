@@ -8,7 +8,7 @@ from kmdr.base.plugins import Registry
 from kmdr.linalg import Dense, Matrix
 from kmdr.metrics.scores import Residual, _ari, _contingency, _nmi, accuracy, agreement, objective
 
-# How far rounding may take a measure out of its range.
+# Largest excess of a metric over its range by rounding.
 _SLACK = 1e-9
 
 
@@ -99,14 +99,14 @@ def score(
     labels : (n,) int array
     truth : (n,) int array or None
     matching : str
-        Of clusters to classes, for ``accuracy``: see `agreement`.
+        The matching of clusters to classes for ``accuracy``, see `agreement`.
     total, residual
         As for `objective`.
 
     Raises
     ------
     ArithmeticError
-        When a metric is outside its range by more than rounding.
+        If a metric is outside its range by more than rounding.
     """
     scores: dict[str, float] = {"objective": objective(A, labels, total, residual)}
     if truth is not None:
@@ -116,6 +116,6 @@ def score(
             scores[name] = float(value)
         if name in scores and not measure.low - _SLACK <= scores[name] <= measure.high + _SLACK:
             raise ArithmeticError(
-                f"{name} = {scores[name]!r} is outside of its range, {measure.low:g} to {measure.high:g}"
+                f"{name} = {scores[name]!r} is outside its range, {measure.low:g} to {measure.high:g}"
             )
     return scores

@@ -54,14 +54,18 @@ def _from_within(R: float, terms: int, total: float) -> Residual | None:
 def _bounded_residual(
     A: Matrix, labels: Dense, k: int, total: float, known: float | None = None, sums: Dense | None = None
 ) -> Residual:
-    """Return the residual with its bound, for A as `normalised` returns it.
+    """Return the residual with its error bound, for A as `normalised` returns it.
 
-    ``known`` is the value if it is known, ``sums`` are the clusters' sums of a large A. With μ̂ the computed mean, m‖μ̂
-    − μ‖² ≤ γ²Σ‖a_i‖² by Cauchy and Schwarz, and Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², of which the computed differences give the
-    second as (Σ(a_i − μ̂))²/m, errs by 8γ times the first sum at the most (Higham 2002, §3.1): by 8γ(R + γ²‖A‖²), γ =
-    γ_N, N the additions that a term passes. CSR, and what is large, is first summed as Σ‖a_i‖² − ‖s‖²/m, s the sum of a
-    cluster, at half the cost; it errs by 6γ‖A‖², N the stored entries and a few more (for dense data the additions),
-    which suffices unless little is left of ‖A‖².
+    ``known`` is the value if it is known, ``sums`` are the clusters' sums of an out-of-core A.
+
+    Let μ̂ be the computed mean of a cluster of m points, and γ = γ_N with N the number of additions that a term passes.
+    By Cauchy and Schwarz, m‖μ̂ − μ‖² ≤ γ²Σ‖a_i‖². The residual of the cluster is Σ‖a_i − μ̂‖² − m‖μ̂ − μ‖², where the
+    second term is computed as (Σ(a_i − μ̂))²/m. Its error is at most 8γ times the first sum (Higham 2002, §3.1), so the
+    error of R is at most 8γ(R + γ²‖A‖²).
+
+    For CSR and out-of-core matrices, R is first computed as Σ‖a_i‖² − ‖s‖²/m, with s the sum of a cluster, at half the
+    cost. Its error is at most 6γ‖A‖², with N the stored entries and a few more (for dense data, the additions), which
+    suffices unless R is small relative to ‖A‖².
     """
     n, d = A.shape
     if _fits_sums(A, k):
@@ -162,14 +166,14 @@ def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Re
     Returns
     -------
     float
-        In [0, 1], but for rounding; 0 when A is zero.
+        In [0, 1], except for rounding; 0 if A is zero.
 
     Raises
     ------
     ArgumentError
-        When A is not finite, or the labels do not fit its rows.
+        If A is not finite, or the labels do not fit its rows.
     ArithmeticError
-        When the a-priori bound of the rounding error exceeds a millionth of F, and 10⁻²⁴.
+        If the a-priori bound of the rounding error exceeds both a millionth of F and 10⁻²⁴.
     """
     if total is None:
         A, _, total = normalised(canonical_csr(A))

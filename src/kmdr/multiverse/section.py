@@ -1,6 +1,6 @@
 """A paper's multiverse in the report: specification curves, shares of variance, options, and the nearest universe."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from kmdr.analysis.statistics import LEVEL
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.effects import Outcome, counted
 from kmdr.claims.reported import Number
-from kmdr.figures.canvas import Drawing, save
+from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import reducer_styles
-from kmdr.figures.tables import Table, save_table
+from kmdr.figures.tables import Table, table_files
 from kmdr.multiverse.choices import Multiverse
 from kmdr.multiverse.run import Findings, find
 from kmdr.multiverse.specification import Curve, specification_curves
@@ -26,10 +26,10 @@ _MOST_CURVES = 4  # side by side
 
 @dataclass(frozen=True)
 class Piece:
-    """A figure, or a table if there is one; files are relative to the folder of the report."""
+    """A figure, or a table if there is one, with its files by their paths within the folder of the report."""
 
     title: str
-    files: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     table: Table | None = None
 
 
@@ -51,32 +51,27 @@ class MultiverseSection:
     holds: dict[str, str]
 
 
-def multiverse_section(
-    results: Results, spec: Multiverse, settled: Sequence[Settled], folder: Path
-) -> MultiverseSection:
-    """Make figures and tables of a paper's multiverse in the folder of the report."""
+def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> MultiverseSection:
+    """Return the figures, tables and findings of a paper's multiverse."""
     try:
         findings = attempt(lambda rows: find(rows, spec, settled), results)
     except NotRunError as reason:
         return MultiverseSection(spec.paper, (f"Not run: {reason}.",), (), {})
     stem, labels = f"{spec.paper}_multiverse", _labels(findings.numbers)
     pieces = []
-
-    def add(title: str, files: Sequence[Path], table: Table | None = None) -> None:
-        pieces.append(Piece(title, tuple(file.relative_to(folder) for file in files), table))
-
     for number, group in enumerate(_groups(findings.numbers), 1):
         curves = _curves(findings, group, labels)
         title = "; ".join(labels[position] for position in group)
-        add(f"Specification curves: {title}", save(curves, folder / "figures" / f"{stem}{number}"))
+        pieces.append(Piece(f"Specification curves: {title}", figure_files(curves, Path(f"figures/{stem}{number}"))))
     tables = [("options", "The options", _options(findings))]
     if findings.numbers:
         shares = "Share of the variance over universes that each choice explains"
         tables = [("nearest", "The nearest universe", _nearest(findings, labels)),
                   ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
     for name, title, table in tables:
-        add(title, save_table(table, folder / "tables" / f"{stem}_{name}"), table)
-    add("The universes", save_table(Table(findings.table(), {}), folder / "tables" / f"{stem}_universes"))
+        pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
+    universes = table_files(Table(findings.table(), {}), Path(f"tables/{stem}_universes"))
+    pieces.append(Piece("The universes", universes))
     return MultiverseSection(spec.paper, _sentences(findings), tuple(pieces), _holds(findings))
 
 

@@ -34,7 +34,6 @@ def specification_curves(
     universes: Sequence[Sequence[str]],
     options: Mapping[str, Sequence[str]],
     nearest: int,
-    notes: Sequence[str] = (),
 ) -> Drawing:
     """Draw curves side by side, each with the options of its universes below.
 
@@ -72,7 +71,7 @@ def specification_curves(
                     number=curve.title, reported=curve.reported, rank=np.arange(1, len(order) + 1)
                 )
             )
-        return Drawing(finish(fig, notes, legend_columns=4), [*panels, *(pd.DataFrame() for _ in curves)])
+        return Drawing(finish(fig, legend_columns=4), [*panels, *(pd.DataFrame() for _ in curves)])
 
 
 def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[int, int]) -> None:

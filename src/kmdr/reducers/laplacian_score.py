@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms
 
 from kmdr.base.errors import ArgumentError, whole_number
-from kmdr.base.threads import over_rows
+from kmdr.base.threads import process_row_blocks
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
 from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
 from kmdr.reducers.base import check_bool, check_choice, check_neighbours, register
@@ -193,7 +193,7 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
     cross, scale = np.zeros(d), np.zeros(d)
     if isinstance(A, np.ndarray):
         A = np.ascontiguousarray(A)
-        over_rows(d, lambda part: _differences_dense(A, edges, degree, part.start, part.stop, cross, scale))
+        process_row_blocks(d, lambda part: _differences_dense(A, edges, degree, part.start, part.stop, cross, scale))
     else:
         A = canonical_csr(A)
         _differences_csr((A.data, A.indices, A.indptr), edges, degree, cross, scale)

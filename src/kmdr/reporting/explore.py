@@ -1,4 +1,4 @@
-"""What a page lets its reader explore: every mean with its interval, as values for the script in the page."""
+"""Data of the interactive plots: all means with their intervals, for the script in the page."""
 
 import base64
 import gzip
@@ -29,18 +29,18 @@ from kmdr.figures.style import Style, method_styles
 from kmdr.metrics import metrics
 from kmdr.results.frame import to_text
 
-# In the order of the page's list; whether the least is the best.
+# In the order of the page's list; True if the smallest value is the best.
 QUANTITIES: Mapping[str, bool] = {
     "objective_ratio": True, "objective": True, "accuracy": False, "nmi": False, "ari": False,
     "reduction_seconds": True, "cluster_seconds": True, "total_seconds": True, "n_iter": True,
 }  # fmt: skip
-# What Plotly calls the lines and markers of matplotlib.
+# Plotly's names of matplotlib's lines and markers.
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 _SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond", "d": "diamond-tall",
     "P": "cross", "X": "x", "*": "star", "p": "pentagon", "h": "hexagon", "<": "triangle-left", ">": "triangle-right",
 }  # fmt: skip
-# Digits of a number in the page; what is drawn needs no more.
+# Significant digits of numbers in the page.
 _DIGITS = 6
 _UNTIMED = "No trial was timed serially, so there are no seconds; timing_repeats=3 runs 3 repetitions for them."
 _PROFILE = ("factor", "share", "low", "high")
@@ -55,48 +55,50 @@ def library() -> str:
 
 
 def unstyled() -> list[str]:
-    """Return the ids by which the library asks whether styles are there that no plot of the page needs.
+    """Return the element ids that the library looks for before it adds styles of maps, which the page does not need.
 
-    They are of maps. Where an element has the id none is added, which the page's policy would refuse.
+    If an element with the id exists, the library adds no style; the page's policy would refuse it.
     """
     return re.findall(r'getElementById\("([0-9a-f]{64})"\)', library())
 
 
 def packed(text: str) -> str:
-    """Return a text compressed and in letters, the same for the same text."""
+    """Return a text compressed and base64-encoded, reproducibly."""
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what there is to explore.
+    """Return the data of the interactive plots.
 
     Parameters
     ----------
     rows : DataFrame
-        Of a folder, failed ones included; its text may be categories.
+        Of a folder, including failed ones; its text may be categories.
     configs : sequence of mapping
         The ``study`` tree of every study.
 
     Returns
     -------
     dict
-        ``quantities``: name, label and whether the least is the best; ``styles``: look of each method; ``views``: one
-        of each dataset of each study, with a line for each method and quantity; ``overviews``: ranks and profiles over
-        the datasets of each paper's studies, without those that flip one of its choices, and over those of no paper.
-        Numbers have six digits.
+        ``quantities``: label and direction of each quantity. ``styles``: the look of each method. ``views``: one per
+        dataset of each study, with a line for each method and quantity. ``overviews``: ranks and profiles over the
+        datasets of each paper's studies, except studies that flip a choice, and over the datasets of custom runs
+        (key ``""``). Numbers have six significant digits.
     """
     known = {study["name"]: study for study in configs}
     views: list[dict[str, Any]] = []
-    own = [name for name in metrics() if name not in QUANTITIES]
+    custom = [name for name in metrics() if name not in QUANTITIES]
     quantities = {name: {"label": quantity_label(name)[1], "least": least} for name, least in QUANTITIES.items()}
-    quantities |= {name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in own}
+    quantities |= {
+        name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in custom
+    }
     method = ["study", "dataset", "reducer", "params"]
     styles: dict[str, dict[str, str]] = {}
     of_papers: dict[str, list[pd.DataFrame]] = {}
     machines: dict[tuple[str, str], set[str]] = {}
     for study, ok in ok_rows(rows).groupby("study", sort=True):
         of_study, names = named_by_setting(to_text(ok))
-        if refused := mixed_settings(of_study, method):  # settings not recorded: a figure refuses their mean too
+        if refused := mixed_settings(of_study, method):  # of settings that were not recorded, as in figures
             of_study = of_study[~pd.MultiIndex.from_frame(of_study[method]).isin(list(refused))]
         if of_study.empty:
             continue
@@ -107,13 +109,13 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         parts = _summaries(of_study, quantities)
         drawn = {name: _lines(part, looks) for name, part in parts.items()}
         for dataset, of_dataset in of_study.groupby("dataset", sort=True):
-            old, told = names.get(str(dataset), (str(dataset), dataset_label(str(dataset))))
-            curves = {name: lines[str(dataset)] for name, lines in drawn.items() if str(dataset) in lines}
+            name, label = names.get(str(dataset), (str(dataset), dataset_label(str(dataset))))
+            curves = {quantity: lines[str(dataset)] for quantity, lines in drawn.items() if str(dataset) in lines}
             stand_in = "; ".join(sorted({str(text) for text in of_dataset["stand_in"].unique() if text}))
             views.append(
                 {
                     "study": str(study), "paper": paper, "title": config.get("title") or "",
-                    "dataset": old, "label": told, "stand_in": stand_in, "lines": curves,
+                    "dataset": name, "label": label, "stand_in": stand_in, "lines": curves,
                     "untimed": "" if len(serial_rows(of_dataset)) else _UNTIMED,
                     "code": " ".join(f"{note}." for note in code_notes(of_dataset)),
                 }
@@ -129,9 +131,9 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         # Times of several machines are not ranked.
         several = table["dataset"].isin([name for (of, name), few in machines.items() if of == paper and len(few) > 1])
         table = table[~(several & table["quantity"].map(is_time))]
-        of_paper = method_styles(zip(table["reducer"], table["params"], strict=True))
-        styles |= {style.label: _look(style) for style in of_paper.values()}
-        labels = [of_paper[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
+        by_method = method_styles(zip(table["reducer"], table["params"], strict=True))
+        styles |= {style.label: _look(style) for style in by_method.values()}
+        labels = [by_method[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
         overviews[paper] = _overview(table.assign(label=labels), quantities)
     return {"quantities": quantities, "styles": styles, "views": views, "overviews": overviews}
 
@@ -144,14 +146,14 @@ def _look(style: Style) -> dict[str, str]:
 
 
 def _dashed(lengths: Sequence[float]) -> str:
-    """Return what Plotly calls a line of dashes and gaps, told in multiples of its width."""
+    """Return Plotly's name of a line of dashes and gaps, whose lengths are multiples of its width."""
     return ",".join(f"{2 * length:g}px" for length in lengths)
 
 
 def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.DataFrame]:
     """Return mean and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
 
-    One setting a dataset has been seen to already, so that thousands of cells are computed at once.
+    Each dataset name has one setting here, so thousands of cells are computed at once.
     """
     timed = serial_rows(rows)
     tables = {}
@@ -169,7 +171,7 @@ def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[str, list[dict[str, Any]]]:
-    """Return a line for each dataset and method, in the order of legends."""
+    """Return the lines of each dataset, one per method, in the order of legends."""
     lines: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for dataset, reducer, params, r, mean, count, low, high in table.itertuples(index=False, name=None):
         empty: dict[str, Any] = {"label": "", "r": [], "n": [], "mean": [], "low": [], "high": []}
@@ -177,25 +179,27 @@ def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[
         for name, value in (("r", int(r)), ("n", int(count)), ("mean", mean), ("low", low), ("high", high)):
             line[name].append(value if isinstance(value, int) else _short(value))
     return {
-        dataset: [{**of[method], "label": style.label} for method, style in looks.items() if method in of]
-        for dataset, of in lines.items()
+        dataset: [
+            {**of_methods[method], "label": style.label} for method, style in looks.items() if method in of_methods
+        ]
+        for dataset, of_methods in lines.items()
     }
 
 
 def _short(value: float) -> float | None:
-    """Return a value with six digits; from 1000 on rounded as the page shows it, so that it is rounded once."""
+    """Return a value with six digits; from 1000 on an integer, as the page shows it, to avoid rounding twice."""
     if math.isnan(value):
         return None
     return float(round(value)) if abs(value) >= 1000 else float(f"{value:.{_DIGITS}g}")
 
 
 def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return ranks and profiles for each quantity; a problem is a dataset, its value the mean over r and studies."""
+    """Return ranks and profiles for each quantity; problems are datasets, with means over r and studies."""
     of_quantities = {}
     for quantity, part in table.groupby("quantity"):
         least = bool(quantities[str(quantity)]["least"])
         wide = part.groupby(["dataset", "label"])["mean"].mean().unstack("label")
-        # The largest set of problems and methods without gaps that keeps the methods most have.
+        # Methods that ran on at least half of the datasets, compared on the datasets that they share.
         common = wide.loc[:, wide.notna().mean() >= 0.5]
         ranks, profile = mean_ranks(common, least), profiles(common, least)
         if ranks.empty:
@@ -208,16 +212,16 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) 
             "profiles": [
                 {
                     "label": str(name),
-                    **{key: [_short(v) for v in of[key]] for key in _PROFILE},
+                    **{key: [_short(v) for v in of_method[key]] for key in _PROFILE},
                 }
-                for name, of in profile.groupby("method", sort=False)
+                for name, of_method in profile.groupby("method", sort=False)
             ],
             "problems": list(map(str, common.dropna().index)),
-            "left_out": [str(name) for name in wide if name not in common],
+            "omitted": [str(name) for name in wide if name not in common],
         }
     return of_quantities
 
 
 def data_text(content: Mapping[str, Any]) -> str:
-    """Return what is explored as the page carries it."""
+    """Return the data of `explored` as text."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -1,7 +1,8 @@
-"""The report: one HTML page that needs nothing beside it, and Markdown for the repository host.
+"""The report as one self-contained HTML page, and as Markdown for the repository host.
 
-The page holds its style, its script and its figures, so it opens from a disk, prints, and sends no request; without the
-script all its content is there, only sorting, filtering and copying are not. The same `Report` gives the same bytes.
+The page contains its style, scripts and figures, so it opens from a disk, prints, and sends no request. Without scripts
+it shows all its content; only sorting, filtering, exploring and copying need them. The same `Report` gives the same
+bytes.
 """
 
 import inspect
@@ -38,13 +39,12 @@ from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.opening import opening
-from kmdr.reporting.own import OwnRuns
-from kmdr.results.folder import require_file, write_file
+from kmdr.reporting.study_runs import StudyRuns
 
-_DOTS_PER_PIXEL = 1.5  # figures have 200 dots an inch: their smallest type is then 14 pixels high
+_DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
 
-# State: symbol, so that colour is never alone, and class of the style sheet.
+# By state: a symbol, because colour alone is not accessible, and the class in the style sheet.
 STATES: Mapping[str, tuple[str, str]] = {
     "rerun": ("✓", "good"),
     "in part": ("◐", "mixed"),
@@ -58,7 +58,7 @@ ITEM_STATES = ("rerun", "in part", "changed", "not run")
 
 
 class Picture(NamedTuple):
-    """A figure as the page holds it: a ``data:`` address and its size in pixels of the page."""
+    """A figure in the page: a ``data:`` address and its size in pixels."""
 
     source: str
     width: int
@@ -66,31 +66,29 @@ class Picture(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table as text: headings, lines, which columns are numbers, how many lines the CSV alone has, bold cells."""
+    """A table as text: headings, lines, numeric columns, number of lines that only the CSV has, and bold cells."""
 
     names: list[str]
     lines: list[list[str]]
     numeric: frozenset[int]
-    left_out: int = 0
+    omitted: int = 0
     bold: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure with what the page adds to it.
+    """A table or figure as the page shows it.
 
     Attributes
     ----------
-    reproduction : Reproduction
     alt : str
-        What is to be seen, for those who do not see it.
-    picture : Picture or None
+        The alternative text of the figure.
     grid : Grid or None
         The item itself if it is a table.
     numbers : Grid or None
-        What a figure shows.
+        The numbers in a figure.
     compared : Grid or None
-        The numbers that the paper reports for a figure, beside ours.
+        The numbers that the paper reports for a figure, next to ours.
     """
 
     reproduction: Reproduction
@@ -115,7 +113,7 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperSection:
-    """A paper with its items, its verdicts and, where it was run, its multiverse."""
+    """A paper with its items, its verdicts and, if it was run, its multiverse."""
 
     paper: Paper
     items: Sequence[Exhibit]
@@ -124,17 +122,17 @@ class PaperSection:
     pieces: Sequence[Shown]
 
     def exhibits(self, kind: Kind) -> list[Exhibit]:
-        """Return its tables (``"table"``) or its figures, what it tells in words and is drawn among them."""
+        """Return its tables (``"table"``), or its figures and experiments reported in words."""
         return [exhibit for exhibit in self.items if exhibit.reproduction.item.kind == kind]
 
     @property
     def item_counts(self) -> list[tuple[str, int]]:
-        """How many tables and figures are in each state that occurs."""
+        """The number of tables and figures in each state that occurs."""
         return _counts((exhibit.reproduction.state for exhibit in self.items), ITEM_STATES)
 
     @property
     def outcome_counts(self) -> list[tuple[str, int]]:
-        """How many claims have each outcome that occurs."""
+        """The number of claims with each outcome that occurs."""
         return _counts((verdict.outcome for verdict in self.verdicts), OUTCOMES)
 
 
@@ -157,12 +155,12 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
-def in_words(count: int) -> str:
+def number_word(count: int) -> str:
     """Return a small whole number in words.
 
     Examples
     --------
-    >>> in_words(4), in_words(40)
+    >>> number_word(4), number_word(40)
     ('four', '40')
     """
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -170,7 +168,7 @@ def in_words(count: int) -> str:
 
 
 def probability(p: float) -> str:
-    """Return a p-value: three decimals, or below which it lies.
+    """Return a p-value with three decimals, or an upper bound.
 
     Examples
     --------
@@ -201,7 +199,7 @@ def _plain(value: Any) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    r"""Return the paragraphs of a docstring up to its first numpydoc section, each as one line; list items apart.
+    r"""Return the paragraphs and list items of a docstring before its first numpydoc section, each as one line.
 
     Examples
     --------
@@ -214,20 +212,19 @@ def paragraphs(text: str) -> list[str]:
 
 
 def code_marked(text: str) -> Markup:
-    """Return text with what is between backticks marked as code."""
+    """Return text as HTML, with the parts between backticks as code."""
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def embedded(folder: Path, png: Path) -> Picture:
+def embedded(content: bytes) -> Picture:
     """Return a PNG as a ``data:`` address, with its size on the page."""
-    content = require_file(folder, png)
     source = "data:image/png;base64," + b64encode(content).decode("ascii")
     with Image.open(io.BytesIO(content)) as image:
         return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
 
 
 def _grid(frame: pd.DataFrame) -> Grid:
-    """Return a table as text, cut to a length that a page can take."""
+    """Return the first `_MOST_LINES` rows of a table as text."""
     names = [str(name) for name in frame.columns]
     numeric = frozenset(i for i, kind in enumerate(frame.dtypes) if pd.api.types.is_numeric_dtype(kind))
     lines = [
@@ -241,7 +238,7 @@ def _grid(frame: pd.DataFrame) -> Grid:
 
 
 def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
-    """Return the numbers of a figure, where they are curves with a column a curve."""
+    """Return the numbers of a figure, with one column per curve if it shows curves; None if there are none."""
     if numbers.empty:
         return None
     lines = [name for name in ("panel", "quantity", "dataset", "r") if name in numbers]
@@ -260,10 +257,10 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
 
 
 def compared(reproduction: Reproduction) -> Grid | None:
-    """Return what the paper reports for a figure beside the means of ours.
+    """Return the numbers that the paper reports for a figure, next to our means.
 
-    None where it reports no number, and where several curves of ours stand beside one of the paper's: the figure's
-    numbers have them all.
+    The result is None if the paper reports none, or if several of our curves correspond to one of the paper's; the
+    numbers of the figure contain them all.
     """
     theirs = reported(reproduction.item.paper)
     theirs = theirs[(theirs["id"] == reproduction.item.id) & (theirs["method"] != "")]
@@ -275,29 +272,29 @@ def compared(reproduction: Reproduction) -> Grid | None:
         known = reproduction.numbers[reproduction.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
         known = known.assign(r=pd.to_numeric(known["r"], errors="coerce"))
         for *key, r, mean in known[[*keys, "r", "mean"]].itertuples(index=False):
-            # A reported number without r belongs to a method whose result has one.
+            # A reported number without r may be compared with a mean at a single r.
             for address in ((*key, r), (*key, None)):
                 ours.setdefault(address, set()).add(float(mean))
     means = []
     for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
-        means_there = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
-        if len(means_there) > 1:
+        candidates = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
+        if len(candidates) > 1:
             return None
-        means.append(next(iter(means_there), math.nan))
+        means.append(next(iter(candidates), math.nan))
     table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=means)
     table["difference"] = table["ours"] - table["reported"]
     return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
 
 
 def described(reproduction: Reproduction, paper: Paper) -> str:
-    """Return the alternative text of a figure: its title, and what is drawn of what."""
+    """Return the alternative text of a figure: its title, quantities, datasets, r and curves."""
     numbers = reproduction.numbers
     parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
     if {"quantity", "dataset"} <= set(numbers):
         names = map(str, numbers["quantity"].dropna().unique())
         quantities = [quantity_label(name)[0].lower() for name in names]
         data = [dataset_label(str(name)) for name in numbers["dataset"].dropna().unique() if str(name)]
-        parts.append(f"Drawn: {', '.join(quantities)} on {', '.join(data)}")
+        parts.append(f"It shows {', '.join(quantities)} on {', '.join(data)}")
         curves = numbers[numbers["drawn_as"] == "curve"] if "drawn_as" in numbers else numbers
         r = pd.to_numeric(curves.get("r", pd.Series(dtype=float)), errors="coerce")
         if r.nunique() > 1:
@@ -316,7 +313,7 @@ def table_grid(table: Table) -> Grid:
 
 
 class Segment(NamedTuple):
-    """A stretch of a margin over which the verdict is one: its ends, and its place in percent of the strip."""
+    """A range of margins with the same verdict: its ends, and its position and width in percent of the strip."""
 
     outcome: Outcome
     low: float
@@ -326,13 +323,13 @@ class Segment(NamedTuple):
 
 
 def _place(swing: Swing, value: float) -> float:
-    """Return where a value of a margin is, in percent of its range on a logarithmic scale."""
+    """Return the position of a margin in percent of its range, on a logarithmic scale."""
     first, last = (math.log(end) for end in (swing.values[0], swing.values[-1]))
     return 100 * min(1.0, max(0.0, (math.log(value) - first) / (last - first)))
 
 
 def segments(swing: Swing) -> list[Segment]:
-    """Return over which stretches of a margin the verdict is which."""
+    """Return the ranges of a margin and the verdict in each."""
     steps = list(zip(swing.values, swing.outcomes, strict=True))
     stretches = []
     for outcome, of_outcome in groupby(range(len(steps)), key=lambda i: steps[i][1]):
@@ -344,51 +341,52 @@ def segments(swing: Swing) -> list[Segment]:
 
 
 def ticks(swing: Swing) -> list[tuple[str, float, float]]:
-    """Return the marks of a margin, ours first, each with its value and its place in percent."""
+    """Return the marks of a margin, ours first: label, value and position in percent."""
     marks = {"ours": float(swing.margin), **swing.margin.marks}
     return [(what, value, _place(swing, value)) for what, value in marks.items()]
 
 
 def changes_at(swing: Swing) -> str:
-    """Say at which values of a margin the verdict would be another."""
-    there = [value for value in (swing.below, swing.above) if not math.isnan(value)]
-    if not there:
-        return "none in the range drawn would change the verdict"
-    return "it would be " + ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in there)
+    """Return the values of a margin at which the verdict would change, in words."""
+    values = [value for value in (swing.below, swing.above) if not math.isnan(value)]
+    if not values:
+        return "no value in the range shown would change the verdict"
+    changes = ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in values)
+    return f"the verdict would be {changes}"
 
 
 def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
-    """Return what a verdict rests on and what is shown beside it, each with the reason why it has no weight."""
-    aside = [(component, why) for why, components in verdict.aside.items() for component in components]
-    return [*((component, "") for component in verdict.components), *aside]
+    """Return the components of a verdict, each with the reason why it does not count, or empty text if it counts."""
+    uncounted = [(component, why) for why, components in verdict.aside.items() for component in components]
+    return [*((component, "") for component in verdict.components), *uncounted]
 
 
-def _exhibit(reproduction: Reproduction, folder: Path, paper: Paper) -> Exhibit:
-    png = next((file for file in reproduction.files if file.suffix == ".png"), None)
+def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
+    return [embedded(content) for path, content in files.items() if path.suffix == ".png"]
+
+
+def _exhibit(reproduction: Reproduction, paper: Paper) -> Exhibit:
     is_figure = reproduction.item.kind == "figure"
     return Exhibit(
         reproduction,
         described(reproduction, paper),
-        embedded(folder, folder / png) if png else None,
+        next(iter(_pictures(reproduction.files)), None),
         table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
         compared(reproduction) if is_figure else None,
     )
 
 
-def _shown(piece: Piece, folder: Path) -> Shown:
-    png = next((file for file in piece.files if file.suffix == ".png"), None)
-    return Shown(
-        piece, embedded(folder, folder / png) if png else None, table_grid(piece.table) if piece.table else None
-    )
+def _shown(piece: Piece) -> Shown:
+    return Shown(piece, next(iter(_pictures(piece.files)), None), table_grid(piece.table) if piece.table else None)
 
 
-def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[Picture], list[tuple[Table, Grid]]]]:
-    """Return runs that no paper has, each with its pictures and with its tables as the page shows them."""
+def _runs(several: Sequence[StudyRuns]) -> list[tuple[StudyRuns, list[Picture], list[tuple[Table, Grid]]]]:
+    """Return runs outside the papers, each with its figures and tables as the page shows them."""
     return [
         (
             runs,
-            [embedded(folder, folder / file) for file in runs.pictures],
+            _pictures(runs.files),
             [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
         )
         for runs in several
@@ -396,18 +394,14 @@ def _runs(several: Sequence[OwnRuns], folder: Path) -> list[tuple[OwnRuns, list[
 
 
 def paper_sections(report: Report) -> list[PaperSection]:
-    """Return the papers, each with its items and verdicts."""
+    """Return the sections of the papers."""
     return [
         PaperSection(
             paper,
-            [
-                _exhibit(reproduction, report.folder, paper)
-                for reproduction in report.items
-                if reproduction.item.paper == paper.name
-            ],
+            [_exhibit(reproduction, paper) for reproduction in report.items if reproduction.item.paper == paper.name],
             [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
             section,
-            [_shown(piece, report.folder) for piece in section.pieces] if section else [],
+            [_shown(piece) for piece in section.pieces] if section else [],
         )
         for paper in report.papers
         for section in [report.multiverses.get(paper.name)]
@@ -415,30 +409,30 @@ def paper_sections(report: Report) -> list[PaperSection]:
 
 
 def shortfalls(plan: Mapping[str, Any]) -> list[str]:
-    """Return in what a run was less than the full one, a sentence each; empty for a full run."""
+    """Return one sentence for each way in which a run was not the full one; empty for a full run."""
     if plan.get("full", True):
         return []
     sentences = []
     if plan.get("thinned_grid"):
-        sentences.append("Each study ran on a few of its numbers of dimensions r only.")
+        sentences.append("Each study ran on only a few of its numbers of dimensions r.")
     if plan.get("budget_seconds"):
         sentences.append(f"Repetitions were chosen to fit a budget of {duration(plan['budget_seconds'])}.")
     studies = plan.get("studies", {})
-    cut = {name: study for name, study in studies.items() if study["repeats_planned"] < study["repeats_full"]}
-    if cut:
-        shares = [study["repeats_planned"] / study["repeats_full"] for study in cut.values()]
+    shortened = {name: study for name, study in studies.items() if study["repeats_planned"] < study["repeats_full"]}
+    if shortened:
+        shares = [study["repeats_planned"] / study["repeats_full"] for study in shortened.values()]
         sentences.append(
-            f"{len(cut)} of {len(studies)} studies have fewer repetitions than they ask for "
+            f"{len(shortened)} of {len(studies)} studies have fewer repetitions than configured "
             f"({min(shares):.0%} to {max(shares):.0%} of them)."
         )
-    left_out = [
+    omitted = [
         f"{name} ({', '.join(map(str, study['left_out']))})" for name, study in studies.items() if study["left_out"]
     ]
-    if left_out:
-        sentences.append(f"Left out: {'; '.join(left_out)}.")
+    if omitted:
+        sentences.append(f"Omitted: {'; '.join(omitted)}.")
     if plan.get("tasks_not_begun"):
-        sentences.append(f"{plan['tasks_not_begun']} tasks were not begun when the time was over.")
-    return sentences or ["Not all that the studies ask for was run."]
+        sentences.append(f"{plan['tasks_not_begun']} tasks were not started before the time budget ended.")
+    return sentences or ["Some parts of the studies were not run."]
 
 
 def _environment() -> Environment:
@@ -475,7 +469,7 @@ def _environment() -> Environment:
 
 
 def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Return the page's content security policy: these styles, these scripts and pictures within the page, no more."""
+    """Return the page's content security policy, which allows only these styles and scripts, and inline pictures."""
 
     def allowed(texts: Sequence[str]) -> str:
         return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
@@ -486,21 +480,8 @@ def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     )
 
 
-def write_report(report: Report, made_by: str) -> list[Path]:
-    """Write ``report/index.html`` and ``report/report.md`` into the report's folder.
-
-    Parameters
-    ----------
-    report : Report
-        Its figures lie in its folder.
-    made_by : str
-        Version of the code that makes the page.
-
-    Returns
-    -------
-    list of Path
-        The page and the Markdown.
-    """
+def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
+    """Return ``report/index.html`` and ``report/report.md``; ``made_by`` is the version of the code."""
     environment = _environment()
     style, script, explore_script, plot_style = (
         environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
@@ -526,20 +507,17 @@ def write_report(report: Report, made_by: str) -> list[Path]:
         "report": report,
         "paper_sections": paper_sections(report),
         "opening": opening(report.verdicts),
-        "own": _runs(report.own, report.folder),
-        "beyond": _runs(report.beyond, report.folder),
+        "custom": _runs(report.custom),
+        "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
         "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
         "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
-        "papers_in_words": in_words(len(report.papers)),
+        "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
-    written = []
-    for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2")):
-        path = report.folder / "report" / name
-        text = printable(environment.get_template(template).render(content))
-        write_file(report.folder, path, text.encode())
-        written.append(path)
-    return written
+    return {
+        Path("report", name): printable(environment.get_template(template).render(content)).encode()
+        for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2"))
+    }

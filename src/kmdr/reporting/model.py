@@ -1,4 +1,4 @@
-"""What a report shows, as values: made by `kmdr.reporting.build`, laid out by `kmdr.reporting.html`."""
+"""The report as a value: computed by `kmdr.reporting.build`, laid out by `kmdr.reporting.html`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,39 +12,37 @@ from kmdr.claims.register import Change
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.tables import Table
 from kmdr.multiverse.section import MultiverseSection
-from kmdr.reporting.own import OwnRuns
+from kmdr.reporting.study_runs import StudyRuns
 
 State = Literal["rerun", "in part", "not run", "changed"]
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table or figure as it was made, or why it was not.
+    """A table or figure of a paper, or the reasons why it was not made.
 
     Attributes
     ----------
-    item : Item
     state : {"rerun", "in part", "not run", "changed"}
-        In part: some of its datasets could not be had, stand-ins took their place, or repetitions are missing. Changed:
-        rows that it shows are of other settings than the paper's.
-    files : tuple of Path
-        Relative to the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
+        In part: some datasets are not available or replaced by stand-ins, or repetitions are missing. Changed: some
+        rows have other settings than the paper's.
+    files : mapping of Path to bytes
+        By their paths within the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
     numbers : DataFrame
-        What it shows.
-    table : Table or None
+        The numbers that it shows.
     gaps : tuple of str
-        What is missing, with the reason.
+        Missing parts, with the reasons.
     stand_ins : tuple of str
-        What stood in for what.
+        Datasets and their stand-ins.
     command : str
-        What reruns it.
+        The command that reruns it.
     changed : str
-        Which settings of which study are others, and how many repetitions there are; empty where all is as configured.
+        Changed settings and missing repetitions, by study; empty if everything is as configured.
     """
 
     item: Item
     state: State
-    files: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     numbers: pd.DataFrame
     table: Table | None
     gaps: tuple[str, ...]
@@ -55,40 +53,34 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Report:
-    """What the report shows.
+    """The content of a report.
 
     Attributes
     ----------
-    folder : Path
-    papers : sequence of Paper
-    items : sequence of Reproduction
-    verdicts : sequence of Verdict
     register : sequence of (OpenPoint, list of Change, str)
-        The last is the answer of a point that no study flips.
+        The open points, with the changes by their alternatives, or with an answer in words.
     environments : mapping
-        Manifests by hash, of those that the rows name.
+        By hash: the manifests of the environments that the rows name.
     code_versions : mapping of str to int
-        Rows of each version of the code.
+        Number of rows by code version.
     code_notes : sequence of str
-        Which rows are refused and which files are damaged, which rows that are shown together were made by several
-        versions of the code that computes them, and which times are of several environments.
+        Sentences on refused rows, damaged files, rows of several code versions and times from several environments.
     studies : sequence of mapping
         Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
     missing : mapping
-        Why which datasets could not be had.
+        Unavailable datasets and the reasons.
     plan : mapping
-        What was asked for: a budget, a thinned grid (``plan.json``); empty for a full run.
+        What was planned: a budget, a thinned grid (``plan.json``); empty for a full run.
     multiverses : mapping of str to MultiverseSection
-        By paper, of those that have rows.
-    own, beyond : sequence of OwnRuns
-        What no paper knows, and what goes beyond one.
+        By paper.
+    custom, beyond : sequence of StudyRuns
+        Runs outside the papers, and runs that extend a paper.
     made_on : mapping of str to mapping of str to int
-        How many rows of each study each environment made.
+        Number of rows by study and environment.
     explored : mapping
-        What the page lets its reader explore, as `kmdr.reporting.explore.explored` gives it; empty for none.
+        Data of the interactive plots, from `kmdr.reporting.explore.explored`; may be empty.
     """
 
-    folder: Path
     papers: Sequence[Paper]
     items: Sequence[Reproduction]
     verdicts: Sequence[Verdict]
@@ -100,7 +92,14 @@ class Report:
     missing: Mapping[str, str]
     plan: Mapping[str, Any]
     multiverses: Mapping[str, MultiverseSection] = field(default_factory=dict)
-    own: Sequence[OwnRuns] = ()
-    beyond: Sequence[OwnRuns] = ()
+    custom: Sequence[StudyRuns] = ()
+    beyond: Sequence[StudyRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[Path, bytes]:
+        """Return the files of all figures and tables, by their paths within the folder."""
+        pieces = [piece for section in self.multiverses.values() for piece in section.pieces]
+        files = [part.files for parts in (self.items, pieces, self.custom, self.beyond) for part in parts]
+        return {path: content for of_part in files for path, content in of_part.items()}

@@ -1,4 +1,4 @@
-"""The opening of a report: in plain words what holds, what does not and why, and what these rows cannot tell."""
+"""The opening of a report: supported, unsupported and undecided claims, with the reasons in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,27 +7,21 @@ from kmdr.analysis.statistics import LEVEL, Kind
 from kmdr.base.text import format_number
 from kmdr.claims.verdicts import Verdict
 
-# What fails of a claim of each kind, with places for how many of how many.
+# The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
-    "number": "{fail} of {all} reported values are not what the procedure gives here as it is described",
-    "statement": "{fail} of {all} comparisons go the other way",
-    "time": "{fail} of {all} comparisons of time go the other way with this implementation on this machine",
+    "number": "{fail} of {all} reported values differ from what the procedure as described gives here",
+    "statement": "{fail} of {all} comparisons have the opposite direction",
+    "time": "{fail} of {all} comparisons of time have the opposite direction with this implementation on this machine",
 }
 HOLDS: dict[Kind, str] = {
-    "number": "its numbers are plausible", "statement": "what it says of F and P holds", "time": "its times hold",
+    "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
+    "time": "its statements on time are supported",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Line:
-    """A claim with what is said of it in a sentence.
-
-    Attributes
-    ----------
-    verdict : Verdict
-    why : str
-        Why it is not reproduced, or not decided; empty for one that is.
-    """
+    """A verdict, and the reason why it is not "reproduced" (else empty), in words."""
 
     verdict: Verdict
     why: str
@@ -35,13 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a report begins with; each part has its lines in the order of the papers.
-
-    Attributes
-    ----------
-    holds, fails, undecided, not_run : list of Line
-        Not run are those, too, whose rows are of a changed protocol.
-    """
+    """Verdicts by outcome, in the order of the papers; ``not_run`` includes rows of a changed protocol."""
 
     holds: list[Line]
     fails: list[Line]
@@ -50,24 +38,24 @@ class Opening:
 
 
 def opening(verdicts: Sequence[Verdict]) -> Opening:
-    """Sort verdicts by outcome, and say in a sentence why each is not what the paper says."""
+    """Return verdicts by outcome, with the reason for each that does not support the paper."""
 
     def lines(*outcomes: str) -> list[Line]:
-        return [Line(verdict, _why(verdict)) for verdict in verdicts if verdict.outcome in outcomes]
+        return [Line(verdict, _reason(verdict)) for verdict in verdicts if verdict.outcome in outcomes]
 
     return Opening(lines("reproduced"), lines("not reproduced"), lines("inconclusive"), lines("not run", "changed"))
 
 
-def _why(verdict: Verdict) -> str:
+def _reason(verdict: Verdict) -> str:
     if verdict.outcome in ("not run", "changed"):
         return verdict.sentence
     parts = [_failing(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "not reproduced"]
-    parts += [_open(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "inconclusive"]
+    parts += [_undecided(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "inconclusive"]
     if parts:
         parts += [HOLDS[kind] for kind, judged in verdict.kinds.items() if judged.outcome == "reproduced"]
-    turned = [each.change for each in verdict.diagnoses if (each.before, each.after) == (verdict.outcome, "reproduced")]
-    if turned and verdict.outcome != "reproduced":
-        parts.append(f"it holds once a choice that is left open is made otherwise ({'; '.join(turned)})")
+    reversed_by = [d.change for d in verdict.diagnoses if (d.before, d.after) == (verdict.outcome, "reproduced")]
+    if reversed_by and verdict.outcome != "reproduced":
+        parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(reversed_by)})")
     return "; ".join(parts)
 
 
@@ -76,14 +64,15 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
     failing = [component for component in components if component.p_against <= LEVEL]
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
-        return f"{clearest.label}: it is {format_number(clearest.effect, '.3g')}".replace("-", "−")
+        return f"{clearest.label}: the effect is {format_number(clearest.effect, '.3g')}".replace("-", "−")
     text = FAILS[kind].format(fail=max(1, len(failing)), all=len(components))
     return f"{text}, most clearly {clearest.label} ({format_number(clearest.effect, '.3g')})".replace("(-", "(−")
 
 
-def _open(verdict: Verdict, kind: Kind) -> str:
+def _undecided(verdict: Verdict, kind: Kind) -> str:
     needed = verdict.needed
-    text = {"number": "its numbers", "statement": "what it says of F and P", "time": "its times"}[kind]
+    texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if needed.component is not None and needed.component.kind == kind and needed.repetitions:
-        return f"{text} would take about {needed.repetitions} repetitions, of which there are {needed.component.n}"
-    return f"{text} cannot be decided by such rows"
+        repetitions = f"about {needed.repetitions} repetitions, more than the {needed.component.n} of this run"
+        return f"{texts[kind]} need {repetitions}"
+    return f"{texts[kind]} are undecided at this number of repetitions"

@@ -26,7 +26,7 @@ def scorecard(report: str) -> str:
 
 
 def renewed(readme: str, report: str) -> str:
-    """Return a README whose scorecard, between its two marks, is that of a report."""
+    """Return a README with the scorecard of a report between the two marks."""
     head, _, rest = readme.partition(_BEGIN)
     _, _, tail = rest.partition(_END)
     return f"{head}{_BEGIN}\n\n{scorecard(report)}\n\n{_END}{tail}"

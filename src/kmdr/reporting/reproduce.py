@@ -1,4 +1,4 @@
-"""Reproducing papers: their studies are run, and the report is made."""
+"""Reproduction of papers: run their studies and make the report."""
 
 import shlex
 from collections.abc import Collection, Sequence
@@ -24,12 +24,12 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     limits : Limits, optional
     progress : Progress
     until : float
-        Seconds since the epoch after which no fact is begun.
+        Seconds since the epoch after which no fact is started.
 
     Returns
     -------
     list of Path
-        What was written.
+        The written files, or the page of the report.
     """
     from kmdr.claims.facts import fact_tasks
     from kmdr.harness.facts import run_facts
@@ -40,7 +40,7 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
         run_facts(fact_tasks(out, names), out, progress, until)
         return draw_items(out, names, studies())
     if not is_current(out):
-        # A run of multiverses alone needs the facts of the studies whose open choices it settles.
+        # A run of multiverses alone needs the facts of the studies whose open choices it varies.
         settled = {name.removeprefix(STUDY) for name in names if name.startswith(STUDY)}
         run_facts(fact_tasks(out, settled if len(settled) == len(names) else None), out, progress, until)
     return [build(out, studies(), tell=progress.making)]
@@ -52,14 +52,12 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits) -> int:
     Parameters
     ----------
     names : sequence of str
-        Of papers; all where there are none.
-    out : Path
-    limits : Limits
+        Names of papers; empty for all.
 
     Raises
     ------
     UserError
-        When there is no such paper, or it has no studies.
+        If there is no such paper, or it has no studies.
     """
     known = [paper.name for paper in papers()]
     for name in names:
@@ -67,7 +65,7 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits) -> int:
             raise unknown("paper", name, known)
     jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
     if not jobs:
-        raise UserError(f"{', '.join(names)} has no studies to run; add one to the folder 'studies' of its own")
+        raise UserError(f"{', '.join(names)} has no studies to run; add one to its folder 'studies'")
     status = run_jobs(jobs, limits, draw=draw)
-    announce(f"'kmdr table {shlex.quote(str(out))}' has a line a study, and with STUDY=NAME all of one")
+    announce(f"'kmdr table {shlex.quote(str(out))}' prints one line per study; add STUDY=NAME for all rows of a study")
     return status

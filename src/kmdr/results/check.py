@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.provenance import environment
-from kmdr.base.text import one_line, short_hash
+from kmdr.base.text import short_hash, single_line
 from kmdr.results.folder import has_file, is_link, list_files, remove_file
 from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
@@ -167,11 +167,11 @@ def run(folder: Path, *, repairs: bool = False) -> int:
     for place in dict.fromkeys((folder, multiverse_folder(folder))):
         damaged = faults(place)
         for fault in damaged:
-            print(one_line(fault.sentence))  # a file's name may be anything
+            print(single_line(fault.sentence))  # a file's name may be anything
         if not damaged:
             print(f"{place}: no fault")
             for sentence in mixed_code(row for row in rows_in(place) if row["status"] == "ok"):
-                print(one_line(f"{sentence}."))
+                print(single_line(f"{sentence}."))
             continue
         status = 1
         if repairs:

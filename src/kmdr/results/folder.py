@@ -9,7 +9,7 @@ inside a results folder. Only regular files are read, and only up to a stated si
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -213,6 +213,13 @@ def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) 
         root.mkdir(parents=True, exist_ok=True)
     with writing(root / path), _descend(root, above, make=True) as folder:
         replace_file(last, content, folder, mode)
+
+
+def write_files(root: Path, files: Mapping[Path, bytes]) -> list[Path]:
+    """Write files within a folder, given by their relative paths, and return their paths; see `write_file`."""
+    for path, content in files.items():
+        write_file(root, root / path, content)
+    return [root / path for path in files]
 
 
 def remove_file(root: Path, path: Path | str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, sealed, unsealed
+from kmdr.base.files import DamagedError, with_json_checksum, without_json_checksum
 from kmdr.base.private_paths import without_folders
 from kmdr.results.folder import read_file, write_file
 from kmdr.results.paths import ASKED, LOCAL, MISSING, PLAN, SHARDS, UNIVERSES
@@ -117,7 +117,7 @@ def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
         return {}
     remedy = f"'kmdr check {folder} --repair' removes it, and a run writes it again"
     try:
-        value = unsealed(parse_json(content))
+        value = without_json_checksum(parse_json(content))
     except ValueError as error:
         reason = display_text(str(error))[:200]
         raise DamagedError(f"{folder / path} is damaged: it cannot be read as JSON ({reason}); {remedy}") from error
@@ -136,7 +136,7 @@ def write_json(folder: Path, path: Path | str, content: Mapping[str, Any], mode:
 
 def json_content(content: Mapping[str, Any]) -> bytes:
     """Return the bytes that `write_json` writes."""
-    return (json.dumps(sealed(content), indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(with_json_checksum(content), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 # -- for the report -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kmdr.base.files import DamagedError, sealed, unsealed
+from kmdr.base.files import DamagedError, with_json_checksum, without_json_checksum
 from kmdr.base.provenance import machine
 from kmdr.base.text import canonical, short_hash
 from kmdr.results.folder import file_status, read_file, require_file
@@ -105,7 +105,7 @@ def _read_hashed(folder: Path, path: Path) -> dict[str, Any]:
 
 def log_line(entry: Mapping[str, Any]) -> str:
     """Return the line of ``runs.jsonl`` for a run."""
-    return json.dumps(sealed(entry), ensure_ascii=False)
+    return json.dumps(with_json_checksum(entry), ensure_ascii=False)
 
 
 def log_lines(folder: Path) -> list[str]:
@@ -120,7 +120,7 @@ def log_lines(folder: Path) -> list[str]:
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()
         for line in lines:
-            unsealed(json.loads(line))
+            without_json_checksum(json.loads(line))
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{path} is damaged: a line differs from its checksum") from error
     return lines

@@ -27,14 +27,14 @@ from kmdr.base.files import SEAL, DamagedError, noted, with_checksum, without_ch
 from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
-from kmdr.results.folder import file_status, read_file, require_file
+from kmdr.results.folder import file_status, list_files, read_file, require_file
 from kmdr.results.frame import TextColumn
 from kmdr.results.manifests import read_configs, settings_by_config
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS
-from kmdr.results.stream import check_rows, most_bytes, open_table, refuse_zeros
+from kmdr.results.stream import check_rows, most_bytes, open_table, refuse_zeros, too_large
 from kmdr.results.text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
 
 _ROWS = 20_000  # rows that are parsed at a time
@@ -390,3 +390,27 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     fact = pd.concat(blocks, ignore_index=True)
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})
+
+
+def facts_of(folder: Path) -> dict[str, pd.DataFrame | UserError]:
+    """Return all facts of a folder by name, with the error in the place of one that cannot be read.
+
+    Together they may be as large as one table (`kmdr.results.stream.most_bytes`).
+    """
+    facts: dict[str, pd.DataFrame | UserError] = {}
+    size, most = 0, most_bytes()
+    for path in list_files(folder, "facts"):
+        status = file_status(folder, path)
+        if path.parent != folder / "facts" or path.suffix != ".csv" or status is None:
+            continue
+        size += status.st_size
+        try:
+            if size > most:
+                raise too_large(path.parent, f"at least {size}", most)
+            fact = fact_of(path.parent, path.stem)
+        except UserError as error:
+            facts[path.stem] = error
+        else:
+            if fact is not None:
+                facts[path.stem] = fact
+    return facts

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.base.text import canonical, one_line, short_hash
+from kmdr.base.text import canonical, short_hash, single_line
 from kmdr.config.task import SETTINGS, settings_of
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBER, NUMBERS, VALUES, WHOLE_NUMBERS
 from kmdr.results.text import parse_json
@@ -81,7 +81,7 @@ class Fault(NamedTuple):
     def __str__(self) -> str:
         """Return the reason as part of a sentence."""
         value = self.value if len(self.value) <= 60 else f"{self.value[:60]}…"
-        return one_line(f"{self.column} = {value!r}, expected {self.expected[:300]}")
+        return single_line(f"{self.column} = {value!r}, expected {self.expected[:300]}")
 
 
 def _value_fault(column: str, text: str) -> Fault | None:

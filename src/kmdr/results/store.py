@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, note_of, sweep_abandoned, with_checksum, writing
-from kmdr.base.plugins import guests, origin_of_root
+from kmdr.base.files import DamagedError, checksum_note, sweep_abandoned, with_checksum, writing
+from kmdr.base.plugins import origin_of_root, plugin_roots
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.provenance import machine
 from kmdr.base.text import short_hash, tell
@@ -290,7 +290,7 @@ class Store:
                 remove_file(self.folder, note)  # it does not match the new table, which would look damaged
                 write_file(self.folder, table, merged)
             if not damaged:  # else they are reported each time
-                write_file(self.folder, note, note_of(state, merged))
+                write_file(self.folder, note, checksum_note(state, merged))
         return rows
 
     @contextmanager
@@ -334,4 +334,4 @@ class Store:
             reducer, _, key = file.parts[-2].rpartition("-")
             code.add((reducer, configs.get(key, {}).get("kmeans", {}).get("engine", ""), file.parts[-3]))
         hashes = [[*names, current_code(*names, "")] for names in sorted(code)]
-        return short_hash([files_state, COLUMNS, PATH_COLUMNS, hashes, [*map(origin_of_root, guests())]])
+        return short_hash([files_state, COLUMNS, PATH_COLUMNS, hashes, [*map(origin_of_root, plugin_roots())]])

@@ -31,21 +31,30 @@ from kmdr.results.stream import most_bytes, open_table, too_large
 # -- which file ------------------------------------------------------------------------------------------------------
 
 
-def rows_file(folder: Path) -> Path:
+def newest_table(folder: Path) -> Path:
     """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``, the newer if there are both.
 
     Committed results have the compressed one; a run on top of them writes the other. If there is neither, it is the
     path of ``rows.csv``.
+    """
+    plain, compressed = folder / TABLE, folder / COMPRESSED_TABLE
+    status, compressed_status = file_status(folder, plain), file_status(folder, compressed)
+    if compressed_status and not (status and status.st_mtime_ns >= compressed_status.st_mtime_ns):
+        return compressed
+    return plain
+
+
+def rows_file(folder: Path) -> Path:
+    """Return the path of a folder's table, as `newest_table`, after a check of ``rows.csv``.
 
     Raises
     ------
     DamagedError
         If ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
     """
-    plain, compressed = folder / TABLE, folder / COMPRESSED_TABLE
-    status, compressed_status = file_status(folder, plain), file_status(folder, compressed)
-    if compressed_status and not (status and status.st_mtime_ns >= compressed_status.st_mtime_ns):
-        return compressed
+    plain = newest_table(folder)
+    if plain.name != TABLE:
+        return plain
     while digest := merged_state(folder)[1]:
         actual = table_digest(plain)
         if actual == digest or actual == digest_of(csv_blocks(merged_rows(folder, lambda _: None))):

@@ -7,17 +7,17 @@ change, and on all versions of Python; any other change of what is reached chang
 
 What is reached
     A definition reaches every definition that its code names, through imports and re-exports. A class counts as a
-    whole, as nobody knows which of its methods an object is asked for. So does a module that is used as a value or is
-    asked for a name that it does not have. Statements of a module that bind no name, unused results of calls, and
+    whole, because the called methods are unknown. So does a module that is used as a value, or from which code takes a
+    name that it does not define. Statements of a module that bind no name, unused results of calls, and
     decorators that register for something else, as ``@overload(f)``, count as soon as anything of the module does.
-    What a registry holds is reached by nobody's name: the caller names what the configuration selects as entry points.
+    The entries of a registry are not reached by name: the caller passes the selected ones as entry points.
     Modules outside of this package, such as plugins, count as a whole, with all modules that they import.
 What is not followed
-    Installed distributions: a name in one counts by its dotted path. The ones that kmdr needs are in every row's
+    Installed distributions: a name in one counts by its dotted path. The dependencies of kmdr are in every row's
     environment; the versions of others that plugins import are part of the hash. Imports by a computed name.
 Names that count
-    Attributes, methods, fields, keywords, and parameters that are passed by keyword, also those of methods and entry
-    points, which may be. Texts of exceptions do not count: no number comes from them.
+    Attributes, methods, fields, keywords, and parameters that are passed by keyword; also all parameters of methods
+    and entry points, which might be. Texts of exceptions do not count, because they do not affect numbers.
 """
 
 from kmdr.base.identity.modules import PACKAGES, is_own, origins, sources

@@ -30,7 +30,7 @@ from tqdm import tqdm
 from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError, flush, lock, temporary_folder, write_atomically
 from kmdr.base.paths import cache_folder
-from kmdr.base.text import one_line, unescaped
+from kmdr.base.text import single_line, unescaped
 from kmdr.datasets.acquire.archives import UnverifiedError, read_members
 from kmdr.datasets.acquire.package_index import Site, archive_url, package_indexes
 from kmdr.datasets.registry import Entry, Source
@@ -436,7 +436,7 @@ def _request(site: Site, url: str, file: IO[bytes], start: int, max_bytes: int) 
         if size + length > max_bytes:
             raise UnverifiedError(f"the file has {size + length} bytes, more than the allowed {max_bytes} bytes")
         with tqdm(
-            desc=one_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
+            desc=single_line(Path(urlsplit(url).path).name), total=length, unit="B", unit_scale=True, leave=False,
             dynamic_ncols=True, file=unescaped(sys.stderr), disable=length < _BAR_BYTES or not sys.stderr.isatty(),
         ) as progress:  # fmt: skip
             for chunk in response.iter_content(_CHUNK_BYTES):

@@ -26,7 +26,7 @@ from distributed.comm import CommClosedError
 
 from kmdr.base.errors import UserError
 from kmdr.base.signals import undisturbed
-from kmdr.base.text import one_line, short_hash
+from kmdr.base.text import short_hash, single_line
 from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
@@ -348,7 +348,7 @@ def _warn_of_open(address: str) -> None:
         local = host == "localhost"
     if not local:
         warn(
-            f"kmdr: the scheduler at {one_line(address)} is reached without TLS: whoever reaches it can run code as "
+            f"kmdr: the scheduler at {single_line(address)} is reached without TLS: whoever reaches it can run code as "
             "its owner; use an address tls://HOST:PORT, or a firewall that admits your machines alone"
         )
 

@@ -1,5 +1,5 @@
 "use strict";
-// Every mean of the folder, drawn by Plotly; what is shown is in the address, so that a view can be sent.
+// Plots of all means of the folder, by Plotly. The address records the view, so that a view can be shared.
 (() => {
   const section = document.getElementById("explore-part");
   if (!section || !("DecompressionStream" in window)) return;
@@ -42,7 +42,7 @@
   const overview = () => data.overviews[fields.study.value] ?? {};
   const isOverview = () => fields.view.value !== "dataset";
 
-  // What can be chosen depends on what was chosen before it.
+  // The options of each field depend on the fields before it.
   const offer = () => {
     const papers = Object.keys(data.overviews).filter((name) => Object.keys(data.overviews[name]).length);
     const studies = [...new Map(data.views.map((view) => [view.study, view.title ? `${view.study}: ${view.title}` : view.study]))];
@@ -64,14 +64,14 @@
   };
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // Black is the colour of ink: on dark paper it would be lost.
+  // Black is replaced by the text colour, because it would be invisible on a dark background.
   const ink = (label) => {
     const given = data.styles[label]?.color ?? "#000000";
     return given === "#000000" ? colour("--ink") : given;
   };
-  // Plotly reads tags in what it writes; names are what they are.
+  // Plotly interprets tags in text; names are shown verbatim.
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  // Four significant digits, and all of them before the point.
+  // Four significant digits, but all digits before the decimal point.
   const number = (value) => {
     if (value === null || value === undefined) return "–";
     const whole = Math.abs(value) >= 1000;
@@ -98,7 +98,7 @@
       }));
     }
     const profile = fields.view.value === "profiles";
-    // As in the papers' figures: a method that has one r where others have several does not depend on it.
+    // As in the papers' figures: a method with a single r, where others have several, does not depend on r.
     const grid = profile ? [] : lines().filter((line) => line.r.length > 1).flatMap((line) => line.r);
     return lines().filter((line) => !hidden.has(line.label)).map((given) => {
       const flat = !profile && grid.length > 0 && given.r.length === 1;
@@ -133,7 +133,7 @@
     };
   };
 
-  // The same in words: a table for those who do not see the plot, and for the keyboard.
+  // The same numbers as a table, for screen readers and keyboard users.
   const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
   const write = () => {
     const kind = fields.view.value;
@@ -151,9 +151,9 @@
       line.append(...row.map((text, i) => Object.assign(cell("td", text), { className: i ? "num" : "key" })));
       return line;
     }));
-    const own = overview()[fields.quantity.value];
+    const selected = overview()[fields.quantity.value];
     note.textContent = isOverview()
-      ? own ? `Over ${own.problems.length} datasets: ${own.problems.join(", ")}; the value of a method on one is its mean over r.${own.left_out.length ? ` On fewer than half of them: ${own.left_out.join(", ")}.` : ""}` : "Too few datasets have the same methods."
+      ? selected ? `Over ${selected.problems.length} datasets: ${selected.problems.join(", ")}; the value of a method on a dataset is its mean over r.${selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : ""}` : "Too few datasets have the same methods."
       : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals.", current()?.untimed, current()?.code].filter(Boolean).join(" ");
   };
 
@@ -196,7 +196,7 @@
     const state = new URLSearchParams(location.hash.slice(PREFIX.length));
     hidden.clear();
     for (const name of (state.get("hide") ?? "").split("|").filter(Boolean)) hidden.add(name);
-    // In this order, since each decides what the next may be.
+    // In this order, because each choice determines the options of the next.
     for (const name of ["view", "study", "dataset", "quantity", "x", "y"]) {
       offer();
       if (state.has(name)) fields[name].value = state.get(name);

@@ -10,7 +10,7 @@
     return made;
   };
 
-  // Sorting: numbers by value, text by the alphabet, empty cells last either way.
+  // Sort numbers by value and text alphabetically; empty cells come last in both directions.
   const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
   const compare = (a, b, sign) => {
     if (a === "" || b === "") return (a === "") - (b === "");
@@ -67,7 +67,7 @@
   addEventListener("hashchange", restore);
   restore();
 
-  // The address of every part, to be sent.
+  // A link to every part, for sharing.
   for (const part of all("main h2[id], main article[id] > :is(h3, h4), main tr[id] > th")) {
     const id = part.id || part.parentElement.id;
     const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
@@ -75,7 +75,7 @@
     part.append(anchor);
   }
 
-  // Copying a command; where the clipboard is closed, it is selected instead.
+  // Copy a command; if the clipboard is not accessible, select it instead.
   const status = document.getElementById("status");
   for (const command of all(".command")) {
     const code = command.querySelector("code");
@@ -94,7 +94,7 @@
     code.after(copy);
   }
 
-  // On paper nothing can be opened: what is not marked as bulk is printed.
+  // Open all details that are not marked as bulk before printing.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = all("details:not([open]):not(.bulk)");

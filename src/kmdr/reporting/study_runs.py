@@ -1,6 +1,6 @@
-"""Rows that no paper's table, figure or claim reads, drawn and told.
+"""Figures and tables of studies that no paper's table, figure or claim reads.
 
-Somebody's own runs stand at the head of a report; behind the papers stands what goes beyond them.
+Custom runs come first in a report; studies that extend a paper come after the papers.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
-from kmdr.analysis.departures import OF_KMEANS
+from kmdr.analysis.departures import KMEANS_COLUMNS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
@@ -23,87 +23,72 @@ from kmdr.base.text import override
 from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
-from kmdr.figures.tables import Table, save_table
+from kmdr.figures.tables import Table, table_files
 from kmdr.results.frame import to_text
 
 
 @dataclass(frozen=True)
-class OwnRuns:
-    """Rows of one study that no paper knows.
+class StudyRuns:
+    """Figures and tables of one study.
 
     Attributes
     ----------
     study, title : str
-        Its name, and what it is called.
-    files : tuple of Path
-        Its figures and its table, relative to the folder.
+        Its name and its title.
+    files : mapping of Path to bytes
+        Its figures and its tables, by their paths within the folder.
     table : Table
-        A line a dataset, method and r.
+        One row per dataset, method and r.
     commands : tuple of str
-        What runs them again.
+        The commands that rerun it.
     ranks : Table or None
-        Mean rank of each method over the datasets, where there are several.
+        Mean rank of each method over the datasets, if there are several.
     """
 
     study: str
     title: str
-    files: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     table: Table
     commands: tuple[str, ...]
     ranks: Table | None = None
 
-    @property
-    def pictures(self) -> list[Path]:
-        """Its figures as PNG."""
-        return [file for file in self.files if file.suffix == ".png"]
 
-
-def own_runs(folder: Path, rows: pd.DataFrame, studies: Mapping[str, str]) -> list[OwnRuns]:
-    """Draw and tabulate some studies of a folder, in all settings that they were run with.
+def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns]:
+    """Return figures and tables of some studies, in all settings that they were run with.
 
     Parameters
     ----------
-    folder : Path
     rows : DataFrame
-        All that it has, its text perhaps as categories.
+        All rows of the folder, their text perhaps as categories.
     studies : mapping of str to str
-        The titles of those to tell of.
+        The titles of these studies.
     """
     if not studies:
         return []
-    # F_best is that of the data in the whole folder, whatever the study and the settings.
-    own = to_text(with_ratio(rows)[rows["study"].isin(list(studies))])
-    renamed, names = named_by_setting(own)
+    # F_best is the smallest F on the same data in the whole folder, of any study and settings.
+    selected = to_text(with_ratio(rows)[rows["study"].isin(list(studies))])
+    renamed, names = named_by_setting(selected)
     runs = []
     for study, of_study in renamed.groupby("study", sort=True):
         stem = re.sub(r"[^\w.+-]", "_", str(study))
-        drawn = figures_of(
-            of_study, folder / "figures" / f"own_{stem}", {name: told for name, (_, told) in names.items()}
-        )
+        labels = {name: label for name, (_, label) in names.items()}
         lines = compared(of_study)
         table, ranks = _table(lines, names), _ranks(lines)
         table = replace(table, note=" ".join((table.note, *(f"{note}." for note in code_notes(of_study)))))
-        files = [*drawn, *save_table(table, folder / "tables" / f"own_{stem}")]
-        files += save_table(ranks, folder / "tables" / f"own_{stem}_ranks") if ranks else []
-        commands = _commands(own[own["study"] == study])
-        runs.append(
-            OwnRuns(
-                str(study),
-                studies[str(study)],
-                tuple(file.relative_to(folder) for file in files),
-                table,
-                commands,
-                ranks,
-            )
+        files = figures_of(of_study, Path(f"figures/own_{stem}"), labels) | table_files(
+            table, Path(f"tables/own_{stem}")
         )
+        files |= table_files(ranks, Path(f"tables/own_{stem}_ranks")) if ranks else {}
+        commands = _commands(selected[selected["study"] == study])
+        runs.append(StudyRuns(str(study), studies[str(study)], files, table, commands, ranks))
     return runs
 
 
 def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
-    """Return means with intervals, and whether F differs from that of k-means on all features."""
+    """Return means with intervals, and a comparison of F with k-means on all features."""
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
-    told = {
+    keys = {
         "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
         "method": [styles[method].label for method in methods],
         "r": lines["r"],
@@ -115,12 +100,12 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
             means[f"n {q.title}"] = lines[f"n {q.title}"]
         means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
-    frame = pd.DataFrame({**told, **means, "against kMeans": _against_all_features(lines)})
+    frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
     formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
     formats |= {name: "d" for name in means if name.startswith("n ")}
     note = (
-        "± is half the 95 % interval of a mean; against kMeans: F beside that on all features from the same starts, "
-        f"paired t tests at {LEVEL:.0%}, corrected by Holm over the table."
+        "± is half the width of the 95 % interval of a mean; against kMeans: F compared with k-means on all features "
+        f"from the same starts, by paired t tests at {LEVEL:.0%}, Holm-adjusted over the table."
     )
     note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
@@ -129,7 +114,7 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def _ranks(lines: pd.DataFrame) -> Table | None:
-    """Return the mean rank of each method by each quantity; None where fewer than two datasets have the same two."""
+    """Return the mean rank of each method by each quantity; None if fewer than two datasets have the same methods."""
     methods = list(zip(lines["reducer"], lines["params"], strict=True))
     styles = method_styles(methods)
     labelled = lines.assign(method=[styles[method].label for method in methods])
@@ -148,14 +133,14 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     frame = pd.DataFrame(columns).rename_axis("method").reset_index()
     first = frame.columns[1]
     note = (
-        f"Mean rank over {problems} datasets, in each setting that they were run with, that all of these methods ran "
-        "on; 1 is the best, by the mean over r; ± is to the upper end of the 95 % interval over such datasets."
+        f"Mean rank over the {problems} datasets (in each of their settings) on which all of these methods ran; rank 1 "
+        "is the best mean over r. ± is the distance to the upper end of the 95 % interval over datasets."
     )
     return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 
 
 def _against_all_features(lines: pd.DataFrame) -> list[str]:
-    """Say whether F is higher or lower than on all features."""
+    """Return for each line whether F is higher or lower than on all features."""
     F = QUANTITIES["ratio"]
     if f"p {F.title}" not in lines:
         return [""] * len(lines)
@@ -166,7 +151,7 @@ def _against_all_features(lines: pd.DataFrame) -> list[str]:
 
 
 def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Return a command for each configuration."""
+    """Return the command of each configuration."""
     commands = []
     for _, group in rows.groupby("config_hash", sort=False):
         row = group.iloc[0]
@@ -179,7 +164,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
             "k": int(row["k"]),
             "repeats": int(group["repeat"].max()) + 1,
             "seed": int(row["seed"]),
-            **{f"kmeans.{name}": row[name] for name in OF_KMEANS if row[name] != ""},
+            **{f"kmeans.{name}": row[name] for name in KMEANS_COLUMNS if row[name] != ""},
             **_kmeans(json.loads(row["kmeans"] or "{}")),
             "matching": row["matching"] or "best",
         }
@@ -188,7 +173,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that name a reducer; one of another package has its import path as name."""
+    """Return the settings that select a reducer; a reducer of another package is named by its import path."""
     if "." not in name:
         return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
     return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}

@@ -1,0 +1,120 @@
+"""Everything that a report is made from, read from a folder of results once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kmdr.analysis.results import Results
+from kmdr.base.errors import UserError
+from kmdr.base.provenance import code_version
+from kmdr.claims.catalogue import papers
+from kmdr.multiverse.choices import FILE, Multiverse, multiverses
+from kmdr.multiverse.run import STUDY
+from kmdr.results.folder import list_files
+from kmdr.results.frame import to_categories
+from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
+from kmdr.results.paths import ASKED, UNIVERSES, multiverse_folder
+from kmdr.results.stream import open_table
+from kmdr.results.table import newest_table
+
+
+@dataclass(frozen=True)
+class MultiverseRun:
+    """A multiverse that was run.
+
+    Attributes
+    ----------
+    spec : Multiverse
+    universes : list of Settled
+    rows : DataFrame or None
+        Its rows with text as categories, if they have a folder of their own.
+    table : str
+        Where these rows are, within the folder of results.
+    notes : tuple of str
+        Sentences on refused rows and damaged files of that folder.
+    """
+
+    spec: Multiverse
+    universes: list[Settled]
+    rows: pd.DataFrame | None = None
+    table: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of a folder of results, as far as a report shows them.
+
+    Attributes
+    ----------
+    results : Results
+        Rows, facts and missing datasets.
+    environments : mapping
+        By hash: the manifests of the environments that the rows name.
+    plan : mapping
+        What was planned (``plan.json``).
+    multiverses : list of MultiverseRun
+    notes : list of str
+        Sentences on refused rows and damaged files.
+    """
+
+    results: Results
+    environments: Mapping[str, Mapping[str, Any]]
+    plan: Mapping[str, Any]
+    multiverses: list[MultiverseRun]
+    notes: list[str]
+
+
+def read_contents(folder: Path) -> Contents:
+    """Read a folder of results.
+
+    Raises
+    ------
+    UserError
+        If it has no valid rows.
+    """
+    results = Results.from_folder(folder)
+    notes = [*results.notes]
+    environments = environments_of(folder, results.columns(["env_hash"]), notes)
+    plan = read_or_note(plan_of, folder, notes)
+    return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes)
+
+
+def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
+    """Return the multiverses that were run into a folder, or into its subfolder for their rows."""
+    home = multiverse_folder(folder)
+    universes = read_or_note(universes_of, home, notes)
+    specs = multiverses(universes)
+    if home == folder or not specs:
+        return [MultiverseRun(spec, universes[spec.paper]) for spec in specs]
+    results, table = Results.from_folder(home), f"{home.name}/{newest_table(home).name}"
+    runs = []
+    for spec in specs:
+        rows = to_categories(results.trials([f"{STUDY}{name}" for name in spec.studies]))
+        runs.append(MultiverseRun(spec, universes[spec.paper], rows, table, tuple(results.notes)))
+    return runs
+
+
+def fingerprint(folder: Path) -> bytes:
+    """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code and papers."""
+    digest = sha256(code_version().encode())
+    inputs = [newest_table(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
+    home = multiverse_folder(folder)
+    if home != folder:
+        inputs += [f"{home.name}/{name}" for name in (newest_table(home).name, ASKED, UNIVERSES)]
+    inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
+    for name in inputs:
+        try:
+            with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report
+                if table is not None:
+                    digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
+        except UserError as error:  # the report says so
+            digest.update(str(error).encode())
+    read = ("paper.toml", "reported.csv", "counts.csv", FILE)
+    for file in (paper.folder.folder / name for paper in papers() for name in read):
+        digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))
+    return f"{digest.hexdigest()}\n".encode()

@@ -1,0 +1,130 @@
+"""The parts of a report: each table, figure, claim, flipped choice and multiverse, made from results alone."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+from joblib import cpu_count
+
+from kmdr.analysis.departures import Departure
+from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
+from kmdr.analysis.rows import code_notes
+from kmdr.base.errors import UserError
+from kmdr.base.text import tell as say
+from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
+from kmdr.claims.register import Change, Flip, change
+from kmdr.claims.verdicts import Verdict, under_changed_protocol, verdict_on
+from kmdr.figures.canvas import Drawing, add_notes, figure_files
+from kmdr.figures.tables import table_files
+from kmdr.harness.engines.local import Lost, Workers
+from kmdr.multiverse.section import MultiverseSection, multiverse_section
+from kmdr.reporting.contents import MultiverseRun
+from kmdr.reporting.model import Reproduction, State
+from kmdr.results.frame import to_text
+
+# A report of so many tables and figures is made by several processes, each of which takes seconds to start.
+_MANY = 8
+Part = Item | Flip | Claim | MultiverseRun
+Product = Reproduction | Change | Verdict | MultiverseSection
+
+
+@dataclass(frozen=True)
+class Context:
+    """The inputs of every part of a report.
+
+    Attributes
+    ----------
+    results : Results
+    datasets : mapping of str to sequence of str
+        The datasets of each study.
+    departures : mapping of str to Departure
+        Differences between the rows of a study and its configuration.
+    """
+
+    results: Results
+    datasets: Mapping[str, Sequence[str]]
+    departures: Mapping[str, Departure]
+
+
+def make_item(item: Item, context: Context) -> Reproduction:
+    """Make a table or figure and its files."""
+    results, departures = context.results, context.departures
+    recorder = Recorder(results)
+    missing = gaps(results, item, context.datasets)
+    command = rerun_command(item, {study: departure.overrides for study, departure in departures.items()})
+
+    def not_run(reason: NotRunError) -> Reproduction:
+        return Reproduction(item, "not run", {}, pd.DataFrame(), None, (str(reason), *missing), (), command)
+
+    try:
+        content = attempt(item.make, recorder)
+    except NotRunError as reason:
+        return not_run(reason)
+    rows = recorder.rows_read()
+    texts = rows[["dataset", "stand_in"]].drop_duplicates()
+    stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
+    of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
+    differences = "; ".join(departure.describe(study) for study, departure in of_item.items())
+    changed = any(departure.settings for departure in of_item.values())
+    notes = [f"{'Changed protocol' if changed else 'Rows'}: {differences}."] if differences else []
+    if isinstance(content, Drawing):
+        drawing = content
+        add_notes(drawing.figure, [*notes, *code_notes(rows)])
+        try:  # drawing fails on values that no scale can show
+            files = attempt(lambda _: figure_files(drawing, Path("figures", item.id)), results)
+        except NotRunError as reason:
+            return not_run(reason)
+        numbers, table = content.numbers, None
+    else:
+        content = replace(content, note=" ".join(filter(None, (*notes, content.note, *code_notes(rows)))))
+        files = table_files(content, Path("tables", item.id))
+        numbers, table = content.frame, content
+    state: State = "changed" if changed else "in part" if missing or stand_ins or differences else "rerun"
+    return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes))
+
+
+def _make_multiverse(run: MultiverseRun, results: Results) -> MultiverseSection:
+    """Return the section of a multiverse; for rows in their own folder, with sentences on that folder."""
+    if run.rows is None:
+        return multiverse_section(results, run.spec, run.universes)
+    rows = to_text(run.rows)
+    section = multiverse_section(results.replaced(rows), run.spec, run.universes)
+    where = f"Its {len(rows)} rows are in {run.table}."
+    return replace(section, sentences=(*section.sentences, where, *run.notes, *code_notes(rows)))
+
+
+def part_name(part: Part) -> str:
+    """Return the name of a part, unique in a report."""
+    if isinstance(part, MultiverseRun):
+        return f"{part.spec.paper}, multiverse"
+    return part.study if isinstance(part, Flip) else part.id
+
+
+def make_part(context: Context, part: Part) -> Product:
+    """Make one part of a report."""
+    if isinstance(part, Item):
+        return make_item(part, context)
+    if isinstance(part, MultiverseRun):
+        return _make_multiverse(part, context.results)
+    if isinstance(part, Flip):
+        return change(context.results, part)
+    return under_changed_protocol(verdict_on(part, context.results, context.datasets), context.departures)
+
+
+def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], None]) -> Iterator[tuple[str, Product]]:
+    """Make the parts of a report, on all cores if there are many figures; yield each with its name when it is ready."""
+    drawn = sum(isinstance(part, Item) and not context.results.studies.isdisjoint(part.studies) for part in parts)
+    size = cpu_count() if drawn >= _MANY else 1
+    if size == 1:
+        for part in parts:
+            tell(part_name(part))
+            yield part_name(part), make_part(context, part)
+        return
+    with Workers(make_part, 1, say, (context,)) as workers:
+        for (part,), made in workers.run(((part,) for part in parts), size, lambda call: part_name(call[0])):
+            name = part_name(part)
+            if isinstance(made, Lost):
+                raise UserError(f"{name} cannot be made: {made.reason}; make room, and the same command does it")
+            tell(name)
+            yield name, made

@@ -1,0 +1,81 @@
+"""The verdicts of a report as CSV tables: one row per claim, per statement, and per value of a margin."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.statistics import KINDS
+from kmdr.figures.escape import spreadsheet_csv
+from kmdr.reporting.html import changes_at, evidence
+from kmdr.reporting.model import Report
+
+
+def verdict_tables(report: Report) -> dict[Path, bytes]:
+    """Return ``verdicts.csv``, ``components.csv`` and ``margins.csv``.
+
+    The last has one row per value of a margin that kmdr chose, with the verdict that it would give.
+    """
+    tables = {"verdicts": _verdicts(report), "components": _components(report), "margins": _margins(report)}
+    return {Path(f"{name}.csv"): spreadsheet_csv(pd.DataFrame(rows)) for name, rows in tables.items()}
+
+
+def _verdicts(report: Report) -> list[dict[str, Any]]:
+    quotes = {id_: text for paper in report.papers for id_, text in paper.quotes.items()}
+    universes = {id_: text for section in report.multiverses.values() for id_, text in section.holds.items()}
+    return [
+        {
+            "claim": verdict.claim.id,
+            "verdict": verdict.outcome,
+            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in KINDS},
+            "sentence": verdict.claim.sentence,
+            "where": verdict.claim.where,
+            "quote": quotes.get(verdict.claim.id, ""),
+            "explanation": verdict.sentence,
+            "p_for": verdict.p_for,
+            "p_against": verdict.p_against,
+            "deciding_component": verdict.weakest.label if verdict.weakest else "",
+            "effect": verdict.weakest.effect if verdict.weakest else np.nan,
+            "low": verdict.weakest.low if verdict.weakest else np.nan,
+            "high": verdict.weakest.high if verdict.weakest else np.nan,
+            "unit": verdict.weakest.unit if verdict.weakest else "",
+            "repetitions": verdict.needed.component.n if verdict.needed.component else "",
+            "repetitions_needed": verdict.needed.repetitions or "",
+            "margins_of_ours": "; ".join(f"{swing.margin.what}: {swing.margin:g}" for swing in verdict.swings),
+            "verdict_changes_at": "; ".join(changes_at(swing) for swing in verdict.swings),
+            "universes": universes.get(verdict.claim.id, ""),
+            "rows": " ".join(f"{name}:{count}" for name, count in verdict.rows.items()),
+            "rows_digest": verdict.rows_digest,
+            "command": verdict.command,
+        }
+        for verdict in report.verdicts
+    ]
+
+
+def _components(report: Report) -> list[dict[str, Any]]:
+    return [
+        {
+            "claim": verdict.claim.id,
+            **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
+            "margin_of_ours": float(component.margin) if component.margin else "",
+            "decides": f"no, {why}" if why else "yes",
+        }
+        for verdict in report.verdicts
+        for component, why in evidence(verdict)
+    ]
+
+
+def _margins(report: Report) -> list[dict[str, Any]]:
+    return [
+        {
+            "claim": verdict.claim.id,
+            "what": swing.margin.what,
+            "ours": float(swing.margin),
+            "margin": value,
+            "verdict": outcome,
+        }
+        for verdict in report.verdicts
+        for swing in verdict.swings
+        for value, outcome in zip(swing.values, swing.outcomes, strict=True)
+    ]
