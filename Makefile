@@ -82,7 +82,7 @@ lint: setup ## Check style and types
 # Of the tests those that make no run and compile nothing.
 QUICK := catalogue draws html layout opening repetitions seeding statistics tables verdicts
 check: lint ## Check style and types, and run the tests that take no longer than that: for while something is changed
-	$(BIN)/python -m pytest --quiet $(QUICK:%=tests/test_%.py)
+	$(BIN)/python -m pytest --quiet $(QUICK:%=tests/*/test_%.py)
 
 bench: setup ## Measure the kernels against other libraries and the limit, side by side, in about half an hour (results/bench)
 	-@$(INSTALL) --require-hashes --no-build-isolation -r requirements-bench.lock

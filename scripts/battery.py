@@ -1,4 +1,4 @@
-"""Count the combinations that tests/test_metamorphic.py gets wrong: ``battery.py [EXAMPLES] [--seed SEED]``.
+"""Count the combinations that tests/project/test_metamorphic.py gets wrong: ``battery.py [EXAMPLES] [--seed SEED]``.
 
 All properties are run to the end, whatever fails. A combination is a property with a form, its packing, container, type
 and layout, and a reducer with its parameters; of points that are moved, a property with the type and a reducer. What is
@@ -44,7 +44,8 @@ def main() -> int:
     """Return 0 when no combination is wrong, 1 otherwise."""
     arguments = _arguments()
     os.environ |= {"KMDR_EXAMPLES": str(arguments.examples), "KMDR_TEST_SEED": str(arguments.seed)}
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    tests = Path(__file__).parents[1] / "tests"
+    sys.path[:0] = [str(tests), str(tests / "project")]
     battery = importlib.import_module("test_metamorphic")
     account = battery.ACCOUNT
     account.to_the_end = True

@@ -63,7 +63,7 @@ def main() -> int:
     # All of this before numba is imported.
     os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "KMDR_FUZZ_EXAMPLES": str(_EXAMPLES)}
     os.environ["PYTHONFAULTHANDLER"] = "1"
-    sys.path.insert(0, str(_PROJECT / "tests"))
+    sys.path[:0] = [str(_PROJECT / "tests"), str(_PROJECT / "tests" / "linalg")]
     names = list(_tests())
     random.Random(arguments.seed).shuffle(names)
     print(f"seed {arguments.seed}: {', '.join(names)}", flush=True)

@@ -10,12 +10,27 @@ import os
 import signal
 import subprocess
 import tempfile
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 
 from kmdr.harness.engines import local as workers
 
-_SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["kmdr.cli.commands", "kmdr.cli.jobs", "kmdr.reporting.build"])
+
+@cache
+def _server():
+    """Start the server, which finds `warm` in this folder and knows no plugins."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["kmdr.cli.commands", "kmdr.cli.jobs", "kmdr.reporting.build", "warm"])
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [before.get("PYTHONPATH")])])
+    os.environ.pop("KMDR_PATH", None)
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return server
 
 
 def _work(environment, function, pipe):
@@ -40,7 +55,7 @@ class WarmWorkers:
     def Process(*, target, args, env, **settings):  # noqa: N802
         function, pipe, _ = args
         assert target is workers._serve
-        return _SERVER.Process(target=_work, args=(dict(os.environ) | env, function, pipe), **settings)
+        return _server().Process(target=_work, args=(dict(os.environ) | env, function, pipe), **settings)
 
 
 class _ForkedWorkers:
@@ -86,7 +101,7 @@ class Command:
             number, name = tempfile.mkstemp()
             os.close(number)
             self._said.append(Path(name))
-        self._process = _SERVER.Process(
+        self._process = _server().Process(
             target=_run, args=([*map(str, arguments)], dict(environment), self._said, before)
         )
         self._process.start()

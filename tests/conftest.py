@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from scipy.stats import chi2
+from threadpoolctl import threadpool_limits
 
 from commands import WarmWorkers
 from edits import changed_module
@@ -25,7 +26,12 @@ settings.load_profile("kmdr")
 
 
 def pytest_configure(config):
-    """Compile all kernels once before several processes begin, each of which would do it by itself."""
+    """Compile all kernels once before several processes begin, each of which would do it by itself.
+
+    Each of these gets one thread of BLAS and OpenMP, unless a test asks for more: together they use all cores.
+    """
+    if hasattr(config, "workerinput"):
+        threadpool_limits(limits=1)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput") and not is_compiled():
         parts = [(name, "{}", sparse) for name in ["none", *reducers.names()] for sparse in (False, True)]
         compile_kernels(parts, os.cpu_count(), print)

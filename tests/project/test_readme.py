@@ -12,7 +12,7 @@ from kmdr.datasets import UnavailableError
 from kmdr.metrics import accuracy
 from kmdr.reporting.readme import renewed
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 METHODS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 REFERENCE = ROOT / "results" / "reference"

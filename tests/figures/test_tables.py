@@ -12,7 +12,7 @@ from kmdr.figures.escape import latex_escaped
 from kmdr.figures.tables import Table, cells, latex, markdown
 from reports import save_table
 
-REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference" / "tables"
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference" / "tables"
 
 
 @pytest.fixture

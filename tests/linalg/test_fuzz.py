@@ -255,7 +255,7 @@ def test_no_start_lies_outside_whatever_the_engine():
 
 
 def test_the_script_gives_each_kernel_a_turn_and_names_the_seed_of_a_fault(monkeypatch):
-    path = Path(__file__).parents[1] / "scripts" / "fuzz.py"
+    path = Path(__file__).parents[2] / "scripts" / "fuzz.py"
     spec = importlib.util.spec_from_file_location("fuzz", path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -279,7 +279,7 @@ def test_the_script_gives_each_kernel_a_turn_and_names_the_seed_of_a_fault(monke
 
 
 def test_hosted_checks_are_those_of_the_project():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     ours = re.findall(r"^(?:make|\.venv/bin/python) .*$", (root / ".ci" / "run").read_text(), re.MULTILINE)
     hosted = (root / ".github" / "workflows" / "ci.yml").read_text()
     assert len(ours) >= 7

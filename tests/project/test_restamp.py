@@ -16,7 +16,7 @@ from kmdr.results.outdated import missing, outdated_code
 from kmdr.results.reader import read_rows
 from kmdr.results.table import rows_file
 
-spec = importlib.util.spec_from_file_location("restamp", Path(__file__).parents[1] / "scripts" / "restamp.py")
+spec = importlib.util.spec_from_file_location("restamp", Path(__file__).parents[2] / "scripts" / "restamp.py")
 restamp = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(restamp)
 

@@ -76,5 +76,5 @@ def test_the_error_for_a_module_of_the_current_folder_names_what_works(tmp_path)
     assert refused.returncode == 2
     remedy = "'mymod' lies in the current folder, which PYTHONPATH=. names"
     assert remedy in refused.stderr
-    assert "`PYTHONPATH=.`" in (Path(__file__).parents[1] / "docs" / "running.md").read_text("utf-8")
+    assert "`PYTHONPATH=.`" in (Path(__file__).parents[2] / "docs" / "running.md").read_text("utf-8")
     assert run(tmp_path, *own, python_path=".").returncode == 0

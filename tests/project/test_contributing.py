@@ -14,7 +14,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```\w+ (\S+/\S+?)( \(append\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TESTS = ("pytest", "-m", "not long", "--numprocesses", "auto", "--dist", "worksteal")
 
@@ -108,4 +108,4 @@ def test_the_tests_of_all_that_there_is_pass_with_the_examples(project):
     run("ruff", "format", "--check", ".")
     run("mypy")
     # This file cannot type them in a second time.
-    run(*TESTS, "--ignore", "tests/test_contributing.py")
+    run(*TESTS, "--ignore", "tests/project/test_contributing.py")

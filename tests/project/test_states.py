@@ -2,7 +2,7 @@
 
 The same rules are chosen by hypothesis, which also finds the shortest sequence that shows a wrong number, and by seeded
 random walks, which go on after a wrong number, so that they say how many sequences show one: ``pytest -m slow -s
-tests/test_states.py`` prints it. ``KMDR_SEQUENCES`` sets how many sequences each of the two runs, and
+tests/project/test_states.py`` prints it. ``KMDR_SEQUENCES`` sets how many sequences each of the two runs, and
 ``KMDR_TEST_SEED`` which.
 """
 

@@ -12,7 +12,7 @@ from kmdr.base.files import sweep_abandoned
 from kmdr.cli import commands as cli
 from kmdr.results.paths import multiverse_folder
 
-_SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parent.parent / "scripts" / "watched.py")
+_SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parents[2] / "scripts" / "watched.py")
 watched = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(watched)
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 import kmdr
+from commands import Command
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.base.files import checksum_note, noted, with_checksum, without_checksum
@@ -53,15 +54,26 @@ NAMES = st.text(string.ascii_letters + string.digits + "_-+ äé", min_size=3, m
 )
 
 
-def command(folder, home, *arguments):
+def environment_of(folder, home):
     package = str(Path(kmdr.__file__).parents[1])
+    return os.environ | {
+        "HOME": str(home), "KMDR_CACHE": str(home / "cache"), "KMDR_DATA": str(home / "more data"),
+        "PYTHONPATH": os.pathsep.join([package, str(folder)]), "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR", ""),
+    }  # fmt: skip
+
+
+def command(folder, home, *arguments, status=0):
+    """Run a command in the current folder."""
+    process = Command(*arguments, environment=environment_of(folder, home))
+    out, err = process.communicate(timeout=500)
+    assert process.returncode == status, out + err
+
+
+def whole_command(folder, home, *arguments):
+    """Run a command as an interpreter of its own, as users start it."""
     return subprocess.run(
-        [sys.executable, "-m", "kmdr", *map(str, arguments)], cwd=folder, check=False, capture_output=True, text=True,
-        timeout=500,
-        env=os.environ | {
-            "HOME": str(home), "KMDR_CACHE": str(home / "cache"), "KMDR_DATA": str(home / "more data"),
-            "PYTHONPATH": os.pathsep.join([package, str(folder)]), "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR", ""),
-        },
+        [sys.executable, "-m", "kmdr", *arguments], cwd=folder, check=False, capture_output=True, text=True,
+        timeout=500, env=environment_of(folder, home),
     )  # fmt: skip
 
 
@@ -99,11 +111,12 @@ def naming(folder, *words):
 
 
 @pytest.mark.slow
-def test_what_is_handed_on_names_no_folder(tmp_path):
+def test_what_is_handed_on_names_no_folder(tmp_path, monkeypatch):
     """Files by whole, relative and bare paths, labels apart, several files, a folder of parts, and three failures."""
     home, folder = tmp_path / "home of_a_user", tmp_path / SECRET / "my data"
     for each in (home / "more data", folder / "parts", home / "cache"):
         each.mkdir(parents=True)
+    monkeypatch.chdir(folder)
     rng = np.random.default_rng(0)
     A, labels = rng.random((40, 6)), np.arange(40) % 2
     np.save(folder / "own.npy", A)
@@ -124,9 +137,8 @@ def test_what_is_handed_on_names_no_folder(tmp_path):
         ["dataset.path=own.npy"],
     ]
     for run in runs:
-        done = command(folder, home, "dataset=file", *run, "reducer=svd", *own)
-        assert done.returncode == 0, done.stderr
-    failed = command(
+        command(folder, home, "dataset=file", *run, "reducer=svd", *own)
+    failed = whole_command(
         folder,
         home,
         "dataset=file",
@@ -137,17 +149,15 @@ def test_what_is_handed_on_names_no_folder(tmp_path):
         *own,
     )
     assert "failed" in failed.stdout + failed.stderr
-    absent = command(
+    absent = whole_command(
         folder, home, "-m", "dataset=file,digits", f'dataset.path="{folder}/no such.npy"', "reducer=none", *own
     )
     assert absent.returncode in (0, 1, 2)
-    assert command(folder, home, "report", "out").returncode == 0
-    for line in (["check", "out"], ["verify", "out", "ROWS=100"]):
-        done = command(folder, home, *line)
-        assert done.returncode == 0, done.stdout + done.stderr
-    done = command(folder, home, "export", "out", "--crate", "crate")
-    assert done.returncode == 0, done.stderr
-    assert command(folder, home, "merge", "out", "-o", "merged").returncode == 0
+    command(folder, home, "report", "out")
+    command(folder, home, "check", "out")
+    command(folder, home, "verify", "out", "ROWS=100")
+    command(folder, home, "export", "out", "--crate", "crate")
+    command(folder, home, "merge", "out", "-o", "merged")
 
     rows = read_rows(out / "rows.csv")
     options = {row["dataset"]: json.loads(row["options"]) for row in rows}

@@ -14,7 +14,7 @@ import pytest
 import own_files
 from kmdr import compare
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 OWN = {"reducer": "few", "dataset": "lines", "metric": "worth", "engine": "nearest", "paper": "own26"}
 
 

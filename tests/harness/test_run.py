@@ -36,8 +36,13 @@ def start(cache, *arguments, **popen):
     return subprocess.Popen(command, env=environment, **(pipes | popen))
 
 
+def start_warm(cache, *arguments):
+    """Start a command whose imports are not what a test is about."""
+    return Command(*arguments, environment={**os.environ, "KMDR_CACHE": str(cache)})
+
+
 def kmdr(cache, *arguments):
-    process = Command(*arguments, environment={**os.environ, "KMDR_CACHE": str(cache)})
+    process = start_warm(cache, *arguments)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out + err
@@ -100,10 +105,7 @@ def test_killed_at_random_moments_and_repeated_it_ends_with_the_same_table(cache
     moments = random.Random(0)
     killed = 0
     while killed < 4:
-        process = start(
-            cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}",
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+        process = start_warm(cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}")
         # Wait until the run does something new, then a moment more.
         done = len(list(tmp_path.glob("tasks/**/*.csv")))
         while process.poll() is None and len(list(tmp_path.glob("tasks/**/*.csv"))) <= done:
@@ -111,7 +113,7 @@ def test_killed_at_random_moments_and_repeated_it_ends_with_the_same_table(cache
         time.sleep(moments.uniform(0, 0.1))
         if process.poll() is not None:
             break
-        os.killpg(process.pid, signal.SIGKILL) if killed % 2 else process.kill()  # with its workers, or without
+        process.kill(group=bool(killed % 2))  # with its workers, or without
         process.wait()
         killed += 1
     assert killed >= 2, "the run was over before it could be killed; make it longer"
@@ -139,7 +141,7 @@ def test_workers_do_not_outlive_a_killed_run(cache, tmp_path):
 
 @pytest.mark.slow
 def test_two_runs_at_once_on_one_folder_share_the_work(cache, uninterrupted, tmp_path):
-    both = [start(cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}") for _ in range(2)]
+    both = [start_warm(cache, *SWEEP, "runner.n_jobs=2", f"out={tmp_path}") for _ in range(2)]
     for process in both:
         _, err = process.communicate(timeout=300)
         assert process.returncode == 0, err

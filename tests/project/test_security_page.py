@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Advice to the reader, or what another program does: nothing that a test of kmdr could show.
 ADVICE = ()
 # The opening words of a sentence, and the tests that show it: ``file::function`` without ``test_``.
@@ -126,7 +126,8 @@ def sentences():
 
 @cache
 def functions_of(file):
-    tree = ast.parse((ROOT / "tests" / f"test_{file}.py").read_text())
+    (path,) = (ROOT / "tests").rglob(f"test_{file}.py")
+    tree = ast.parse(path.read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
