@@ -59,7 +59,7 @@ report: setup ## Make figures, tables, verdicts and the report again from the co
 reference: setup ## Run what results/reference, the committed results, lacks of the full studies, and compress all rows
 	$(BIN)/kmdr reference
 
-# What a user or a guest imports; warnings are of annotations that only a type checker can read.
+# What a user or a plugin imports; warnings are of annotations that only a type checker can read.
 API := kmdr.api kmdr.reducers kmdr.clustering kmdr.metrics kmdr.datasets kmdr.analysis kmdr.figures kmdr.claims
 docs: setup ## Make the reference of the library from its docstrings (results/docs/index.html)
 	$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory results/docs $(API)

@@ -588,7 +588,7 @@ def test_availability_of_the_registered(monkeypatch, tmp_path):
     for name, state in states.items():
         e = entry(name)
         kinds = {source.kind for source in e.sources}
-        by_hand = e.by_path or kinds == {"local"}
+        by_hand = e.needs_path or kinds == {"local"}
         assert state == ("by hand" if by_hand else "remote" if kinds else "generated"), name
     assert not (tmp_path / "cache").exists()
 
@@ -616,7 +616,7 @@ def test_registry_is_complete_and_names_only_loaders_that_exist():
         assert {e.format, *(source.format for source in e.sources)} <= set(loaders.all_loaders())
         assert all((e.title, e.licence, e.citation))
         # Zero says that it is the user's own, of any shape.
-        assert all((e.n, e.d, e.k)) or (e.by_path and e.n == e.d == e.k == 0)
+        assert all((e.n, e.d, e.k)) or (e.needs_path and e.n == e.d == e.k == 0)
 
 
 def test_readme_is_current():

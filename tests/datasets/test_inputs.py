@@ -21,7 +21,7 @@ from kmdr.datasets import valid
 from kmdr.datasets.formats.profile import lines, profile
 from kmdr.datasets.formats.reading import Content
 from kmdr.linalg import matrix
-from kmdr.linalg.matrix import large_beyond, read_only
+from kmdr.linalg.matrix import read_only, treat_as_out_of_core
 from kmdr.reducers.base import REGISTRY
 
 some = settings(max_examples=150, suppress_health_check=list(HealthCheck))
@@ -107,7 +107,9 @@ def found(A):
 def test_duplicates_are_those_that_pandas_finds(bound, A, absent):
     if absent and A.dtype.kind == "f":
         A = np.where(A[0, 1] == A, np.nan, A)
-    with large_beyond(matrix.WHOLE if bound is None else bound):  # rows of a large matrix are compared by hashes alone
+    with treat_as_out_of_core(
+        matrix.WHOLE if bound is None else bound
+    ):  # rows of a large matrix are compared by hashes alone
         assert found(A) == duplicates(A)
     if not absent and A.dtype not in (np.float16, np.dtype(">f4")):
         assert found(sp.csr_array(A)) == duplicates(A)

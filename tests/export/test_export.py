@@ -21,7 +21,7 @@ from kmdr.results.store import Store
 from rows import trial
 
 USPS = registry.entry("usps")
-NAMES = [name for name in registry.names() if registry.entry(name).n and not registry.entry(name).by_path]
+NAMES = [name for name in registry.names() if registry.entry(name).n and not registry.entry(name).needs_path]
 
 
 @pytest.fixture(scope="module")

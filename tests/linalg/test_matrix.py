@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from kmdr.base.threads import pinned
 from kmdr.linalg import matmul, squared_frobenius, take_columns
-from kmdr.linalg.matrix import large_beyond
+from kmdr.linalg.matrix import treat_as_out_of_core
 
 LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 
@@ -42,7 +42,7 @@ def test_products_norms_and_columns_equal_numpy(layout, dtype, rng):
 def test_products_of_large_float32_are_within_their_bound(n, d, r, rng):
     A, B = rng.standard_normal((n, d)).astype(np.float32), rng.standard_normal((d, r)).astype(np.float32)
     exact, terms = A.astype(np.float64) @ B, np.abs(A) @ np.abs(B)
-    with large_beyond(0):
+    with treat_as_out_of_core(0):
         C = matmul(read_only(A), B)
         whole = matmul(np.rint(A), np.rint(B))
         with pinned(2):

@@ -122,7 +122,7 @@ def _item(group: str, experiment: Experiment) -> str:
     """Return a dataset or reducer as listed in a study: its name, with the settings that are not the default."""
     name = getattr(experiment, group)
     if group == "dataset":
-        settings = experiment.told_options(name)
+        settings = experiment.stated_options(name)
     else:
         default = choice("reducer", name)
         settings = {key: value for key, value in experiment.params.items() if value != default.get(key)}
@@ -161,7 +161,7 @@ def _nearest(row: Mapping[Any, Any], asked: Sequence[Experiment]) -> Experiment:
             experiment.reducer == row["reducer"],
             experiment.dataset == dataset,
             _params(experiment) == row["params"],
-            experiment.told_options(str(row["dataset"])) == options,
+            experiment.stated_options(str(row["dataset"])) == options,
         )
 
     return max(asked, key=likeness)
@@ -197,7 +197,7 @@ def _differences(
         {
             "k": experiment.k or (classes if same_dataset else 0) or row["k"],
             **settings_of({"kmeans": experiment.protocol.identity, "matching": experiment.matching}),
-            "options": canonical(experiment.told_options(dataset) if same_dataset and row["options"] != "" else {}),
+            "options": canonical(experiment.stated_options(dataset) if same_dataset and row["options"] != "" else {}),
         }
     )
     actual, options = named_settings(row), named_settings({"options": row["options"]})

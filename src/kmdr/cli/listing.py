@@ -45,7 +45,7 @@ def _datasets() -> list[Row]:
     from kmdr.datasets.registry import entry
 
     available = [datasets.availability(name) for name in datasets.names()]
-    return [(a.name, a.shape, a.state, a.where, entry(a.name).guest) for a in available]
+    return [(a.name, a.shape, a.state, a.where, entry(a.name).plugin) for a in available]
 
 
 def _reducers() -> list[Row]:

@@ -41,7 +41,7 @@ from kmdr.linalg.matrix import (
     as_float64,
     canonical_csr,
     column_means,
-    is_large,
+    is_out_of_core,
     normalised,
     row_blocks,
     scaled_back,
@@ -261,7 +261,7 @@ def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     m = block_size(n, r)
     norms, none, no_index, gram = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32), np.empty((0, 0))
     # Distances do not change with a shift, and centred products keep more digits.
-    if is_large(C):
+    if is_out_of_core(C):
         return _kernel_input_of_large(C, m)
     if isinstance(C, np.ndarray):
         C = np.ascontiguousarray(C, dtype=np.float64)

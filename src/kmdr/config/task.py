@@ -154,7 +154,7 @@ def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
 def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
     """Return the hash of the code that computes the rows of a reducer on a dataset; empty if it is not available.
 
-    For a class named by its import path, only the code that calls it counts; `guests_of` has the rest.
+    For a class named by its import path, only the code that calls it counts; `plugin_origins` has the rest.
     """
     if "." not in reducer and reducer not in reducers.names():
         return ""
@@ -168,7 +168,7 @@ def origins_of_methods(reducer: str, engine: str, places: tuple[Root, ...]) -> t
     return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
 
 
-def guests_of(reducer: str, engine: str, dataset: str) -> str:
+def plugin_origins(reducer: str, engine: str, dataset: str) -> str:
     """Return names, versions and hashes of the third-party code of a trial, joined by semicolons.
 
     The dataset is given by its registered name. Every metric counts: a plugin with a metric is named in all rows.
@@ -179,7 +179,7 @@ def guests_of(reducer: str, engine: str, dataset: str) -> str:
 
 def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
     """Return name, version and hash of the packages of reducer, engine and dataset, unless they are built in."""
-    of_data = registry.entry(dataset).guest if dataset in datasets.names() else ""
+    of_data = registry.entry(dataset).plugin if dataset in datasets.names() else ""
     return list(filter(None, (*origins_of_methods(reducer, engine, plugin_roots()), of_data)))
 
 
@@ -204,6 +204,6 @@ def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
         paths = [path for path in (reducer, engine) if "." in path]
         if not all(origin(path) for path in paths) or not (code := code_of(reducer, name, engine)):
             return ""
-        return code_identity(code, guests_of(reducer, engine, name))
+        return code_identity(code, plugin_origins(reducer, engine, name))
     except (UserError, LookupError, ValueError, TypeError, AttributeError):
         return ""

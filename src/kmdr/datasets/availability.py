@@ -44,13 +44,13 @@ def availability(name: str) -> Availability:
     e = entry(name)
     settings = checked_options(e, {})
     missing = missing_files(e, settings)
-    if missing or (e.by_path and not paths_of(settings)):
+    if missing or (e.needs_path and not paths_of(settings)):
         where = " and ".join(missing) or "a file named by dataset.path=…"
         return Availability(name, e.title, e.shape, "by hand", where)
     folder, fingerprint = prepared_folder(e, settings)
     if _seems_current(folder, fingerprint):
         state, where = "prepared", str(folder)
-    elif e.by_path:
+    elif e.needs_path:
         state, where = "local", "; ".join(paths_of(settings))
     elif not e.sources:
         state, where = "generated", e.home or "generated"

@@ -37,8 +37,8 @@ def prepared_folder(e: Entry, settings: Mapping[str, Any]) -> tuple[Path, str]:
     determines = [_LAYOUT, e.name, e.n, e.d, e.k, e.format, e.content_sha256, e.stand_in, dict(e.fixed), dict(settings)]
     determines += [e.nonnegative, [[source.part, source.format, source.sha256] for source in e.sources]]
     # With a content hash in the registry, the matrix is the same whatever code loads it.
-    pinned = bool(e.content_sha256) and (e.by_path or settings == dict(e.options))
-    determines += [] if pinned else [e.guest, _loader_code(e)]
+    pinned = bool(e.content_sha256) and (e.needs_path or settings == dict(e.options))
+    determines += [] if pinned else [e.plugin, _loader_code(e)]
     determines += [_file_identity(Path(path), settings.get("format", "")) for path in files_of(settings)]
     return cache_folder() / "prepared" / f"{e.name}{suffix}", _json_hash(determines)
 

@@ -105,7 +105,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         (A, labels, feature_names), notes, warnings = _load(e, files, settings, store)
         k = _clusters(e, settings, A, labels)
         digest = content_sha256(A, labels, valid.kept_type(A))
-        if e.by_path or settings == dict(e.options):
+        if e.needs_path or settings == dict(e.options):
             _verify(e, A, labels, digest)
         if prepared_folder(e, settings)[1] != fingerprint:
             raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")

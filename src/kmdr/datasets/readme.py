@@ -18,11 +18,11 @@ def table() -> str:
         e = entry(name)
         what = f"{e.title}. Stand-in: {e.stand_in}" if e.stand_in else e.title
         custom = "your own file" + (f", from {e.home}" if e.home else "")
-        sources = "; ".join(str(source) for source in e.sources) or (custom if e.by_path else e.home or "generated")
+        sources = "; ".join(str(source) for source in e.sources) or (custom if e.needs_path else e.home or "generated")
         files = [f"`{file}`" for s in e.sources for file in (s.filename, s.archive) if file]
-        named = e.options.get("path", "") if e.by_path else ""
+        named = e.options.get("path", "") if e.needs_path else ""
         named = " and ".join(f"`{path}`" for path in ([named] if isinstance(named, str) else named) if path)
-        manual = " or ".join(dict.fromkeys(files)) or named or ("`dataset.path=FILE`" if e.by_path else "none")
+        manual = " or ".join(dict.fromkeys(files)) or named or ("`dataset.path=FILE`" if e.needs_path else "none")
         rows.append((f"`{name}`", what, ", ".join(e.papers), e.shape, sources, manual, e.licence, e.citation))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

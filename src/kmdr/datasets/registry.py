@@ -71,7 +71,7 @@ class Source:
 class Entry:
     """A dataset of the registry, with the fields of its table in ``registry.toml``.
 
-    `guest` and `package` are the origin and the package of the plugin that provides it, and empty for a built-in one.
+    `plugin` and `package` are the origin and the package of the plugin that provides it, and empty for a built-in one.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Entry:
     stand_in: str = ""
     home: str = ""
     nonnegative: bool = False
-    guest: str = ""
+    plugin: str = ""
     package: str = ""
 
     @property
@@ -106,7 +106,7 @@ class Entry:
         return {**COMMON, **self.options, **self.further}
 
     @property
-    def by_path(self) -> bool:
+    def needs_path(self) -> bool:
         """True if its files have no known hash, so that the user names them with option ``path``."""
         return "path" in self.options
 
@@ -130,7 +130,7 @@ def entries() -> Mapping[str, Entry]:
             for name, added in _read(file).items():
                 if name in known:
                     raise UserError(f"{file} has a dataset {name!r}, a name that is already taken; rename it")
-                known[name] = replace(added, guest=origin_of_root(root), package=root.package)
+                known[name] = replace(added, plugin=origin_of_root(root), package=root.package)
     return known
 
 

@@ -45,7 +45,7 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
 def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a dataset that name a user's files, with absolute paths; empty if it has no such option."""
     e = entry(name)
-    settings = checked_options(e, options) if e.by_path else {}
+    settings = checked_options(e, options) if e.needs_path else {}
     return {option: settings[option] for option in ("path", "labels") if settings.get(option, "") not in ("", [])}
 
 

@@ -43,7 +43,7 @@ def _status(names: Sequence[str]) -> int:
     for name in names or datasets.names():
         e = entry(name)
         available = datasets.availability(name)
-        source = "; ".join(map(str, e.sources)) or (e.home or ("your own file" if e.by_path else "generated"))
+        source = "; ".join(map(str, e.sources)) or (e.home or ("your own file" if e.needs_path else "generated"))
         rows.append((name, available.state, _size(_bytes_on_disk(e, available.state)), e.licence, source))
     for line in aligned(rows):
         print(line)
@@ -72,7 +72,7 @@ def _show_places(names: Sequence[str]) -> int:
         print(f"{name}: {available.state}{f', {available.where}' if available.state in _LOCAL else ''}")
         if available.state in _LOCAL:
             continue
-        if e.by_path:
+        if e.needs_path:
             print(f"  by hand: {_path_instruction(e)}")
         for part in e.parts:
             sources = [source for source in e.sources if source.part == part]

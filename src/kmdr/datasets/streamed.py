@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.linalg.matrix import is_large
+from kmdr.linalg.matrix import is_out_of_core
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Streamed:
 
 def stream_if_large(A: Any) -> Any:
     """Return a large mapped matrix as a `Streamed`, so that results of it are not in memory whole; others unchanged."""
-    if not isinstance(A, np.memmap) or A.ndim != 2 or not is_large(A):
+    if not isinstance(A, np.memmap) or A.ndim != 2 or not is_out_of_core(A):
         return A
     return Streamed(A.shape, A.dtype, lambda start, stop: A[start:stop])
 

@@ -59,7 +59,7 @@ def description(entry: Entry) -> dict[str, Any]:
     UserError
         When its files are the user's own, of which the registry knows nothing.
     """
-    if entry.by_path or not entry.n:
+    if entry.needs_path or not entry.n:
         raise UserError(f"dataset {entry.name!r} is a user's file, which the registry cannot describe; name another")
     known: set[str] = set()
     of_sources = [_files(source, known) for source in entry.sources]

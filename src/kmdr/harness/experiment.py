@@ -180,7 +180,7 @@ class Experiment:
             points = k if fixed == d else n
             check_memory(f"{points} points in {r} dimensions", points * r)
         params = canonical(reducers.recorded(self.reducer, self.params))
-        options = canonical(self.told_options(data.name))
+        options = canonical(self.stated_options(data.name))
         files = locate_files(self.dataset, self.options) if self.dataset in registry.names() else {}
         paths = canonical(files) if files else ""
         return [
@@ -210,7 +210,7 @@ class Experiment:
             for repeat in range(self.repeats)
         ]
 
-    def told_options(self, title: str) -> dict[str, Any]:
+    def stated_options(self, title: str) -> dict[str, Any]:
         """Return the dataset's options as rows state them, and its name if rows have another title for it.
 
         Only options that differ from the defaults are stated, and only the names of files.

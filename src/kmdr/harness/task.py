@@ -17,11 +17,19 @@ from kmdr.base.seeding import generator
 from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
 from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
-from kmdr.config.task import Task, code_of, data_of, guests_of, origins_of_methods, settings_of
+from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
 from kmdr.harness.once import Done, Key, do_once, extend, is_kept, make_and_check
 from kmdr.linalg import Matrix
-from kmdr.linalg.matrix import canonical_csr, check_structure, held, is_finite, is_large, large_beyond, normalised
+from kmdr.linalg.matrix import (
+    canonical_csr,
+    check_structure,
+    held,
+    is_finite,
+    is_out_of_core,
+    normalised,
+    treat_as_out_of_core,
+)
 from kmdr.reducers.base import images, shares_work
 from kmdr.results.schema import Row
 
@@ -53,7 +61,7 @@ def warm_up(
         data = Dataset("warm-up", A, labels, 2, "", "", "")
         short = replace(protocol, n_init=1, max_iter=2)
         tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
-        with large_beyond(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
+        with treat_as_out_of_core(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
             _trials(tiny_task, data, {}, together=together)
             metrics.residual(A, labels)  # a partition by itself is scored by another kernel than several
 
@@ -172,7 +180,7 @@ def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tu
 
 def _together(A: Matrix) -> int:
     """Return the largest number of entries of C that trials may have together to share work: more if A is large."""
-    if is_large(A):
+    if is_out_of_core(A):
         return max(_ENTRIES, held() // A.dtype.itemsize)
     return _ENTRIES if isinstance(A, np.ndarray) else 0
 
@@ -217,7 +225,7 @@ def _shared(task: Task, stamp: Stamp) -> Row:
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
         "code_hash": code_of(task.reducer, name, task.protocol.engine),
-        "guests": guests_of(task.reducer, task.protocol.engine, name),
+        "guests": plugin_origins(task.reducer, task.protocol.engine, name),
         **asdict(stamp),
     }
 
@@ -272,7 +280,7 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
-    kind = sp.issparse(data.A), is_large(data.A), data.A.dtype.name
+    kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     if alone and timed:
         _warm_cells(task, data, stamp.threads)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr.base.threads import process_row_blocks
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_large, room
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_out_of_core, room
 from kmdr.linalg.tiles import (
     TILE,
     add,
@@ -230,7 +230,7 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
     check_structure(P)
     if P.nnz > _DENSE * P.shape[0] * width:
         C, mixture = room((A.shape[0], P.shape[0]), A.dtype), P.astype(A.dtype).toarray().T
-        step = _ROTATED_ROWS if is_large(A) else len(C)
+        step = _ROTATED_ROWS if is_out_of_core(A) else len(C)
         for start in range(0, len(C), step):
             block = slice(start, start + step)
             np.matmul(rotate(A[block], signs), mixture, out=C[block])

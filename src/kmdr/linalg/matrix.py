@@ -1,7 +1,7 @@
 """Matrices, dense or CSR, and the few operations on them that every reducer shares.
 
-A dense matrix of more than `WHOLE` entries counts as out-of-core (`is_large`): it may be a mapped file, is read in
-blocks of rows, and is never copied.
+A dense matrix of more than `WHOLE` entries counts as out-of-core (`is_out_of_core`): it may be a mapped file, is read
+in blocks of rows, and is never copied.
 """
 
 import math
@@ -124,13 +124,13 @@ class Shifted:
         return self[:]
 
 
-def is_large(A: Matrix) -> bool:
+def is_out_of_core(A: Matrix) -> bool:
     """Return True if a matrix is dense and out-of-core: read in blocks, and never copied."""
     return isinstance(A, Shifted) or (isinstance(A, np.ndarray) and A.size > WHOLE)
 
 
 @contextmanager
-def large_beyond(entries: int) -> Iterator[None]:
+def treat_as_out_of_core(entries: int) -> Iterator[None]:
     """Treat dense matrices of more entries as out-of-core within a block."""
     global WHOLE  # noqa: PLW0603
     before, WHOLE = WHOLE, entries
@@ -142,7 +142,7 @@ def large_beyond(entries: int) -> Iterator[None]:
 
 def as_float64(A: Matrix) -> Matrix:
     """Return A in float64; an out-of-core A is returned as it is, and `row_blocks` and `panels` convert its blocks."""
-    return A if is_large(A) else A.astype(np.float64, copy=False)
+    return A if is_out_of_core(A) else A.astype(np.float64, copy=False)
 
 
 def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, Matrix]]:
@@ -154,7 +154,7 @@ def row_blocks(A: Matrix, entries: int | None = None) -> Iterator[tuple[slice, M
         Entries per block; by default `BLOCK`, which a product needs.
     """
     n, d = A.shape
-    if not is_large(A):
+    if not is_out_of_core(A):
         yield slice(0, n), A.astype(np.float64, copy=False)
         return
     step = max(1, (entries or BLOCK) // d)
@@ -223,7 +223,7 @@ def column_means(A: Dense) -> Dense:
 
 def squares_at_once(A: Matrix) -> int:
     """Return the number of squares that `squared_frobenius` adds up at a time."""
-    return CACHED if is_large(A) else WHOLE
+    return CACHED if is_out_of_core(A) else WHOLE
 
 
 def squared_frobenius(A: Matrix) -> float:
@@ -345,7 +345,7 @@ def take_columns(A: Matrix, columns: Dense, scale: Dense | None = None) -> Dense
         C = np.zeros((n, len(columns)), A.dtype)
         _take_csr(A.data, A.indices, A.indptr, first, np.argsort(columns, kind="stable"), times, C)
         return C
-    if is_large(A):
+    if is_out_of_core(A):
         C = room((len(A), len(columns)), A.dtype)
         step = max(1, BLOCK // A.shape[1])
         for start in range(0, len(A), step):

@@ -18,7 +18,7 @@ from kmdr.linalg.matrix import (
     Matrix,
     canonical_csr,
     column_means,
-    is_large,
+    is_out_of_core,
     normalised,
     read_only,
     row_blocks,
@@ -268,7 +268,7 @@ def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dens
     centre: Dense = np.zeros(d)  # rows of unit length need no shift
     spread = 2.0
     if lengths is None:
-        centre = column_means(A) if is_large(A) else np.asarray(A.mean(axis=0, dtype=np.float64))
+        centre = column_means(A) if is_out_of_core(A) else np.asarray(A.mean(axis=0, dtype=np.float64))
         spread = float(A.max()) - float(A.min())
     scale = 2.0 ** -np.ceil(np.log2(spread)) if spread > 0 else 1.0
 
@@ -280,7 +280,7 @@ def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dens
         block *= scale
         return np.asarray(block, dtype)
 
-    X: Dense = np.empty((0 if is_large(A) else n, d), dtype)
+    X: Dense = np.empty((0 if is_out_of_core(A) else n, d), dtype)
     h = np.empty(n)
     step = max(1, 2**18 // d)
     for start in range(0, n, step):
@@ -289,7 +289,7 @@ def _centred(A: Matrix, dtype: type, lengths: Dense | None) -> tuple[_Rows, Dens
         X[rows] = block[: len(X[rows])]
         rounded = block.astype(np.float64)
         h[rows] = np.einsum("ij,ij->i", rounded, rounded) / 2
-    return lru_cache(_KEPT)(shifted) if is_large(A) else lambda start, stop: X[start:stop], h
+    return lru_cache(_KEPT)(shifted) if is_out_of_core(A) else lambda start, stop: X[start:stop], h
 
 
 # For each thread and point: the lower bounds and the indices of its candidates, and an upper bound for neighbours.
@@ -302,7 +302,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
     multiply: _Multiply
     if dense:
         height, width_ = _TILE_DENSE
-        if is_large(A):  # columns are centred again for each tile, so each tile should have more rows
+        if is_out_of_core(A):  # columns are centred again for each tile, so each tile should have more rows
             height *= min(max(2 * matrix.BLOCK // (height * d), 1), 4)
         tiles, terms = _tiles(n, (height, width_)), d
         X, h = _centred(A, dtype, lengths)
@@ -446,14 +446,14 @@ def mean_distance(A: Matrix) -> float:
     if isinstance(A, np.ndarray):
         centre, shape = A.mean(axis=0, dtype=np.float64), _TILE_DENSE
         squares = np.concatenate([_squared_norms(block - centre) for _, block in row_blocks(A)])
-        whole: Dense = A[:0] if is_large(A) else A - centre
+        whole: Dense = A[:0] if is_out_of_core(A) else A - centre
 
         @lru_cache(_KEPT)
         def shifted(start: int, stop: int) -> Dense:
             return np.asarray(A[start:stop] - centre)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
-            X, Y = (shifted(o.start, o.stop) if is_large(A) else whole[o] for o in (rows, others))
+            X, Y = (shifted(o.start, o.stop) if is_out_of_core(A) else whole[o] for o in (rows, others))
             np.matmul(X, Y.T, out=G)
     else:
         squares, multiply, shape = _squared_norms(A), _multiply_csr(A), _TILE_CSR

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 
 from kmdr.base.threads import process_row_blocks
-from kmdr.linalg.matrix import Dense, Matrix, is_large, room
+from kmdr.linalg.matrix import Dense, Matrix, is_out_of_core, room
 from kmdr.linalg.tiles import TILE, add, load, multiply_add, read_tile, scratch, store, write_tile, zeros
 
 # Columns whose sums stay in the 16 registers, two per vector, over _FEATURES features of a tile: 160 GFlop/s on a core
@@ -111,7 +111,7 @@ def matmul(A: Matrix, B: Dense) -> Dense:
     if not isinstance(A, np.ndarray) or A.dtype != B.dtype:
         return np.ascontiguousarray(A @ B)
     C = room((len(A), B.shape[1]), A.dtype)
-    if not (is_large(A) and A.dtype == np.float32 and A.flags.c_contiguous):
+    if not (is_out_of_core(A) and A.dtype == np.float32 and A.flags.c_contiguous):
         return np.matmul(A, B, out=C)
     groups = group_columns(np.ascontiguousarray(B.T))
     process_row_blocks(len(C), lambda rows: write_product(A, groups, C, rows.start, rows.stop))

@@ -16,7 +16,7 @@ from kmdr.linalg.matrix import (
     Dense,
     Matrix,
     as_float64,
-    is_large,
+    is_out_of_core,
     normalised,
     panels,
     row_blocks,
@@ -52,7 +52,7 @@ def _canonical_signs(V: Dense) -> Dense:
 
 def gram(S: Matrix) -> Dense:
     """Return SSᵀ; numpy detects the transpose and does half the work of a product."""
-    if is_large(S):
+    if is_out_of_core(S):
         lower: Dense = np.zeros((len(S), len(S)), order="F")
         for _, panel in panels(S):
             lower = scipy.linalg.blas.dsyrk(1.0, panel, beta=1.0, c=lower, lower=1, overwrite_c=1)
@@ -65,7 +65,7 @@ def gram(S: Matrix) -> Dense:
 
 def _product(N: Dense, S: Matrix) -> Dense:
     """Return N S, C-ordered."""
-    if not is_large(S):
+    if not is_out_of_core(S):
         return np.ascontiguousarray(N @ S)
     W: Dense = np.empty((len(N), S.shape[1]))
     for columns, panel in panels(S):
@@ -99,7 +99,7 @@ def _block_size(S: Matrix) -> int:
 
 def _gram_product(N: Dense, S: Matrix) -> Dense:
     """Return (N S)Sᵀ, in panels of S that stay in the cache for the second product: 0.6 of the time for 8 rows N."""
-    if is_large(S):
+    if is_out_of_core(S):
         return np.asarray(sum((N @ panel) @ panel.T for _, panel in panels(S)))
     if not isinstance(S, np.ndarray) or len(N) > 8:
         return np.ascontiguousarray((N @ S) @ S.T)
@@ -145,7 +145,7 @@ def _krylov(S: Matrix, k: int, locked: Dense, scale: float) -> tuple[Dense, Dens
     Q[:f] = locked
     # Over k = 3 … 68 and six spectra 2k + 100 products were needed, half to twice that. Forming SSᵀ costs m/7 of them.
     formable = m <= _GRAM_SIDE and f == 0
-    G = gram(S) if formable and (2 * k + 100 > m // 7 or is_large(S)) else None  # one read of an out-of-core S
+    G = gram(S) if formable and (2 * k + 100 > m // 7 or is_out_of_core(S)) else None  # one read of an out-of-core S
     rng = np.random.default_rng(0)
     N = _fresh_block(rng, b, Q[:f])
     j, products, check, settled = f, 0, f + 3 * k // 2 + 40, 0.0
@@ -217,7 +217,7 @@ def _lapack(S: Matrix, k: int) -> Dense:
     accurate = values >= _GRAM_RATIO * values[0]
     if accurate.all():
         return U
-    S = _triangular(S) if is_large(S) else S if isinstance(S, np.ndarray) else S.toarray()
+    S = _triangular(S) if is_out_of_core(S) else S if isinstance(S, np.ndarray) else S.toarray()
     if not accurate.any():
         return _decomposed(S, k)
     return _completed(S, U[:, accurate], k, float(values[0]))
@@ -263,7 +263,7 @@ def _left_singular_vectors(S: Matrix, k: int) -> Dense:
         accurate = values >= _GRAM_RATIO * abs(values[0])
         if accurate.all() or not accurate.any():
             return np.hstack([U, vectors])
-        if isinstance(S, np.ndarray) and not is_large(S) and m <= min(_COMPLEMENT_SIDE, _GRAM_SIDE):
+        if isinstance(S, np.ndarray) and not is_out_of_core(S) and m <= min(_COMPLEMENT_SIDE, _GRAM_SIDE):
             return _completed(S, vectors[:, accurate], k, float(values[0]))
         U, scale = np.hstack([U, vectors[:, accurate]]), scale or float(values[0])
 
@@ -347,7 +347,7 @@ def _products(A: Matrix, R: Dense) -> tuple[Dense, Dense]:
     faster. An out-of-core A is read once, with one block of Y in memory.
     """
     d, width = R.shape
-    if is_large(A):
+    if is_out_of_core(A):
         YtY, YtA = np.zeros((width, width)), np.zeros((width, d))
         for _, block in row_blocks(A):
             Y = block @ R
@@ -431,7 +431,7 @@ def fast_frobenius_svd(A: Matrix, k: int, eps: float, rng: np.random.Generator) 
         values, W = _eigh(divide(divide(YtA @ YtA.T), side=1, trans_a=1), k)
         if values[-1] >= _GRAM_RATIO * values[0]:
             return _canonical_signs(_right_from_left(YtA, divide(W, trans_a=1)))
-    if is_large(A):  # Y does not fit into memory, and a matrix of such low rank needs no sketch
+    if is_out_of_core(A):  # Y does not fit into memory, and a matrix of such low rank needs no sketch
         return top_right_singular_vectors(A, k)
     Q, _ = np.linalg.qr(A @ R)
     return top_right_singular_vectors((A.T @ Q).T, k)

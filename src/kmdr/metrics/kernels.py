@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import add_deviations, is_large
+from kmdr.linalg.matrix import add_deviations, is_out_of_core
 from kmdr.linalg.tiles import TILE, add, add_square, load, scratch, store, subtract, zeros
 
 _CACHE = 2**20
@@ -252,7 +252,7 @@ def _add_rows(A: Dense, labels: Dense, sums: Dense) -> None:
 
 def _fits_sums(A: Matrix, k: int) -> bool:
     """Return True if A is out-of-core and the sums of k clusters are small enough."""
-    return is_large(A) and k * A.shape[1] <= _SUMS
+    return is_out_of_core(A) and k * A.shape[1] <= _SUMS
 
 
 def _sums_of_large(A: Dense, partitions: Dense, k: int) -> Iterator[Dense]:

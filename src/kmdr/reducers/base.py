@@ -18,7 +18,7 @@ from kmdr.base.plugins import Registry
 from kmdr.clustering.engines import cluster_allowed
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_large, read_only, room
+from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_out_of_core, read_only, room
 
 # Rows are mapped in multiples of this, so that blocks of products begin where they do for the whole matrix.
 _ROWS = 1024
@@ -281,7 +281,7 @@ def shares_work(reducer: Reducer, A: Matrix) -> bool:
     This reads the reducer's own class only: a statement about a base class may not hold for a subclass.
     """
     members = vars(type(reducer))
-    return "apply_all" in members or (is_large(A) and members.get("row_by_row", False))
+    return "apply_all" in members or (is_out_of_core(A) and members.get("row_by_row", False))
 
 
 def images(reducer: Reducer, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
@@ -292,7 +292,7 @@ def images(reducer: Reducer, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
     """
     members = vars(type(reducer))
     apply_all = reducer.apply_all if "apply_all" in members else partial(Reducer.apply_all, reducer)
-    if not (is_large(A) and members.get("row_by_row", False)):
+    if not (is_out_of_core(A) and members.get("row_by_row", False)):
         return apply_all(A, maps)
     C: list[Dense] = []
     step = _ROWS * max(1, WHOLE // 2 // (_ROWS * A.shape[1]))
@@ -374,7 +374,7 @@ def column_centred(A: Matrix, name: str) -> tuple[Dense | Shifted, Dense]:
     UserError
         As for `dense`, also for the copy that a dense A needs unless it is out-of-core.
     """
-    if is_large(A):
+    if is_out_of_core(A):
         mean = column_means(A)
         return Shifted(A, mean[None]), mean
     check_memory(A.shape[0] * A.shape[1], name, "a centred copy of the data")

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms
 from kmdr.base.errors import ArgumentError, whole_number
 from kmdr.base.threads import process_row_blocks
 from kmdr.linalg import Dense, Matrix, mean_distance, nearest_neighbours
-from kmdr.linalg.matrix import canonical_csr, check_structure, is_large, normalised
+from kmdr.linalg.matrix import canonical_csr, check_structure, is_out_of_core, normalised
 from kmdr.reducers.base import check_bool, check_choice, check_neighbours, register
 from kmdr.reducers.selection import BestFeatures
 
@@ -75,7 +75,7 @@ def neighbour_graph(A: Matrix, n_neighbors: int, metric: str, weights: str) -> s
     n = A.shape[0]
     A = normalised(A)[0]
     # For points on the sphere, ‖x − y‖² = 2 − 2 cos.
-    if metric == "cosine" and is_large(A):
+    if metric == "cosine" and is_out_of_core(A):
         indices, distances = nearest_neighbours(A, n_neighbors, row_lengths(A))
     else:
         indices, distances = nearest_neighbours(normalize(A) if metric == "cosine" else A, n_neighbors)

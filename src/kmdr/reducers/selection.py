@@ -8,7 +8,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kmdr.linalg import Dense, Matrix, take_columns
-from kmdr.linalg.matrix import column_deviations, column_means, is_large, normalised
+from kmdr.linalg.matrix import column_deviations, column_means, is_out_of_core, normalised
 from kmdr.reducers.base import Reducer, check_limit, register
 
 
@@ -81,9 +81,9 @@ def variances(A: Matrix) -> Dense:
         Of A as `normalised` returns it, so that none over- or underflows. For an out-of-core float32 matrix, whose
         squares fit into float64, of A itself, which saves one read.
     """
-    if not (is_large(A) and A.dtype == np.float32):
+    if not (is_out_of_core(A) and A.dtype == np.float32):
         A = normalised(A)[0]
-    if is_large(A):
+    if is_out_of_core(A):
         return column_deviations(A, column_means(A))[0] / len(A)
     if isinstance(A, np.ndarray):
         return np.asarray(np.var(A, axis=0, dtype=np.float64))

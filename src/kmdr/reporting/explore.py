@@ -129,7 +129,9 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     for paper, tables in of_papers.items():
         table = pd.concat(tables)
         # Times of several machines are not ranked.
-        several = table["dataset"].isin([name for (of, name), few in machines.items() if of == paper and len(few) > 1])
+        several = table["dataset"].isin(
+            [name for (source, name), few in machines.items() if source == paper and len(few) > 1]
+        )
         table = table[~(several & table["quantity"].map(is_time))]
         by_method = method_styles(zip(table["reducer"], table["params"], strict=True))
         styles |= {style.label: _look(style) for style in by_method.values()}

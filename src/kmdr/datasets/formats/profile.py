@@ -15,7 +15,7 @@ from kmdr.datasets.formats.reading import Content
 from kmdr.datasets.formats.treatment import column_names, first_few, is_numeric, setting
 from kmdr.datasets.streamed import Streamed
 from kmdr.datasets.valid import blocks, canonical
-from kmdr.linalg.matrix import BLOCK, CACHED, is_large, read_only
+from kmdr.linalg.matrix import BLOCK, CACHED, is_out_of_core, read_only
 
 # Names of columns that identify points instead of describing them.
 _IDENTIFIER = re.compile(
@@ -306,7 +306,7 @@ def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[n
     seen.like_classes += _select(whole & like_classes, names)
     seen.missing |= {name: int(count) for name, count in zip(names, absent, strict=True) if count}
     constant = (low == high) & (absent == 0)
-    compared = None if isinstance(A, Streamed) or is_large(A) else A
+    compared = None if isinstance(A, Streamed) or is_out_of_core(A) else A
     _fill(seen, names, constant, deviations, columns, rows + texts, compared)
 
 

@@ -75,7 +75,7 @@ def all_loaders() -> Mapping[str, Callable[..., Loaded]]:
 def generated_by(name: str) -> list[str]:
     """Return the function that generates a dataset, for `kmdr.base.identity.reach`; empty if it is read from files."""
     e = entry(name)
-    return [] if e.sources or e.by_path else [name_of(all_loaders()[e.format])]
+    return [] if e.sources or e.needs_path else [name_of(all_loaders()[e.format])]
 
 
 @loader
