@@ -56,13 +56,13 @@ def main() -> int:
     signal.alarm(0)
     for combination, what in account.wrong.items():
         print(f"wrong: {' '.join(combination)}: {' '.join(what.split())[:200]}")
-    properties, wrong = (Counter(name for name, *_ in of) for of in (account.tried, account.wrong))
+    properties, wrong = (Counter(name for name, *_ in combinations) for combinations in (account.tried, account.wrong))
     for name, count in properties.items():
         compared = f", clusters compared in {account.compared[name]} trials" if name in account.compared else ""
         print(f"{name}: {count} combinations, {wrong[name]} wrong{compared}")
-    for of in importlib.import_module("forms").FORMS.values():
-        if not of.usable:
-            print(f"form {of.name} was not tried, for {of.needs} is not installed")
+    for form in importlib.import_module("forms").FORMS.values():
+        if not form.usable:
+            print(f"form {form.name} was not tried, for {form.needs} is not installed")
     print(account)
     return int(bool(account.wrong))
 

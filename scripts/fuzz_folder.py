@@ -83,7 +83,7 @@ _NAMES = (
 # -- honest folders ----------------------------------------------------------------------------------------------------
 
 
-def _in_fork(work: Callable[[], object], output: Path, seconds: float) -> tuple[int | None, float]:
+def _run_fork(work: Callable[[], object], output: Path, seconds: float) -> tuple[int | None, float]:
     """Do some work in a fork; return its exit status, None where it was killed, and its peak MB."""
     sys.stdout.flush()
     child = os.fork()
@@ -134,7 +134,7 @@ def run_fork(arguments: list[str], output: Path, folder: Path) -> tuple[int | No
         sys.argv = ["kmdr", *arguments]
         cli.main()
 
-    return _in_fork(work, output, HANG_SECONDS)
+    return _run_fork(work, output, HANG_SECONDS)
 
 
 # A process counts the memory of the one that started it, so a small one starts the command.
@@ -157,7 +157,7 @@ def run_process(arguments: list[str], output: Path, folder: Path) -> tuple[int |
         command = [sys.executable, "-m", "kmdr", *arguments]
         os.execv(sys.executable, [sys.executable, "-S", "-c", _MEASURE, str(measured), *command])
 
-    if _in_fork(work, output, 2 * HANG_SECONDS)[0] is None:
+    if _run_fork(work, output, 2 * HANG_SECONDS)[0] is None:
         return None, 0.0
     status, kilobytes = map(int, measured.read_text().split())
     return status, kilobytes / 1024
@@ -220,20 +220,20 @@ class Maker:
 
     def paths(self) -> list[Path]:
         """Return what is in the folder, sorted."""
-        found = []
+        paths = []
         for top, folders, files in os.walk(self.folder):
-            found += [Path(top, name) for name in folders + files]
-        return sorted(found)
+            paths += [Path(top, name) for name in folders + files]
+        return sorted(paths)
 
     def place(self, suffixes: tuple[str, ...] = ()) -> Path | None:
-        """Draw what is there or a place of the layout; with suffixes, a file that is there."""
-        there = self.paths()
+        """Draw an existing path or a place of the layout; with suffixes, an existing file."""
+        paths = self.paths()
         if suffixes:
-            fit = [path for path in there if path.name.endswith(suffixes) and path.is_file() and not path.is_symlink()
+            fit = [path for path in paths if path.name.endswith(suffixes) and path.is_file() and not path.is_symlink()
                    and path.stat().st_size < 1 << 22]  # fmt: skip
             return self.draw.choice(fit) if fit else None
         return (
-            self.draw.choice(there) if there and self.draw.random() < 0.5 else self.folder / self.draw.choice(_PLACES)
+            self.draw.choice(paths) if paths and self.draw.random() < 0.5 else self.folder / self.draw.choice(_PLACES)
         )
 
     def clear(self, path: Path) -> bool:
@@ -585,13 +585,13 @@ class Fuzz:
             wrong += [f"process: {fault}" for fault in others]
             if statuses != again and not any(step.startswith("exchange") for step in how):
                 wrong.append(f"forks end with {statuses}, processes with {again}")
-        return [*(f"  {each}" for each in how), *wrong] if wrong else []
+        return [*(f"  {item}" for item in how), *wrong] if wrong else []
 
     def _run_all(self, number: int, run: Run) -> tuple[list[str], list[int | None], list[str], bool]:
         """Return how a folder was made, how commands on it ended, what did not hold, and whether a fork was large."""
         place, out, output = self.base / "hostile", self.base / "out", self.base / "output" / "output"
-        for each in (place, out, output.parent):
-            _remove(each)
+        for item in (place, out, output.parent):
+            _remove(item)
         out.mkdir()
         output.parent.mkdir()
         how, exchanged, draw = self.make(number, place)
@@ -608,7 +608,7 @@ class Fuzz:
                 statuses.append(status)
                 self.commands[name] += 1
                 self.peak[run is run_fork, name] = max(self.peak.get((run is run_fork, name), 0), peak)
-                faults = [f"accessed outside: {each}" for each in watch.accesses()[:5]]
+                faults = [f"accessed outside: {item}" for item in watch.accesses()[:5]]
                 faults += _faults_of(status, output.read_bytes())
                 if peak > MOST_MEGABYTES and run is run_fork:
                     large = True
@@ -631,10 +631,10 @@ def _faults_of(status: int | None, output: bytes) -> list[str]:
     faults, text = [], output.decode("utf-8", "backslashreplace")
     if status not in (0, 1, 2):
         faults.append("hangs" if status is None else f"ends with status {status}")
-    if found := _WRONG.search(text):
-        faults.append(f"says {text[max(0, found.start() - 100) : found.end() + 200]!r}")
-    if found := _CONTROL.search(text):
-        faults.append(f"prints control characters: {text[max(0, found.start() - 100) :][:200]!r}")
+    if match := _WRONG.search(text):
+        faults.append(f"says {text[max(0, match.start() - 100) : match.end() + 200]!r}")
+    if match := _CONTROL.search(text):
+        faults.append(f"prints control characters: {text[max(0, match.start() - 100) :][:200]!r}")
     if SECRET in output:
         faults.append(f"prints the secret: {text[:300]!r}")
     return faults

@@ -179,7 +179,7 @@ class Command:
         else:
             os.kill(self.pid, number)
 
-    def others(self) -> list[int]:
+    def session_processes(self) -> list[int]:
         """Return the other living processes of its session."""
         return [pid for pid in _session(self.pid) if pid != self.pid]
 
@@ -394,7 +394,9 @@ class Sandbox:
         Processes get `HANG_SECONDS` to end and are then killed.
         """
         until = time.monotonic() + HANG_SECONDS
-        while (alive := [pid for command in commands for pid in command.others()]) and time.monotonic() < until:
+        while (
+            alive := [pid for command in commands for pid in command.session_processes()]
+        ) and time.monotonic() < until:
             time.sleep(0.02)
         remains = [f"process {pid} ({_name(pid)})" for pid in alive]
         for pid in alive:

@@ -483,7 +483,7 @@ _WHOLE_KINDS = sum(kind.share for kind in KINDS.values() if kind.whole)
 
 
 def _run_lightly(jobs: list[Any]) -> None:
-    """Run jobs without the seconds that the reference run tells of studies, 62,000 rows to read."""
+    """Run jobs without the expected seconds of studies from the reference run, which has 62,000 rows."""
     kmdr.harness.jobs.reference_rows = list  # type: ignore[attr-defined]
     sandbox.run_instead(jobs)
 
@@ -513,7 +513,7 @@ def _send(name: str, command: Command, rng: random.Random, seconds: float) -> bo
         if name == "worker KILL":
             until = time.monotonic() + 2 * seconds
             while time.monotonic() < until and not command.wait(0.005):
-                if workers := [pid for pid in command.others() if is_worker(pid)]:
+                if workers := [pid for pid in command.session_processes() if is_worker(pid)]:
                     os.kill(rng.choice(workers), signal.SIGKILL)
                     return True
             return False
