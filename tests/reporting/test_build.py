@@ -1,6 +1,7 @@
 """How the parts of a report are made: by one process or by several, and what becomes of one that dies."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -9,6 +10,7 @@ from kmdr.base.errors import UserError
 from kmdr.claims.register import Flip
 from kmdr.config.studies import studies
 from kmdr.reporting import build, parts
+from kmdr.reporting.contents import read_contents
 from rows import make_rows, write_rows
 
 IDS = ("bzmd15_fig1", "bzmd15_table1", "lf20_fig2", "bzmd15-1", "bzmd15-2", "lf20-1")
@@ -43,7 +45,7 @@ def by_several(monkeypatch):
     monkeypatch.setattr(parts, "cpu_count", lambda: 2)
 
 
-def contents(folder):
+def written(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -56,13 +58,26 @@ def test_several_processes_make_the_same_report_as_one(folders, by_several, monk
         build.build(alone, studies(), tell=told.append)
     build.build(together, studies(), tell=told.remove)
     assert told == []
-    assert contents(alone) == contents(together)
-    assert {path.name for path in contents(alone)} >= {
+    assert written(alone) == written(together)
+    assert {path.name for path in written(alone)} >= {
         "bzmd15_fig1.pdf",
         "bzmd15_fig1.png",
         "verdicts.csv",
         "index.html",
     }
+
+
+@pytest.mark.slow
+def test_a_report_is_computed_without_its_folder(folders):
+    folder, kept = folders
+    contents = read_contents(folder)
+    shutil.rmtree(folder)
+    report = build.report_of(contents, studies())
+    assert not folder.exists()
+    page = build.build(kept, studies())
+    assert {path for path in report.files if (kept / path).read_bytes() != report.files[path]} == set()
+    assert len(report.files) > 4
+    assert page == kept / "report" / "index.html"
 
 
 def _die(*_):

@@ -65,5 +65,5 @@ def test_what_is_open_says_how_many_repetitions_it_would_take():
     still = verdict(outcome="inconclusive", kinds={"statement": OPEN}, components=(component,))
     assert opening([still]).undecided[0].why == "its statements on F and P are undecided at this number of repetitions"
     told = replace(still, needed=Need(component, 120))
-    expected = "its statements on F and P need about 120 repetitions, more than the 7 of this run"
+    expected = "its statements on F and P need about 120 repetitions; this run has 7"
     assert opening([told]).undecided[0].why == expected

@@ -271,6 +271,26 @@ def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
         reader.fact_of(folder / "facts", "lf20_words")
 
 
+def test_facts_are_read_once_with_the_errors_of_damaged_ones_and_no_more_than_a_table(folder, monkeypatch):
+    (folder / "facts").mkdir()
+    for name, text in (("a", "x\n1\n"), ("b", ""), ("c", "x\n" + "1\n" * 3000)):
+        (folder / "facts" / f"{name}.csv").write_text(text)
+    (folder / "facts" / "d.from").write_text("no table")
+    facts = reader.facts_of(folder)
+    assert facts.keys() == {"a", "b", "c"}
+    assert facts["a"]["x"].tolist() == [1]
+    assert isinstance(facts["b"], DamagedError)
+    results = Results(pd.DataFrame(columns=["study", "dataset", "stand_in", "status"]), facts)
+    with pytest.raises(DamagedError, match=r"b\.csv"):
+        results.fact("b")
+    fact = results.fact("a")
+    fact["x"] = 2
+    assert results.fact("a")["x"].tolist() == [1]
+    monkeypatch.setenv("KMDR_MOST_TABLE", "5K")
+    with pytest.raises(UserError, match=r"facts has at least 6\d{3} bytes, more than the limit of 5120"):
+        Results(results.all_rows, reader.facts_of(folder)).fact("c")
+
+
 @pytest.mark.parametrize("item", [item for item in ITEMS if item.facts and not item.studies], ids=lambda item: item.id)
 def test_an_item_that_cannot_read_its_facts_is_left_out(folder, item):
     (folder / "facts").mkdir()

@@ -150,11 +150,7 @@ class Results:
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
         """Return the same facts with other rows.
 
-        Parameters
-        ----------
-        rows : DataFrame
-        studies : collection of str, optional
-            The studies whose rows are replaced; by default all.
+        ``studies`` are the studies whose rows are replaced; by default all.
         """
         other = Results(rows, self._facts, self.missing)
         other._is_replaced = True

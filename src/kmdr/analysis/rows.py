@@ -263,11 +263,7 @@ def mixed_settings(
 ) -> dict[tuple[str, ...], str]:
     """Return the error message for each method with rows of several settings, whose mean is refused.
 
-    Parameters
-    ----------
-    rows : DataFrame
-    within : sequence of str
-        The columns that identify a method, including dataset and reducer.
+    ``within`` are the columns that identify a method, including dataset and reducer.
     """
     names = [name for name in (*within, "seed", "config_hash") if name in rows]
     kinds = pd.concat([rows[names], settings_of(rows).drop(columns=names, errors="ignore")], axis=1).drop_duplicates()

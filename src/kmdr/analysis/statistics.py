@@ -34,7 +34,6 @@ class Margin(NamedTuple):
 
     Attributes
     ----------
-    value : float
     what : str
         The bounded quantity, in words.
     marks : mapping of str to float

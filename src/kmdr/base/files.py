@@ -50,18 +50,13 @@ class DamagedError(UserError):
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn any OSError into a one-sentence StorageError about a file or folder.
-
-    Raises
-    ------
-    StorageError
-    """
+    """Turn any OSError into a one-sentence StorageError about a file or folder."""
     try:
         yield
     except OSError as error:
         if isinstance(error, UserError):
             raise
-        remedy = _REMEDIES.get(error.errno or 0, "see to it")
+        remedy = _REMEDIES.get(error.errno or 0, "check the folder")
         raise StorageError(
             f"{path} cannot be written ({error.strerror or error}); {remedy}; what is finished is kept, and the same "
             "command does the rest"
@@ -106,10 +101,6 @@ def open_folder(folder: Path) -> int:
     """Open a folder and return its descriptor. Links are followed, except one named `INNER`.
 
     `INNER` lies in a results folder, which may come from a stranger and must not lead out of it.
-
-    Raises
-    ------
-    OSError
     """
     try:
         return os.open(folder, FOLDER | (os.O_NOFOLLOW if folder.name == INNER else 0))
@@ -164,7 +155,7 @@ def _temporary_name(name: str) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a name is that of a temporary file or folder."""
+    """Return True if a name is that of a temporary file or folder."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -304,12 +295,7 @@ def with_checksum(content: bytes) -> bytes:
 
 
 def without_checksum(content: bytes, path: Path) -> bytes:
-    """Return the content without the last line that `with_checksum` appended.
-
-    Raises
-    ------
-    DamagedError
-    """
+    """Return the content without the last line that `with_checksum` appended; raise `DamagedError` if it differs."""
     plain = content[: -len(with_checksum(b""))]
     if not content.endswith(SEAL + hashlib.sha256(plain).hexdigest().encode() + b"\n"):
         raise DamagedError(f"{path} is damaged: its content does not match its checksum")

@@ -28,8 +28,6 @@ class MultiverseRun:
 
     Attributes
     ----------
-    spec : Multiverse
-    universes : list of Settled
     rows : DataFrame or None
         Its rows with text as categories, if they have a folder of their own.
     table : str
@@ -57,7 +55,6 @@ class Contents:
         By hash: the manifests of the environments that the rows name.
     plan : mapping
         What was planned (``plan.json``).
-    multiverses : list of MultiverseRun
     notes : list of str
         Sentences on refused rows and damaged files.
     """

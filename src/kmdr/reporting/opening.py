@@ -73,6 +73,5 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     needed = verdict.needed
     texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if needed.component is not None and needed.component.kind == kind and needed.repetitions:
-        repetitions = f"about {needed.repetitions} repetitions, more than the {needed.component.n} of this run"
-        return f"{texts[kind]} need {repetitions}"
+        return f"{texts[kind]} need about {needed.repetitions} repetitions; this run has {needed.component.n}"
     return f"{texts[kind]} are undecided at this number of repetitions"

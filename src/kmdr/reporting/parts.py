@@ -35,7 +35,6 @@ class Context:
 
     Attributes
     ----------
-    results : Results
     datasets : mapping of str to sequence of str
         The datasets of each study.
     departures : mapping of str to Departure

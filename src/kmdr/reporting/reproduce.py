@@ -14,15 +14,12 @@ from kmdr.harness.progress import Progress
 
 
 def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
-    """Compute facts, then make the report if there are limits, else tables and figures of some studies.
+    """Compute facts, then make the report if there are limits, or else tables and figures of some studies.
 
     Parameters
     ----------
-    out : Path
     names : collection of str
         The studies that were run.
-    limits : Limits, optional
-    progress : Progress
     until : float
         Seconds since the epoch after which no fact is started.
 

@@ -108,7 +108,7 @@
       const style = data.styles[line.label] ?? {};
       const said = x.map((at, i) => profile
         ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(percent(y[i]))} % of the datasets${between(percent(line.low[i]), percent(line.high[i]))}`
-        : `${plain(line.label)}<br>r = ${flat ? `${given.r[0]}, whatever r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
+        : `${plain(line.label)}<br>r = ${flat ? `${given.r[0]}, independent of r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
       return {
         x, y, name: plain(line.label), mode: profile || flat ? "lines" : "lines+markers", text: said, hovertemplate: "%{text}<extra></extra>",
         line: { color: ink(line.label), dash: style.dash, width: 2, shape: profile ? "hv" : "linear" },
