@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +19,9 @@ from edits import changed_module
 from kmdr import reducers
 from kmdr.harness.compiled import compile_kernels, is_compiled
 from kmdr.harness.engines import local as workers
+
+settings.register_profile("kmdr", deadline=None)  # no test asserts a time
+settings.load_profile("kmdr")
 
 
 def pytest_configure(config):
