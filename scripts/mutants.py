@@ -38,7 +38,8 @@ TESTS = {
     "reducers.leverage": ("reducers/test_transformers.py", "reducers/test_reducers.py", "reducers/test_theory.py"),
     "harness.plan": ("harness/test_plan.py",),
     "datasets.formats.treatment": (
-        "datasets/test_treatment.py", "datasets/test_own_files.py", "datasets/test_reading_tables.py", "datasets/test_parts.py",
+        "datasets/test_treatment.py", "datasets/test_own_files.py", "datasets/test_reading_tables.py",
+        "datasets/test_parts.py",
     ),
 }  # fmt: skip
 _LIBRARIES = ("numpy", "scipy.stats", "pandas", "sklearn.cluster", "numba", "matplotlib.pyplot", "hypothesis", "pytest")
