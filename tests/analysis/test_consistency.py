@@ -31,6 +31,7 @@ from kmdr.reporting.study_runs import study_runs
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
 from rows import hashed, make_results, make_rows, write_rows
+from states import sketched
 
 SEEDS = range(20)
 CELL = ["study", "dataset", "reducer", "params", "r"]
@@ -149,19 +150,20 @@ def has_several(table):
 def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
     table = make_folder(tmp_path, seed)
     rows = rows_of(tmp_path)
-    frame = compared(with_ratio(rows))
+    frame, of_line = compared(with_ratio(rows)), trials_of(with_ratio(rows))
+    serial = {quantity: means(table, quantity, serial=True) for quantity in (*TITLES, "objective")}
     for quantity, title in TITLES.items():
         # A line's n is of its trials, so that of a quantity is asked of the trials themselves.
+        expected = serial[quantity]
         assert_same(
             gathered(
                 (line.study, line.dataset, line.reducer, line.params, line.r, len(values), values.mean())
-                for line, trials in trials_of(with_ratio(rows)).items()
+                for line, trials in of_line.items()
                 for values in [trials.values["ratio" if quantity == "objective_ratio" else quantity]]
             ),
-            means(table, quantity, serial=True),
+            expected,
         )
         shown = gathered((*line, 1, mean) for *line, mean in frame[[*CELL, title]].itertuples(index=False))
-        expected = means(table, quantity, serial=True)
         assert_same(shown, {c: sorted((1, m) for _, m in several) for c, several in expected.items()})
     ok = table[table["status"] == "ok"].drop_duplicates([*CELL, *SETTING, "seed", "repeat"])
     assert sorted(n for n in frame["n"] if n) == sorted(ok.groupby([*CELL, *SETTING]).size())
@@ -177,7 +179,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
             for r, n, mean in zip(line["r"], line["n"], line["mean"], strict=True)
         )
         expected = {}
-        for (study, dataset, reducer, params, r), several in means(table, quantity, serial=True).items():
+        for (study, dataset, reducer, params, r), several in serial[quantity].items():
             of = (study, dataset, reducer, "" if reducer == "random_sign" else params, r)
             expected[of] = sorted([*expected.get(of, []), *several])
         assert_same(ours, expected, rel=1e-5)
@@ -256,7 +258,9 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
     _, names = named_by_setting(rows)
     drawn = {}
     monkeypatch.setattr(panels, "PER_FIGURE", 20)
-    for path in figures_for_folder(tmp_path):
+    with sketched():
+        written = figures_for_folder(tmp_path)
+    for path in written:
         if path.suffix == ".csv":
             drawn[path.stem] = pd.read_csv(path)
     assert set(drawn) == {"custom", "other"}

@@ -49,6 +49,12 @@ def test_above_and_below_are_scipys_t_tests_where_values_are_not_skewed(n, thres
     assert (up.n, up.unit, up.label) == (n, "F", "u")
 
 
+def test_values_have_no_unit_unless_it_is_given():
+    x = np.array([1.0, 2.0, 4.0])
+    made = [above("m", x), below("m", x), equal("m", x, 1.0), ratio_above("m", x)]
+    assert [component.unit for component in made] == ["", "", "", "ratio of times"]
+
+
 def hall_polynomial(x):
     """Hall (1992): √n times this cubic of (x̄ − θ)/s, the skewness enlarged by 2/√n, is taken for a t statistic."""
     n, g = len(x), stats.skew(x, bias=False) * (1 + 2 / np.sqrt(len(x)))

@@ -15,6 +15,7 @@ from kmdr.harness.plan import (
     Limits,
     balanced_order,
     choose,
+    duration_text,
     expected_seconds,
     parse_duration,
     wall_seconds,
@@ -43,6 +44,15 @@ def one_second(task):
 )
 def test_durations(text, seconds):
     assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (3569, "59 min"), (3571, "1 h 0 min"), (7140, "1 h 59 min"),
+     (7200, "2 h 0 min"), (360_000, "100 h 0 min")],
+)  # fmt: skip
+def test_durations_in_words(seconds, text):
+    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "30m1h", "-5m", "1.5h", "30s", "0m"])

@@ -46,12 +46,12 @@ if __name__ == "__main__":
 """
 
 
-def run(folder, *arguments, python_path=""):
+def run(folder, *arguments):
     package = str(Path(kmdr.__file__).parents[1])
     return subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=folder, check=False, capture_output=True, text=True, timeout=500,
         env=os.environ | {
-            "KMDR_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, [package, python_path])),
+            "KMDR_CACHE": str(folder / "cache"), "PYTHONPATH": package,
         },
     )  # fmt: skip
 
@@ -62,19 +62,3 @@ def test_a_script_uses_its_own_classes_here_and_in_workers(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = run(tmp_path, "script.py")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_the_error_for_a_module_of_the_current_folder_names_what_works(tmp_path):
-    """As docs/running.md says: PYTHONPATH=."""
-    (tmp_path / "mymod.py").write_text(MODULE)
-    own = (
-        "-m", "kmdr", "dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "repeats=4",
-        "timing_repeats=0", "reducer=outside", "reducer.path=mymod.Mine", "runner.n_jobs=2", "out=out",
-    )  # fmt: skip
-    refused = run(tmp_path, *own)
-    assert refused.returncode == 2
-    remedy = "'mymod' lies in the current folder, which PYTHONPATH=. names"
-    assert remedy in refused.stderr
-    assert "`PYTHONPATH=.`" in (Path(__file__).parents[2] / "docs" / "running.md").read_text("utf-8")
-    assert run(tmp_path, *own, python_path=".").returncode == 0

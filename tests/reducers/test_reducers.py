@@ -248,7 +248,7 @@ def test_unknown_parameters_suggest_the_nearest():
     ids=str,
 )
 def test_parameters_out_of_range_are_refused(name, params):
-    with pytest.raises(UserError, match=next(iter(params))):
+    with pytest.raises(UserError, match=f"{next(iter(params))} = "):
         reducers.make(name, params)
 
 

@@ -190,11 +190,14 @@ def test_arguments_out_of_range_are_value_errors(cls, arguments, named, rng):
 THEOREMS = {
     "leverage": lambda n, k, eps: 4 * k * np.log(200 * k) / eps**2,
     "leverage_approx": lambda n, k, eps: 4 * k * np.log(200 * k) / eps**2,
+    "ridge_leverage": lambda n, k, eps: 8 * k * np.log(200 * k) / eps**2,
     "random_sign": lambda n, k, eps: 3330 * k / eps**2,
     "random_sign_mailman": lambda n, k, eps: 3330 * k / eps**2,
     "gaussian": lambda n, k, eps: johnson_lindenstrauss_min_dim(n, eps=eps),
     "achlioptas": lambda n, k, eps: johnson_lindenstrauss_min_dim(n, eps=eps),
     "sparse_embedding": lambda n, k, eps: max((k + np.log(10)) / eps**2, 60 / eps**2),
+    "osnap": lambda n, k, eps: k * np.log(10 * k) / eps**2,
+    "fjlt": lambda n, k, eps: johnson_lindenstrauss_min_dim(n, eps=eps),
     "svd": lambda n, k, eps: k,
     "approx_svd": lambda n, k, eps: k,
 }
@@ -215,6 +218,21 @@ def test_r_of_the_theorem(name, k, eps, rng):
     else:
         with pytest.raises(ValueError, match=rf"asks for {r} dimensions.*has only {d}; set n_components"):
             model.fit(points(rng, 500, d, 5))
+
+
+@pytest.mark.parametrize(("d", "padded"), [(1000, 1024), (1024, 1024), (1025, 2048)])
+def test_r_of_the_theorem_for_srht_grows_with_the_padded_width(d, padded):
+    expected = 6 * (3**0.5 + (8 * np.log(100 * padded)) ** 0.5) ** 2 * np.log(200 * 3) / 0.5**2
+    assert expected <= REGISTRY.known()["srht"]().theorem_r(500, d, 3, 0.5) <= expected + 1
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_arguments_that_reducers_share_have_the_same_default(cls):
+    shared = {"n_components": None, "n_clusters": 8, "eps": 1 / 3, "random_state": None}
+    parameters = inspect.signature(cls).parameters
+    assert {name: parameters[name].default for name in shared if name in parameters} == {
+        name: default for name, default in shared.items() if name in parameters
+    }
 
 
 @pytest.mark.parametrize("name", ["laplacian_score", "variance", "leverage_sqrt", "top_leverage", "sparsified", "lle"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from scipy.stats import t as student
+from selenium.webdriver.common.keys import Keys
 
 from browser import MISSING, chromium
 from kmdr.config.studies import studies
@@ -17,7 +18,6 @@ from reports import THINNED, make_report, write_report
 from rows import make_rows
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-TAB, ENTER = "\ue004", "\ue007"
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def session(tmp_path_factory):
 @pytest.fixture
 def browser(session, page):
     """The page, freshly opened on a wide screen; its end must find the console empty."""
-    session.size(1100)
-    session.media()
+    session.resize(1100)
+    session.emulate()
     session.devtools("Emulation.setScriptExecutionDisabled", value=False)
     session.open(page)
     yield session
@@ -52,7 +52,7 @@ def column(browser, table, index):
     return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => row.checkVisibility())
       .map((row) => row.cells[arguments[1]].textContent.trim());
     """
-    return browser.run(script, table, index)
+    return browser.execute_script(script, table, index)
 
 
 def choose(browser, name, value):
@@ -62,11 +62,11 @@ def choose(browser, name, value):
     field.dispatchEvent(new Event("input", {bubbles: true}));
     return document.getElementById("claim-count").textContent;
     """
-    return browser.run(script, name, value)
+    return browser.execute_script(script, name, value)
 
 
 def test_every_figure_loads(browser, report):
-    sizes = browser.run("return [...document.images].map((image) => [image.complete, image.naturalWidth])")
+    sizes = browser.execute_script("return [...document.images].map((image) => [image.complete, image.naturalWidth])")
     assert len(sizes) == sum(made.item.kind == "figure" and made.state != "not run" for made in report.items)
     assert all(complete and width > 100 for complete, width in sizes)
 
@@ -75,19 +75,21 @@ def test_no_request_leaves_the_page(session, page):
     session.requested()
     session.open(page)
     for control in ("summary", "th button", "button.copy"):
-        session.run(f"for (const one of document.querySelectorAll('{control}')) one.click()")
+        session.execute_script(f"for (const one of document.querySelectorAll('{control}')) one.click()")
     requests = session.requested()
     assert page.as_uri() in requests
     assert all(address == page.as_uri() or address.startswith("data:") for address in requests)
-    assert session.run("return window.violations") == []
-    assert session.run("return performance.getEntriesByType('resource').map((one) => one.name)") == []
+    assert session.execute_script("return window.violations") == []
+    assert session.execute_script("return performance.getEntriesByType('resource').map((one) => one.name)") == []
 
 
 def test_the_policy_refuses_what_would_leave_the_page(session, page):
     session.open(page)
     address = "http://127.0.0.1:9/x.png"
-    session.run("new Image().src = arguments[0]", address)
-    assert session.run("return new Promise((done) => setTimeout(() => done(window.violations), 200))") == [address]
+    session.execute_script("new Image().src = arguments[0]", address)
+    assert session.execute_script("return new Promise((done) => setTimeout(() => done(window.violations), 200))") == [
+        address
+    ]
     session.console()
 
 
@@ -123,16 +125,16 @@ def test_sorting_orders_rows_both_ways_and_says_so(browser, table, heading, expe
     heads.find((one) => one.textContent === arguments[1]).querySelector("button").click();
     return heads.map((one) => one.getAttribute("aria-sort")).filter(Boolean);
     """
-    assert browser.run(click, table, heading) == ["ascending"]
+    assert browser.execute_script(click, table, heading) == ["ascending"]
     assert column(browser, table, 0) == expected
-    assert browser.run(click, table, heading) == ["descending"]
+    assert browser.execute_script(click, table, heading) == ["descending"]
     missing = [name for name in expected if name == "bmd09-2"]
     assert column(browser, table, 0) == [name for name in expected[::-1] if name not in missing] + missing
 
 
 def test_a_filter_outlives_sorting(browser):
     choose(browser, "paper", "bzmd15")
-    browser.run("document.querySelector('#claims-table th:nth-child(4) button').click()")
+    browser.execute_script("document.querySelector('#claims-table th:nth-child(4) button').click()")
     assert column(browser, "claims-table", 0) == ["bzmd15-1", "bzmd15-2"]
 
 
@@ -143,21 +145,21 @@ def test_commands_are_copied_or_selected(browser):
     const told = () => [button.textContent, document.getElementById("status").textContent];
     return new Promise((done) => setTimeout(() => done(told()), 200));
     """
-    shown, told = browser.run(script)
+    shown, told = browser.execute_script(script)
     assert shown == told
     assert shown in ("Copied", "Selected")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1440])
 def test_the_page_is_as_wide_as_the_screen(browser, width):
-    browser.size(width)
+    browser.resize(width)
     script = """
     for (const one of document.querySelectorAll("details")) one.open = true;
     const wide = [...document.body.querySelectorAll("*")].filter((one) =>
       one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".box, nav ul, .skip, .hidden-text"));
     return [document.documentElement.scrollWidth, innerWidth, wide.map((one) => one.outerHTML.slice(0, 80))];
     """
-    content, screen, wide = browser.run(script)
+    content, screen, wide = browser.execute_script(script)
     assert screen == width
     assert content <= screen
     assert wide == []
@@ -168,31 +170,34 @@ def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):
     const of = (selector) => getComputedStyle(document.querySelector(selector)).backgroundColor;
     return [of("body"), of("figure .box")];
     """
-    browser.media(prefers_color_scheme="light")
-    assert browser.run(script) == ["rgb(255, 255, 255)"] * 2
-    browser.media(prefers_color_scheme="dark")
-    body, figure = browser.run(script)
+    browser.emulate(prefers_color_scheme="light")
+    assert browser.execute_script(script) == ["rgb(255, 255, 255)"] * 2
+    browser.emulate(prefers_color_scheme="dark")
+    body, figure = browser.execute_script(script)
     for colour in (body, figure):
         assert max(int(channel) for channel in colour[4:-1].split(",")) < 64
     # White paper turned over, and each hue back where it was.
-    assert browser.run("return getComputedStyle(document.images[0]).filter") == "invert(0.89) hue-rotate(180deg)"
-    browser.media("print", prefers_color_scheme="dark")
-    assert browser.run("return getComputedStyle(document.images[0]).filter") == "none"
+    assert (
+        browser.execute_script("return getComputedStyle(document.images[0]).filter")
+        == "invert(0.89) hue-rotate(180deg)"
+    )
+    browser.emulate("print", prefers_color_scheme="dark")
+    assert browser.execute_script("return getComputedStyle(document.images[0]).filter") == "none"
 
 
 def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visible_focus(browser):
-    browser.run("""
+    browser.execute_script("""
         window.seen = [];
         addEventListener("focusin", ({target}) => seen.push([
           target.name || target.textContent.trim(), [...document.querySelectorAll("*")].indexOf(target),
           getComputedStyle(target).outlineStyle]));
     """)
-    controls = browser.run("""
+    controls = browser.execute_script("""
         return [...document.querySelectorAll("a, button, select, input, summary, [tabindex]")]
           .filter((one) => one.checkVisibility() && !one.closest("details:not([open]) > :not(summary)")).length;
     """)
-    browser.press(*[TAB] * controls)
-    seen = browser.run("return seen")
+    browser.press(*[Keys.TAB] * controls)
+    seen = browser.execute_script("return seen")
     assert len(seen) == controls
     assert seen[0][0] == "Skip to the content"
     assert {"paper", "verdict", "text", "Effect", "p for", "Study", "Time", "Copy"} <= {name for name, *_ in seen}
@@ -202,8 +207,8 @@ def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visi
 
 
 def test_a_heading_sorts_by_the_keyboard(browser):
-    browser.run("document.querySelector('#studies-table th:nth-child(4) button').focus()")
-    browser.press(ENTER)
+    browser.execute_script("document.querySelector('#studies-table th:nth-child(4) button').focus()")
+    browser.press(Keys.ENTER)
     assert column(browser, "studies-table", 3) == ["0", "80", "900"]
 
 
@@ -223,10 +228,10 @@ def test_without_script_all_content_is_there_and_no_dead_control(session, page, 
 
 def test_paper_gets_the_content_of_closed_details_but_not_the_controls(browser):
     assert len(base64.b64decode(browser.devtools("Page.printToPDF")["data"])) > 10_000
-    assert browser.run("return document.querySelectorAll('details[open]').length") == 0  # closed again
-    browser.media("print")
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    shown = browser.run("""
+    assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0  # closed again
+    browser.emulate("print")
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    shown = browser.execute_script("""
         return ["details:not(.bulk) p", "details.bulk", "nav", "form", "button.copy"].map((selector) =>
           [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility()).length);
     """)
@@ -254,7 +259,7 @@ def explored_page(tmp_path_factory):
 
 def wait_for(session, script):
     for _ in range(1200):
-        if value := session.run(script):
+        if value := session.execute_script(script):
             return value
         time.sleep(0.05)
     raise AssertionError(script)
@@ -263,19 +268,19 @@ def wait_for(session, script):
 @pytest.fixture
 def explorer(session, explored_page):
     """The part of the page that draws every mean, scrolled to and ready."""
-    session.size(1100)
-    session.media()
+    session.resize(1100)
+    session.emulate()
     session.open(explored_page[1])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.run("document.getElementById('explore').scrollIntoView()")
+    session.execute_script("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     yield session
     assert session.console() == []
-    assert session.run("return window.violations") == []
+    assert session.execute_script("return window.violations") == []
 
 
 def set_field(session, name, value):
-    session.run(
+    session.execute_script(
         """
         const field = document.querySelector(`#explore-form [name=${arguments[0]}]`);
         field.value = arguments[1];
@@ -298,7 +303,7 @@ def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, e
     const trace = plot.data.find((one) => one.name === "RP");
     return [full.xaxis.l2p(10) + full.xaxis._offset + box.x, full.yaxis.l2p(trace.y[1]) + full.yaxis._offset + box.y];
     """
-    x, y = explorer.run(place)
+    x, y = explorer.execute_script(place)
     explorer.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x - 30, y=y - 30)
     explorer.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     shown = wait_for(explorer, HOVERED)
@@ -316,16 +321,22 @@ def test_a_name_that_looks_like_a_tag_is_shown_as_it_is(session, tmp_path):
     report = dataclasses.replace(make_report(THINNED), explored=explored(rows, []))
     session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.run("document.getElementById('explore').scrollIntoView()")
+    session.execute_script("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
-    assert session.run("return document.querySelectorAll('#explore-plot a[*|href]').length") == 0
+    assert session.execute_script("return document.querySelectorAll('#explore-plot a[*|href]').length") == 0
     legend = "return document.querySelector('#explore-plot .legendtext').textContent"
-    assert session.run(legend) == session.run("return document.querySelector('#explore-table td').textContent") == name
+    assert (
+        session.execute_script(legend)
+        == session.execute_script("return document.querySelector('#explore-table td').textContent")
+        == name
+    )
     session.console()
 
 
 def test_a_method_that_does_not_depend_on_r_is_a_level_line(explorer):
-    drawn = explorer.run("return document.getElementById('explore-plot').data.map((one) => [one.name, one.x, one.y])")
+    drawn = explorer.execute_script(
+        "return document.getElementById('explore-plot').data.map((one) => [one.name, one.x, one.y])"
+    )
     assert next((x, y) for name, x, y in drawn if name == "kMeans") == ([5, 20], [1.0, 1.0])  # objective_ratio of rows
 
 
@@ -333,20 +344,20 @@ def test_what_is_shown_is_in_the_address_which_brings_it_back(explorer, explored
     set_field(explorer, "dataset", "synthSynth")
     set_field(explorer, "quantity", "accuracy")
     set_field(explorer, "x", "log")
-    explorer.run("document.querySelector('#explore-methods input[value=\"Sampl/SVD\"]').click()")
+    explorer.execute_script("document.querySelector('#explore-methods input[value=\"Sampl/SVD\"]').click()")
     address = wait_for(explorer, "return location.hash.includes('hide=') && location.hash")
     drawn = "return document.getElementById('explore-plot').data.map((one) => [one.name, one.y])"
     state = """
     const plot = document.getElementById("explore-plot");
     return [plot.layout.xaxis.type, plot.layout.yaxis.title.text, plot.data.map((one) => one.name)];
     """
-    before = explorer.run(drawn), explorer.run(state)
+    before = explorer.execute_script(drawn), explorer.execute_script(state)
     assert before[1] == ["log", "accuracy P", ["RP", "kMeans"]]
     assert all(set(y) == {0.75} for _, y in before[0])
-    explorer.run("location.href = 'about:blank'")
-    explorer._send("/url", {"url": explored_page[1].as_uri() + address})
+    explorer.execute_script("location.href = 'about:blank'")
+    explorer.get(explored_page[1].as_uri() + address)
     wait_for(explorer, "return document.getElementById('explore-part').dataset.ready")
-    assert (explorer.run(drawn), explorer.run(state)) == before
+    assert (explorer.execute_script(drawn), explorer.execute_script(state)) == before
 
 
 @pytest.mark.parametrize("view", ["ranks", "profiles"])
@@ -384,11 +395,11 @@ def wide_range(tmp_path_factory):
 
 @pytest.fixture
 def wide_explorer(session, wide_range):
-    session.size(1100)
-    session.media()
+    session.resize(1100)
+    session.emulate()
     session.open(wide_range[1])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.run("document.getElementById('explore').scrollIntoView()")
+    session.execute_script("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     yield session
     assert session.console() == []
@@ -420,11 +431,13 @@ def test_every_number_of_the_explorer_is_that_of_the_rows(wide_explorer, wide_ra
         for key, values in groups:
             half = student.ppf(0.975, len(values) - 1) * values.sem() if len(values) > 1 else float("nan")
             expected[key] = values.mean(), values.mean() - half, values.mean() + half, len(values)
-        shown = wide_explorer.run(CELLS)
+        shown = wide_explorer.execute_script(CELLS)
         assert [(names[method], int(r)) for method, r, *_ in shown] == [
             (name, r) for name in ("leverage", "random_sign") for r in SECONDS
         ]
-        hovered = wide_explorer.run("return document.getElementById('explore-plot').data.map((one) => one.text)")
+        hovered = wide_explorer.execute_script(
+            "return document.getElementById('explore-plot').data.map((one) => one.text)"
+        )
         told = dict(zip([(m, int(r)) for m, r, *_ in shown], [text for line in hovered for text in line], strict=True))
         for method, r, mean, low, high, n in shown:
             cells = expected[names[method], int(r)]
@@ -439,8 +452,10 @@ def test_shares_of_a_profile_and_their_ends_are_both_percent(wide_explorer):
     set_field(wide_explorer, "view", "profiles")
     wait_for(wide_explorer, "return location.hash.includes('view=profiles')")
     set_field(wide_explorer, "quantity", "objective")
-    texts = wide_explorer.run("return document.getElementById('explore-plot').data.flatMap((one) => one.text)")
-    cells = wide_explorer.run(CELLS)
+    texts = wide_explorer.execute_script(
+        "return document.getElementById('explore-plot').data.flatMap((one) => one.text)"
+    )
+    cells = wide_explorer.execute_script(CELLS)
     assert len(texts) == len(cells) > 0
     for text, (_, factor, *shares) in zip(texts, cells, strict=True):
         numbers = [float(number) for number in re.findall(r"[\d.]+(?:e-\d+)?", text.partition("<br>")[2])]
@@ -456,30 +471,32 @@ def test_the_explorer_shows_no_seconds_of_parallel_trials(session, tmp_path):
     report = dataclasses.replace(make_report(THINNED), explored=explored(pd.concat(parts), []))
     session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.run("document.getElementById('explore').scrollIntoView()")
+    session.execute_script("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     offered = "return [...document.querySelectorAll('#explore-form [name=quantity] option')].map((one) => one.value)"
     note = "return document.getElementById('explore-note').textContent"
     set_field(session, "dataset", "uspsUSPS")
     wait_for(session, "return location.hash.includes('dataset=usps')")
-    assert not [name for name in session.run(offered) if name.endswith("_seconds")]
-    assert "timing_repeats=" in session.run(note)
+    assert not [name for name in session.execute_script(offered) if name.endswith("_seconds")]
+    assert "timing_repeats=" in session.execute_script(note)
     set_field(session, "dataset", "synthSynth")
     wait_for(session, "return location.hash.includes('dataset=synth')")
     set_field(session, "quantity", "total_seconds")
     wait_for(session, "return location.hash.includes('quantity=total_seconds')")
-    assert [line[1:] for line in session.run(CELLS)] == [[r, "0.25", "0.25", "0.25", "3"] for r in ("5", "10")]
-    assert "timing_repeats=" not in session.run(note)
+    assert [line[1:] for line in session.execute_script(CELLS)] == [
+        [r, "0.25", "0.25", "0.25", "3"] for r in ("5", "10")
+    ]
+    assert "timing_repeats=" not in session.execute_script(note)
     session.console()
 
 
 def test_filters_of_claims_are_in_the_address_too(session, page):
     session.open(page)
     choose(session, "paper", "lf20")
-    address = session.run("return location.hash")
+    address = session.execute_script("return location.hash")
     assert address == "#claims?paper=lf20"
-    session.run("location.href = 'about:blank'")
-    session._send("/url", {"url": page.as_uri() + address})
+    session.execute_script("location.href = 'about:blank'")
+    session.get(page.as_uri() + address)
     assert column(session, "claims-table", 0) == ["lf20-1", "lf20-10"]
     session.console()
 
@@ -488,16 +505,16 @@ def test_filters_of_claims_are_in_the_address_too(session, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_rule_of_accessibility_is_broken(session, explored_page, width, scheme):
     axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
-    session.size(width)
-    session.media(prefers_color_scheme=scheme)
+    session.resize(width)
+    session.emulate(prefers_color_scheme=scheme)
     session.open(explored_page[1])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.run("document.getElementById('explore').scrollIntoView()")
+    session.execute_script("document.getElementById('explore').scrollIntoView()")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
-    session.run("for (const each of document.querySelectorAll('details')) each.open = true")
-    session.run((Path(axe.__file__).parent / "axe.min.js").read_text("utf-8") + "; window.axe = axe;")
-    session.run("axe.run(document).then((found) => { window.found = found; })")
+    session.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+    session.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text("utf-8") + "; window.axe = axe;")
+    session.execute_script("axe.run(document).then((found) => { window.found = found; })")
     wait_for(session, "return Boolean(window.found)")
     broken = "return window.found.violations.map((rule) => [rule.id, rule.nodes.slice(0, 3).map((node) => node.html)])"
-    assert session.run(broken) == []
+    assert session.execute_script(broken) == []
     session.console()

@@ -289,26 +289,27 @@ def hostile(folder, values):
 @pytest.mark.parametrize("text", [*NO_OBJECTS, *OBJECTS], ids=lambda text: text[:30])
 @pytest.mark.parametrize("column", JSON_COLUMNS)
 def test_no_json_ends_a_command_otherwise_than_in_a_sentence(copy, alone, tmp_path, column, text, capsys):
+    """Every command reads tables alike, so each gets half of the texts, and each format of a table a quarter."""
+    number = [*NO_OBJECTS, *OBJECTS].index(text)
     hostile(copy, [(column, text)])
     named = f"1 of 9 rows of {copy / 'rows.csv'} is refused: {column} = "
     sound = has_shape(column, text)
-    for arguments in ([], ["STUDY=s"], ["--format", "latex"], ["--format", "csv"]):
-        COMMANDS["table"]([str(copy), *arguments])
-        told = capsys.readouterr()
-        assert (named in told.err) is not sound
-        assert "\x1b" not in told.out + told.err
-    COMMANDS["compare"]([str(copy), str(alone)])
-    assert (named in capsys.readouterr().err) is not sound
+    arguments = ([], ["STUDY=s"], ["--format", "latex"], ["--format", "csv"])[number // 2 % 4]
+    COMMANDS["table"]([str(copy), *arguments])
+    told = capsys.readouterr()
+    assert (named in told.err) is not sound
+    assert "\x1b" not in told.out + told.err
+    if number % 2:
+        COMMANDS["compare"]([str(copy), str(alone)])
+        assert (named in capsys.readouterr().err) is not sound
+        assert is_refused(lambda: merge.run([copy], tmp_path / "out")) is not sound
+        assert is_refused(lambda: Store(copy).merge()) is not sound
+        return
     lacks_configuration = column in ("params", "kmeans")
     assert check.run(copy) == int(not sound or lacks_configuration)
     assert (named in capsys.readouterr().out) is not sound
     assert verify.verify_sample(copy, 9, 0) == 1  # at least, there are no such data
     assert (named in capsys.readouterr().err) is not sound
-    assert is_refused(lambda: merge.run([copy], tmp_path / "out")) is not sound
-    assert is_refused(lambda: Store(copy).merge()) is not sound
-    shutil.rmtree(copy)
-    shutil.copytree(alone, copy)
-    hostile(copy, [(column, text)])
     COMMANDS["export"]([str(copy), "--crate", str(tmp_path / "crate")])
     assert (named in capsys.readouterr().err) is not sound
     assert len(read_rows(tmp_path / "crate" / "rows.csv")) == 8 + sound
