@@ -79,6 +79,8 @@ class Component(NamedTuple):
         What it is tested against, where that is ours.
     against : callable or None
         The same test against another value of the margin.
+    part : str
+        The part of the claim's sentence that it belongs to; see `kmdr.claims.catalogue.Claim`.
     """
 
     label: str
@@ -92,6 +94,7 @@ class Component(NamedTuple):
     kind: Kind = "statement"
     margin: Margin | None = None
     against: "Callable[[float], Component] | None" = None
+    part: str = ""
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
@@ -375,6 +378,16 @@ def directional(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float
     """
     adjusted = holm([min(pair) for pair in pairs])
     return [(p, 1.0) if p_for <= p_against else (1.0, p) for p, (p_for, p_against) in zip(adjusted, pairs, strict=True)]
+
+
+def final_level(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the level at which `directional` has tested each of some pairs in the end.
+
+    Holm's procedure rejects the pairs whose smaller p-value is at most `LEVEL` divided by the number of pairs that it
+    does not reject (by 1 if it rejects all).
+    """
+    rejected = sum(min(pair) <= LEVEL for pair in directional(pairs))
+    return LEVEL / max(1, len(pairs) - rejected)
 
 
 def conjunction(components: Sequence[Component]) -> tuple[float, float]:

@@ -86,7 +86,7 @@ class Finding:
     Attributes
     ----------
     components : sequence of Component
-        The claim holds if all of them do.
+        The statements: the claim is supported if all of them hold, and mostly supported if the central ones do.
     sentence : str
         One sentence that explains the outcome with its numbers.
     """
@@ -116,6 +116,15 @@ class Claim:
         The datasets of those studies that it is about; empty for all.
     test : callable
         From `Results` to a `Finding`; its docstring states the test, the margins and the unit of repetition.
+    central : mapping of str to str
+        The parts of the sentence that decide the claim, each with the paper's words for it. The statements of a part
+        have its name; the part ``""`` is the whole sentence.
+    side : mapping of str to str
+        The parts that only decide between supported and mostly supported, each with the reason.
+    scope : tuple of str
+        The datasets that the sentence is about, stand-ins excluded; empty if it is about none in particular.
+    paired : str
+        Why trials without a partner are not used, if the claim does not use all rows that it reads.
     """
 
     id: str
@@ -125,6 +134,10 @@ class Claim:
     facts: tuple[str, ...]
     datasets: tuple[str, ...]
     test: Callable[[Results], Finding]
+    central: Mapping[str, str] = field(default_factory=lambda: {"": ""})
+    side: Mapping[str, str] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()
+    paired: str = ""
 
     def __call__(self, results: Results) -> Finding:
         """Test the claim."""
@@ -403,9 +416,23 @@ def claim(
     studies: Sequence[str] = (),
     facts: Sequence[str] = (),
     datasets: Sequence[str] = (),
+    central: str | Mapping[str, str] = "",
+    side: Mapping[str, str] | None = None,
+    scope: Sequence[str] = (),
+    paired: str = "",
 ) -> Callable[[Callable[[Results], Finding]], Claim]:
-    """Return a decorator that turns the function that tests a claim into a claim."""
-    return lambda test: Claim(id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test)
+    """Return a decorator that turns the function that tests a claim into a claim.
+
+    Parameters
+    ----------
+    central : str or mapping of str to str
+        The paper's words for the part that decides, or for each of several parts.
+    """
+    parts = {"": central} if isinstance(central, str) else dict(central)
+    return lambda test: Claim(
+        id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test, parts, dict(side or {}),
+        tuple(scope), paired,
+    )  # fmt: skip
 
 
 def fact(

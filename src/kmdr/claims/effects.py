@@ -26,8 +26,10 @@ from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slo
 from kmdr.base.text import format_number
 
 Floats = NDArray[np.float64]
-Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run", "changed"]
+Outcome = Literal["supported", "mostly supported", "not supported", "undecided", "not run", "changed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+# The outcomes of a claim whose central statements are all supported.
+SUPPORTED: tuple[Outcome, ...] = ("supported", "mostly supported")
 
 
 def outcome(components: Sequence[Component]) -> Outcome:
@@ -38,8 +40,8 @@ def outcome(components: Sequence[Component]) -> Outcome:
 def decided(p_for: float, p_against: float) -> Outcome:
     """Return the outcome of a p-value for and a p-value against at `LEVEL`."""
     if p_for <= LEVEL:
-        return "reproduced"
-    return "not reproduced" if p_against <= LEVEL else "inconclusive"
+        return "supported"
+    return "not supported" if p_against <= LEVEL else "undecided"
 
 
 # -- effects --
@@ -228,6 +230,11 @@ def as_time(components: Sequence[Component]) -> list[Component]:
     return [component._replace(kind="time") for component in components]
 
 
+def part_of(part: str, components: Sequence[Component]) -> list[Component]:
+    """Assign statements to a part of their claim's sentence."""
+    return [component._replace(part=part) for component in components]
+
+
 def test_at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Floats], Component]) -> Component:
     """Test at each r separately, requiring all to hold: the other reading of a statement about the mean over r.
 
@@ -288,8 +295,8 @@ def tally(components: Sequence[Component]) -> str:
     The clearest failure of each dataset (named in a label after "on") is given, for at most three datasets.
     """
     outcomes = [outcome([component]) for component in components]
-    fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not reproduced"]
-    hold, still = outcomes.count("reproduced"), outcomes.count("inconclusive")
+    fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
+    hold, still = outcomes.count("supported"), outcomes.count("undecided")
     text = f"of {len(components)} comparisons, {hold} hold, {len(fail)} fail and {still} are undecided"
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):

@@ -19,14 +19,13 @@ from kmdr.analysis.departures import Departure, departures
 from kmdr.analysis.environments import environment_notes, rows_by_environment
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
-from kmdr.analysis.statistics import KINDS
 from kmdr.base.errors import UserError
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.base.text import tell as say
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
-from kmdr.claims.verdicts import Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
+from kmdr.claims.verdicts import GROUPS, Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import figures_of_studies
@@ -291,7 +290,9 @@ def write_verdicts(report: Report) -> list[Path]:
         {
             "claim": verdict.claim.id,
             "verdict": verdict.outcome,
-            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in KINDS},
+            "statements_supported": verdict.count(verdict.components) if verdict.kinds else "",
+            "central_supported": verdict.count(verdict.central) if verdict.kinds else "",
+            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in GROUPS},
             "sentence": verdict.claim.sentence,
             "where": verdict.claim.where,
             "quote": quotes.get(verdict.claim.id, ""),
@@ -319,7 +320,8 @@ def write_verdicts(report: Report) -> list[Path]:
             "claim": verdict.claim.id,
             **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
             "margin_of_ours": float(component.margin) if component.margin else "",
-            "decides": f"no, {why}" if why else "yes",
+            "statement_verdict": "" if why else verdict.statement(component),
+            "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",
         }
         for verdict in report.verdicts
         for component, why in evidence(verdict)

@@ -48,9 +48,10 @@ _MOST_LINES = 300
 STATES: Mapping[str, tuple[str, str]] = {
     "rerun": ("✓", "good"),
     "in part": ("◐", "mixed"),
-    "reproduced": ("✓", "good"),
-    "not reproduced": ("✗", "bad"),
-    "inconclusive": ("?", "mixed"),
+    "supported": ("✓", "good"),
+    "mostly supported": ("◕", "good"),
+    "not supported": ("✗", "bad"),
+    "undecided": ("?", "mixed"),
     "changed": ("≠", "none"),
     "not run": ("–", "none"),
 }

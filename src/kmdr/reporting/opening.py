@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kmdr.analysis.statistics import LEVEL, Kind
+from kmdr.analysis.statistics import Kind
 from kmdr.base.text import format_number
+from kmdr.claims.draws import TOGETHER
+from kmdr.claims.effects import SUPPORTED
 from kmdr.claims.verdicts import Verdict
 
 # What fails of a claim of each kind, with places for how many of how many.
@@ -26,7 +28,7 @@ class Line:
     ----------
     verdict : Verdict
     why : str
-        Why it is not reproduced, or not decided; empty for one that is.
+        Why it is not supported, or not decided; empty for one that is.
     """
 
     verdict: Verdict
@@ -55,25 +57,33 @@ def opening(verdicts: Sequence[Verdict]) -> Opening:
     def lines(*outcomes: str) -> list[Line]:
         return [Line(verdict, _why(verdict)) for verdict in verdicts if verdict.outcome in outcomes]
 
-    return Opening(lines("reproduced"), lines("not reproduced"), lines("inconclusive"), lines("not run", "changed"))
+    return Opening(lines(*SUPPORTED), lines("not supported"), lines("undecided"), lines("not run", "changed"))
 
 
 def _why(verdict: Verdict) -> str:
     if verdict.outcome in ("not run", "changed"):
         return verdict.sentence
-    parts = [_failing(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "not reproduced"]
-    parts += [_open(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "inconclusive"]
+    if verdict.outcome == "mostly supported":
+        return f"mostly: {verdict.tally}"
+    central = {kind: judged.outcome for kind, judged in verdict.kinds.items() if kind != "side"}
+    parts = [_failing(verdict, kind) for kind, outcome in central.items() if outcome == "not supported"]
+    parts += [_open(verdict, kind) for kind, outcome in central.items() if outcome == "undecided"]
     if parts:
-        parts += [HOLDS[kind] for kind, judged in verdict.kinds.items() if judged.outcome == "reproduced"]
-    turned = [each.change for each in verdict.diagnoses if (each.before, each.after) == (verdict.outcome, "reproduced")]
-    if turned and verdict.outcome != "reproduced":
+        parts += [HOLDS[kind] for kind, outcome in central.items() if outcome == "supported"]
+    turned = [
+        each.change
+        for each in verdict.diagnoses
+        if each.before == verdict.outcome and each.after in SUPPORTED and verdict.outcome not in SUPPORTED
+    ]
+    if turned:
         parts.append(f"it holds once a choice that is left open is made otherwise ({'; '.join(turned)})")
     return "; ".join(parts)
 
 
 def _failing(verdict: Verdict, kind: Kind) -> str:
-    components = [component for component in verdict.components if component.kind == kind]
-    failing = [component for component in components if component.p_against <= LEVEL]
+    components = [component for component in verdict.central if component.kind == kind and component.unit != TOGETHER]
+    components = components or [component for component in verdict.central if component.kind == kind]
+    failing = [component for component in components if verdict.statement(component) == "not supported"]
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
         return f"{clearest.label}: it is {format_number(clearest.effect, '.3g')}".replace("-", "−")

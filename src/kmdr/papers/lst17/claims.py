@@ -112,14 +112,14 @@ def _describe(part: Part) -> str:
     """Return the effect and, unless the part holds, the result of its test."""
     value = part.component.effect
     effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
-    if part.outcome == "reproduced":
+    if part.outcome == "supported":
         return effect
-    result = "fails" if part.outcome == "not reproduced" else "undecided"
+    result = "fails" if part.outcome == "not supported" else "undecided"
     return f"{effect} ({result}{f'; holds {part.where}' if part.where else ''})"
 
 
 def _holding(parts: Sequence[Part]) -> int:
-    return sum(part.outcome == "reproduced" for part in parts)
+    return sum(part.outcome == "supported" for part in parts)
 
 
 def _parts_by_dataset(results: Results, datasets: Sequence[str], parts: Parts) -> dict[str, list[Part]]:
@@ -173,8 +173,8 @@ def _finding(
             texts.append(f"on {dataset_label(dataset)} the {what} {described}")
         texts += [text] if (text := more(results, dataset)) else []
     for dataset, of_dataset in generated.items():
-        undecided = sum(part.outcome == "inconclusive" for part in of_dataset)
-        failing = [f"{part.what} {_describe(part)}" for part in of_dataset if part.outcome == "not reproduced"]
+        undecided = sum(part.outcome == "undecided" for part in of_dataset)
+        failing = [f"{part.what} {_describe(part)}" for part in of_dataset if part.outcome == "not supported"]
         texts.append(
             f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) "
             f"{_holding(of_dataset)} of {len(of_dataset)} hold"
