@@ -181,7 +181,7 @@ def papers(rng: np.random.Generator) -> tuple[bool, bool]:
 
 
 # Claims of three central and two side statements, each with a mean that is to be below 0: (central, side).
-TRUTHS = {
+TRUTHS: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "all just true": ((-1e-9, -1e-9, -1e-9), (-1e-9, -1e-9)),
     "one central statement just false": ((1e-9, -2.0, -2.0), (-2.0, -2.0)),
     "one side statement just false": ((-2.0, -2.0, -2.0), (1e-9, -2.0)),
@@ -216,13 +216,13 @@ def grade_rates(runs: int) -> pd.DataFrame:
         "one side statement false": ("supported", "not supported"),
         "one central statement false": ("supported", "mostly supported"),
     }
-    lines = []
+    lines: list[dict[str, object]] = []
     for truth in TRUTHS:
         rng = generator(0, "grades", truth)
         found = [grades(rng, [truth] * 9) for _ in range(runs)]
         counts = {name: np.mean([of_run.count(name) / 9 for of_run in found]) for name in OUTCOMES[:4]}
         any_wrong = np.mean([any(of_claim in wrong[truth] for of_claim in of_run) for of_run in found])
-        lines.append({"nine claims": truth, **counts, "any wrong": any_wrong})
+        lines.append({"nine claims": truth} | counts | {"any wrong": any_wrong})
     return pd.DataFrame(lines)
 
 

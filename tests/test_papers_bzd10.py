@@ -19,7 +19,7 @@ from kmdr.papers.bzd10 import facts, items, protocol
 from rows import make_results, make_rows
 
 CLAIMS = {claim.id: claim for claim in claims() if claim.paper == "bzd10"}
-GRID = (5, 10, 25, 50, 80, 90, 100, 150, 200, 250, 275, 300)
+GRID = (5, 10, 20, 25, 50, 80, 90, 100, 150, 200, 250, 275, 300)
 SIGNS = {"study": protocol.TABLE2_SIGNS, "dataset": protocol.ORL, "reducer": "random_sign"}
 
 

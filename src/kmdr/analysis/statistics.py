@@ -443,7 +443,9 @@ def _several_at(label: str, groups: Mapping[str, Sequence[Component]], least: in
 
 def at(component: Component, margin: float) -> Component:
     """Return a component as tested against another value of its margin; the same where it has none."""
-    return component.against(margin) if component.against else component
+    if component.against is None:
+        return component
+    return component.against(margin)._replace(kind=component.kind, part=component.part)
 
 
 def _of_logs(component: Component) -> Component:

@@ -168,7 +168,7 @@ def judge_together(label: str, draws: Sequence[Draw]) -> Component:
     """
     against = float(combine_pvalues([draw.component.p_against for draw in draws], method="fisher").pvalue)
     p_for = max(draw.component.p_for for draw in draws)
-    n = min(draw.component.n for draw in draws)
+    n = min(draws, key=lambda draw: draw.component.p_against).component.n
     return Component(label, against, math.nan, math.nan, p_for, against, n, TOGETHER, "number")
 
 

@@ -140,6 +140,23 @@ def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.lo
     return slopes(complete, log(complete.columns.to_numpy(dtype=np.float64)))
 
 
+def share_left(lines: pd.DataFrame, before: Sequence[int], after: Sequence[int]) -> Floats:
+    """Return the change from some sizes to others as a share of a curve's whole change, one value per repetition.
+
+    The whole change is from the least size of the curve to the sizes ``after``; so F and P are judged on one scale.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        One row per repetition, one column per size, ascending.
+    """
+    end = lines[[*after]].mean(axis=1)
+    whole = end - lines[lines.columns[0]]
+    if (whole == 0).any():
+        raise NotRunError("a curve has the same value at its first and last sizes, so its change has no scale")
+    return np.asarray((end - lines[[*before]].mean(axis=1)) / whole, dtype=np.float64)
+
+
 def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
     """Return the slopes of log time on log n, log d and log r, the other two fixed; one value per repetition.
 

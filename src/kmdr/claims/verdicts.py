@@ -42,6 +42,7 @@ from kmdr.analysis.statistics import (
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
+from kmdr.figures.panels import dataset_label
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Verdict:
     kinds : mapping of str to Judgement
         The judgement on the central statements of each kind and on the side statements, corrected within the paper by
         `directional`.
+    scope : str
+        On how many of the datasets of its sentence the claim was judged, if not on all.
     level : float
         The level at which every group of the paper's statements was tested.
     swings : tuple of Swing
@@ -158,6 +161,7 @@ class Verdict:
     aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)  # shown but not decisive, by the reason
     swings: tuple[Swing, ...] = ()
     level: float = LEVEL
+    scope: str = ""
 
     @property
     def central(self) -> list[Component]:
@@ -196,12 +200,13 @@ class Verdict:
 
     @property
     def tally(self) -> str:
-        """Return how many statements are supported, and how many of the central ones; empty if not run."""
+        """Return how many statements are supported, how many central ones, and on what data; empty if not run."""
         if not self.kinds:
             return ""
         what = "statement" if len(self.components) == 1 else "statements"
         text = f"{self.count(self.components)} {what} supported"
-        return text + (f", {self.count(self.central)} central" if "side" in self.kinds else "")
+        text += f", {self.count(self.central)} central" if "side" in self.kinds else ""
+        return text + (f", {self.scope}" if self.scope else "")
 
 
 def grouped(claim: Claim, components: Sequence[Component]) -> dict[Group, list[Component]]:
@@ -289,7 +294,18 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         command,
         missing,
         aside=dict(finding.aside),
+        scope=_scope(claim, results, used),
     )
+
+
+def _scope(claim: Claim, results: Results, used: pd.DataFrame) -> str:
+    """Return on how many of the datasets of its sentence a claim was judged; empty if on all."""
+    own = set(used.loc[used["stand_in"] == "", "dataset"]) if len(used) else {*claim.scope}
+    judged = [name for name in claim.scope if name in own and name not in results.missing]
+    if len(judged) == len(claim.scope):
+        return ""
+    names = f" ({', '.join(map(dataset_label, judged))})" if judged else ""
+    return f"on {len(judged)} of {len(claim.scope)} datasets{names}"
 
 
 def under_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]) -> Verdict:

@@ -291,6 +291,7 @@ def write_verdicts(report: Report) -> list[Path]:
             "claim": verdict.claim.id,
             "verdict": verdict.outcome,
             "statements_supported": verdict.count(verdict.components) if verdict.kinds else "",
+            "scope": verdict.scope,
             "central_supported": verdict.count(verdict.central) if verdict.kinds else "",
             **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in GROUPS},
             "sentence": verdict.claim.sentence,
