@@ -50,7 +50,7 @@ LINEAR = Margin(0.5, "distance of the exponent from 1 that is almost linear")
 SPEED_UP = Margin(0.2, "part of the time that is about a tenth", {"almost 90 % less": 0.1, "1.1 s of 10 s": 0.11})
 MUCH = Margin(0.5, "ratio of times that is much faster", {"RP ÷ LS in the paper": 0.03 / 0.32})
 # The paper's own differences at t = 50 are .1225 and .13.
-SLIGHTLY = Margin(0.13, "difference of P that is slight", {"RP − LLE at t = 50 in Table 2": 0.13}, most=0.5)
+SLIGHTLY = Margin(0.15, "difference of P that is slight", {"RP − LLE at t = 50 in Table 2": 0.13}, most=0.5)
 POINTS = 400  # images, so that P of one partition is a multiple of 1/400
 FAILURE = 0.03  # Theorem 1, without the failures of k-means itself
 RATIO = 1 + (1 + 1 / 3)  # (1 + (1 + ε)γ) for γ = 1 and ε = 1/3
@@ -276,14 +276,14 @@ def fastest_reduction(results: Results) -> Finding:
         "slightly worse": "slightly worse (t = 50)",
         "slightly better": "slightly better (t = 100)",
     },
-    side={"slightly": "the paper does not say how much is slightly; the margin is its own largest such difference"},
+    side={"slightly": "the paper does not say how much is slightly; the margin is a little above its own largest, .13"},
 )
 def against_svd_and_lle(results: Results) -> Finding:
     """P of RP lies below P of SVD and of LLE at t = 10, 20 and 50, and above both at t = 100.
 
     Unit: a run of RP; SVD and LLE are deterministic here. A t test for each method and t: eight central statements. The
-    paper does not quantify "slightly": that the differences at t = 50 and 100 are at most .13, as RP − LLE at t = 50 in
-    its Table 2, are side statements (two one-sided t tests).
+    paper does not quantify "slightly": that the differences at t = 50 and 100 are at most .15 (RP − LLE at t = 50 is .13
+    in its Table 2) are side statements (two one-sided t tests).
     """
     components, slight, moderate = list[Component](), [], list[Component]()
     part = {10: "worse", 20: "worse", 50: "slightly worse", 100: "slightly better"}
