@@ -231,6 +231,28 @@ class OpenPoint:
 
 
 @dataclass(frozen=True)
+class Reconstruction:
+    """A protocol other than the one that a paper describes.
+
+    Attributes
+    ----------
+    entry : str
+        The entry of the flips that run it.
+    settings : str
+        What differs from the protocol as written.
+    basis : str
+        What speaks for it: a documented search, or a hypothesis and its test.
+    facts : sequence of str
+        The facts that depend on the settings.
+    """
+
+    entry: str
+    settings: str
+    basis: str
+    facts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper.
 
@@ -261,6 +283,7 @@ class Paper:
     diagnoses: tuple[str, ...]
     points: tuple[OpenPoint, ...]
     quotes: Mapping[str, str] = field(default_factory=dict)
+    reconstruction: Reconstruction | None = None
 
     @property
     def name(self) -> str:
@@ -304,7 +327,7 @@ def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) 
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
-_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open")
+_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction")
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
@@ -325,6 +348,9 @@ def _read(folder: PaperFolder) -> Paper:
                 f"an open point of {file} has {', '.join(point)}; it needs {', '.join(sorted(_POINT_NEEDS))}"
             )
     name = folder.name
+    protocol = table.get("reconstruction")
+    if protocol is not None and protocol.keys() - {"facts"} != {"entry", "settings", "basis"}:
+        raise UserError(f"[reconstruction] of {file} needs entry, settings and basis")
     return Paper(
         folder, table["title"], table["authors"], table["venue"], table.get("url", ""), table["year"],
         tuple(f"{name}_table{number}" for number in table.get("tables", ())),
@@ -335,7 +361,7 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(f"{name}-{number}" for number in table.get("claims", ())),
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
-        _quotes(file, name, table),
+        _quotes(file, name, table), Reconstruction(**protocol) if protocol else None,
     )  # fmt: skip
 
 

@@ -314,9 +314,7 @@ def tally(components: Sequence[Component]) -> str:
     outcomes = [outcome([component]) for component in components]
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")
-    text = (
-        f"of {len(components)} comparisons, each tested alone, {hold} hold, {len(fail)} fail and {still} are undecided"
-    )
+    text = f"of {len(components)} comparisons, tested alone, {hold} hold, {len(fail)} fail and {still} are undecided"
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
         effect = format_number(component.effect, ".3g" if "ratio" in component.unit else "+.3g")

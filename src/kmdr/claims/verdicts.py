@@ -131,6 +131,8 @@ class Verdict:
         `directional`.
     scope : str
         On how many of the datasets of its sentence the claim was judged, if not on all.
+    reconstructed : Verdict or None
+        The verdict under the paper's reconstructed protocol, if it has one.
     level : float
         The level at which every group of the paper's statements was tested.
     swings : tuple of Swing
@@ -162,6 +164,7 @@ class Verdict:
     swings: tuple[Swing, ...] = ()
     level: float = LEVEL
     scope: str = ""
+    reconstructed: "Verdict | None" = None
 
     @property
     def central(self) -> list[Component]:
@@ -377,7 +380,11 @@ def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]
                     level=level,
                 )
             )
-    return verdicts
+    others = [verdict.reconstructed for verdict in verdicts if verdict.reconstructed]
+    if not others:
+        return verdicts
+    by_claim = {verdict.claim.id: verdict for verdict in judge(others, {})}
+    return [replace(verdict, reconstructed=by_claim.get(verdict.claim.id)) for verdict in verdicts]
 
 
 Pairs = Mapping[str, Mapping[Group, tuple[float, float]]]

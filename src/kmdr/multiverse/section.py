@@ -186,7 +186,9 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
         f"{counted(len(kept), 'universe')} of {count} are not rejected at {LEVEL:.0%}"
         + (f"; all of these have {common}." if (common := _common(findings, kept)) else ".")
     )
-    if check := findings.check:
+    # Where each choice has only a default and one alternative, to find the same alternative again shows nothing.
+    wide = any(len(options) > 2 for options in spec.choices.values())
+    if wide and (check := findings.check):
         sentences.append(
             f"The nearest universe was selected among {count}. Selected by half of the cells, in "
             f"{counted(check.splits, 'split')}, it is the same in {check.again:.0%}. The mean log-likelihood of the "

@@ -24,8 +24,10 @@ from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.base.text import tell as say
 from kmdr.claims.catalogue import Claim, Item, claims, gaps, items, papers, rerun_command
+from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, answered, change, flips, open_points
 from kmdr.claims.verdicts import GROUPS, Diagnosis, Verdict, judge, under_changed_protocol, verdict_on
+from kmdr.config.studies import studies
 from kmdr.figures.canvas import Drawing, add_notes, save
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import figures_of_studies
@@ -152,7 +154,8 @@ def _made(
         return _settled(part, results, folder)
     if isinstance(part, Flip):
         return change(results, part)
-    return under_changed_protocol(verdict_on(part, results, datasets), departures)
+    verdict = replace(verdict_on(part, results, datasets), reconstructed=reconstructed(part, results, flips(studies())))
+    return under_changed_protocol(verdict, departures)
 
 
 def _all_made(
@@ -292,6 +295,8 @@ def write_verdicts(report: Report) -> list[Path]:
             "verdict": verdict.outcome,
             "statements_supported": verdict.count(verdict.components) if verdict.kinds else "",
             "scope": verdict.scope,
+            "reconstructed_protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
+            "reconstructed_statements": verdict.reconstructed.tally if verdict.reconstructed else "",
             "central_supported": verdict.count(verdict.central) if verdict.kinds else "",
             **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in GROUPS},
             "sentence": verdict.claim.sentence,

@@ -282,8 +282,8 @@ def against_svd_and_lle(results: Results) -> Finding:
     """P of RP lies below P of SVD and of LLE at t = 10, 20 and 50, and above both at t = 100.
 
     Unit: a run of RP; SVD and LLE are deterministic here. A t test for each method and t: eight central statements. The
-    paper does not quantify "slightly": that the differences at t = 50 and 100 are at most .15 (RP − LLE at t = 50 is .13
-    in its Table 2) are side statements (two one-sided t tests).
+    paper does not quantify "slightly". Side statements: the differences at t = 50 and 100 are at most .15 (two
+    one-sided t tests); RP − LLE at t = 50 is .13 in its Table 2.
     """
     components, slight, moderate = list[Component](), [], list[Component]()
     part = {10: "worse", 20: "worse", 50: "slightly worse", 100: "slightly better"}
@@ -449,7 +449,7 @@ def _digit_by_digit(results: Results) -> str:
     """Return the choices under which Table 2 is found again."""
     del results
     return (
-        "Measured in the tests: with MATLAB's online phase (kmeans.online=true) every deterministic number of Table 2 "
+        "Reconstructed (reconstruction.md has the search): with MATLAB's online phase (kmeans.online=true) every deterministic number of Table 2 "
         "is reproduced as printed, SVD with U_t (left_singular_vectors), LLE with ridge=0 and constant=true, LS with "
         "metric=cosine, weights=binary and loops=true. The only exception is P on all features, .6225, which the table "
         "prints as .6255."
