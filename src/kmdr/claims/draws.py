@@ -51,6 +51,8 @@ class Draw(NamedTuple):
 
     def law(self, form: str = ".3g") -> str:
         """Return mean and prediction interval, for a sentence."""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{self.mean:{form}} (too few runs for an interval)"
         low = "−∞" if math.isinf(self.low) else format(self.low, form)
         high = "∞" if math.isinf(self.high) else format(self.high, form)
         return f"{self.mean:{form}} [{low}, {high}]"

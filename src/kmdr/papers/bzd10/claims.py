@@ -449,7 +449,8 @@ def _digit_by_digit(results: Results) -> str:
     """Return the choices under which Table 2 is found again."""
     del results
     return (
-        "Reconstructed (reconstruction.md has the search): with MATLAB's online phase (kmeans.online=true) every deterministic number of Table 2 "
+        "Reconstructed (reconstruction.md has the search): with MATLAB's online phase (kmeans.online=true) every "
+        "deterministic number of Table 2 "
         "is reproduced as printed, SVD with U_t (left_singular_vectors), LLE with ridge=0 and constant=true, LS with "
         "metric=cosine, weights=binary and loops=true. The only exception is P on all features, .6225, which the table "
         "prints as .6255."
