@@ -10,9 +10,8 @@ from kmdr.claims.catalogue import Claim, claims
 from kmdr.claims.verdicts import uncorrected
 
 REFERENCE = CHECKOUT / "results" / "reference"
-BUILT_IN = [
-    claim for claim in claims() if claim.studies and claim.paper in ("bmd09", "bzd10", "bzmd15", "lst17", "lf20")
-]
+PAPERS = ("bmd09", "bzd10", "bzmd15", "lst17", "lf20")
+BUILT_IN = [claim for claim in claims() if claim.studies and claim.paper in PAPERS]
 CELL = ["study", "dataset", "reducer", "r"]
 
 
@@ -28,7 +27,7 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     if found is None:
         return []
     rows = recorder.rows_read()
-    rows = rows[rows["study"].isin(claim.studies)]
+    rows = rows[rows["study"].isin(claim.studies) & (rows["stand_in"] == "")]  # stand-ins decide nothing
     counts = rows.groupby(CELL)["repeat"].nunique().groupby(["study", "dataset", "reducer"]).max()
     fewest = counts.groupby(["dataset"]).transform("min")
     idle = []

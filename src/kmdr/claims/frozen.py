@@ -1,8 +1,8 @@
 """The frozen declarations of the claims: what is tested was fixed before the rows that are judged.
 
-``frozen.json`` has each claim's sentence, quotation, parts, scope and test in words, and each paper's margins, studies
-with their repetitions, and a hash of the code of its tests. The report prints the file's hash, and whether the
-declarations still equal it. ``python -m kmdr.claims.frozen`` writes the file.
+``frozen.json`` in a paper's folder has each claim's sentence, quotation, parts, scope and test in words, the margins,
+the studies with their repetitions, and a hash of the code of the tests. The report prints the files' hash, and whether
+the declarations still equal them. ``python -m kmdr.claims.frozen`` writes the files.
 """
 
 import hashlib
@@ -17,7 +17,15 @@ from kmdr.base.identity import code_hash
 from kmdr.claims.catalogue import Claim, Paper, papers
 from kmdr.config.studies import studies
 
-FILE = Path(__file__).with_name("frozen.json")
+
+def built_in() -> list[Paper]:
+    """Return the built-in papers."""
+    return [paper for paper in papers() if paper.folder.package.startswith("kmdr.papers")]
+
+
+def file_of(paper: Paper) -> Path:
+    """Return the file with a paper's frozen declarations."""
+    return paper.folder.folder / "frozen.json"
 
 
 def _claim(claim: Claim, paper: Paper) -> dict[str, Any]:
@@ -46,35 +54,35 @@ def _margins(module: object) -> dict[str, Any]:
     return found
 
 
-def declarations() -> dict[str, Any]:
-    """Return the declarations of the built-in papers' claims."""
+def declarations(paper: Paper) -> dict[str, Any]:
+    """Return the declarations of a paper's claims."""
     repetitions = {study["name"]: study["repeats"] for study in studies()}
-    frozen = {}
-    for paper in (paper for paper in papers() if paper.folder.package.startswith("kmdr.papers")):
-        read = sorted({name for claim in paper.claims for name in claim.studies})
-        module = f"{paper.folder.package}.claims"
-        frozen[paper.name] = {
-            "code": code_hash(module),
-            "margins": _margins(paper.folder.module("claims")),
-            "repetitions": {name: repetitions[name] for name in read if name in repetitions},
-            "claims": {claim.id: _claim(claim, paper) for claim in paper.claims},
-        }
-    return frozen
+    read = sorted({name for claim in paper.claims for name in claim.studies})
+    return {
+        "code": code_hash(f"{paper.folder.package}.claims"),
+        "margins": _margins(paper.folder.module("claims")),
+        "repetitions": {name: repetitions[name] for name in read if name in repetitions},
+        "claims": {claim.id: _claim(claim, paper) for claim in paper.claims},
+    }
 
 
-def text_of(frozen: Mapping[str, Any]) -> str:
-    """Return the declarations as the text of the file."""
-    return json.dumps(frozen, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+def text_of(declared: Mapping[str, Any]) -> str:
+    """Return the declarations as the text of a file."""
+    return json.dumps(declared, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def frozen_note() -> str:
-    """Return the hash of the frozen file, and whether the declarations equal it."""
-    frozen = FILE.read_text("utf-8")
-    digest = hashlib.sha256(frozen.encode()).hexdigest()[:12]
-    if frozen == text_of(declarations()):
+    """Return the hash of the frozen files, and which papers' declarations differ from them."""
+    texts = [file_of(paper).read_text("utf-8") for paper in built_in()]
+    digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
+    pairs = zip(built_in(), texts, strict=True)
+    changed = [paper.name for paper, text in pairs if text != text_of(declarations(paper))]
+    if not changed:
         return f"Tests, margins, central statements and repetitions are frozen (hash {digest})."
-    return f"Tests, margins, central statements or repetitions differ from the frozen ones (hash {digest})."
+    where = ", ".join(changed)
+    return f"Tests, margins, central statements or repetitions of {where} differ from the frozen ones (hash {digest})."
 
 
 if __name__ == "__main__":
-    FILE.write_text(text_of(declarations()), "utf-8")
+    for of_papers in built_in():
+        file_of(of_papers).write_text(text_of(declarations(of_papers)), "utf-8")

@@ -290,6 +290,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
         "mixture": "nearly optimal separation of a mixture of Gaussians",
         "real": "does well in several real-world clustering problems",
     },
+    paired="only proposed methods with r columns are about small r; other methods are read with them",
     scope=("synth", *REAL),
 )
 def few_dimensions_suffice(results: Results) -> Finding:

@@ -277,7 +277,8 @@ def _table2_numbers(results: Results) -> list[Component]:
 
 
 @claim(
-    "lf20-6", "P is in the order A ≈ AV_k > ASD > AR.", "§3.4.3, Table 2", studies=[ORL, NIPS, AS_SCORED["random_sign"]],
+    "lf20-6", "P is in the order A ≈ AV_k > ASD > AR.", "§3.4.3, Table 2",
+    studies=[ORL, NIPS, AS_SCORED["random_sign"]],
     central={
         "equal": "利用 PCA 方法实际上可以得到和不降维几乎相同的聚类效果",
         "behind": "特征选择和特征提取算法尽管与前两者相比有差距",
@@ -332,8 +333,8 @@ def claim6(results: Results) -> Finding:
         slipped = rows.loc[rows["r"] >= min(ENOUGH, rows["r"].max()), "accuracy"].mean()
         (printed,) = (n.value for n in numbers("lf20_table2", dataset="orl", method="random_sign"))
         sentence += (
-            "; the order of ASD and AR on ORL is explained by a slip in the report's code, which gives every tenth image "
-            f"the label of the next person for AR: scored like that, P of AR is {slipped:.3f}, and {printed:.2f} is "
+            "; the order of ASD and AR on ORL is explained by a slip in the report's code, which gives every tenth "
+            f"image the label of the next person for AR: scored like that, P of AR is {slipped:.3f}, and {printed:.2f} is "
             "reported"
         )
     except NotRunError:
