@@ -334,8 +334,8 @@ def claim6(results: Results) -> Finding:
         (printed,) = (n.value for n in numbers("lf20_table2", dataset="orl", method="random_sign"))
         sentence += (
             "; the order of ASD and AR on ORL is explained by a slip in the report's code, which gives every tenth "
-            f"image the label of the next person for AR: scored like that, P of AR is {slipped:.3f}, and {printed:.2f} is "
-            "reported"
+            f"image the label of the next person for AR: scored like that, P of AR is {slipped:.3f}, and {printed:.2f} "
+            "is reported"
         )
     except NotRunError:
         pass  # the claim is decided without it
