@@ -118,7 +118,7 @@ def component(effect, p_for, p_against, label="F falls by <r>"):
 
 SWING = Swing(
     Margin(0.1, "fall of <F> that is little", {"the paper's own": 0.2}),
-    (0.01, 0.1, 0.5, 1.0), ("not reproduced", "not reproduced", "inconclusive", "reproduced"), math.nan, 0.4,
+    (0.01, 0.1, 0.5, 1.0), ("not supported", "not supported", "undecided", "supported"), math.nan, 0.4,
 )  # fmt: skip
 
 
@@ -133,15 +133,15 @@ def verdicts():
             {"bzmd15_fig1": 120}, "0123456789ab", COMMAND, (), diagnoses, swings=swings,
         )  # fmt: skip
 
-    flipped = Diagnosis("flip_rank", "SVD by <r> columns", "not reproduced", "reproduced", "It falls by 2 % then.")
+    flipped = Diagnosis("flip_rank", "SVD by <r> columns", "not supported", "supported", "It falls by 2 % then.")
     return [
-        verdict("bmd09-1", "reproduced", 1e-6, 1.0, 0.5),
+        verdict("bmd09-1", "supported", 1e-6, 1.0, 0.5),
         verdict("bmd09-2", "not run", math.nan, math.nan, math.nan),
-        verdict("bzmd15-1", "not reproduced", 1.0, 0.004, -0.25, (flipped,), (SWING,)),
-        verdict("bzmd15-2", "inconclusive", 0.2, 0.7, 0.03125),
-        verdict("lst17-1", "reproduced", 0.01, 1.0, 12.0),
-        verdict("lf20-1", "reproduced", 0.02, 1.0, 1.5),
-        verdict("lf20-10", "inconclusive", 0.3, 0.5, 0.7),
+        verdict("bzmd15-1", "not supported", 1.0, 0.004, -0.25, (flipped,), (SWING,)),
+        verdict("bzmd15-2", "undecided", 0.2, 0.7, 0.03125),
+        verdict("lst17-1", "supported", 0.01, 1.0, 12.0),
+        verdict("lf20-1", "supported", 0.02, 1.0, 1.5),
+        verdict("lf20-10", "undecided", 0.3, 0.5, 0.7),
     ]
 
 
@@ -149,8 +149,8 @@ def make_report(plan=None):
     long = "A title that goes on: objective, accuracy and running time against the number of dimensions on two datasets"
     flip = Flip("flip_rank", "The top r singular vectors", "rank", ("bzmd15_fig1",), ("bzmd15-1", "bzmd15-2"))
     diagnoses = {
-        "bzmd15-1": Diagnosis("flip_rank", "r columns", "not reproduced", "reproduced", "It falls."),
-        "bzmd15-2": Diagnosis("flip_rank", "r columns", "inconclusive", "inconclusive", "It does not."),
+        "bzmd15-1": Diagnosis("flip_rank", "r columns", "not supported", "supported", "It falls."),
+        "bzmd15-2": Diagnosis("flip_rank", "r columns", "undecided", "undecided", "It does not."),
     }
     register = [
         (

@@ -18,7 +18,7 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import differing_settings, quantity_rows, settings_text, summarise
 from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, items
-from kmdr.claims.effects import by_repetition, paired
+from kmdr.claims.effects import mean_by_repetition, paired
 from kmdr.claims.verdicts import verdict_on
 from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
@@ -355,8 +355,8 @@ def test_a_trial_that_failed_under_one_seed_leaves_all_other_pairs():
     wide = make_results(rows).wide("s", "objective")
     both = paired(wide.droplevel("dataset"), "svd", "none")
     assert both.tolist() == [1.0] * 14
-    assert by_repetition(both).tolist() == [1.0] * 7
-    assert by_repetition(wide["none"]).tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert mean_by_repetition(both).tolist() == [1.0] * 7
+    assert mean_by_repetition(wide["none"]).tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
 
 
 def test_a_study_whose_last_command_has_no_rows_yet_is_still_reported(tmp_path):

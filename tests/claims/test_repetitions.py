@@ -43,13 +43,13 @@ def test_a_claim_needs_what_its_weakest_statement_needs_and_against_it_one_is_en
     rng = generator(1, "test_repetitions")
     strong, weak = above("strong", rng.normal(3.0, 1.0, 30)), above("weak", rng.normal(1.0, 1.0, 30))
     failing = above("failing", rng.normal(-3.0, 1.0, 30))
-    both = needed("reproduced", [strong, weak], 9)
+    both = needed("supported", [strong, weak], 9)
     assert both.component == weak
-    alone = needed("reproduced", [weak], 9)
+    alone = needed("supported", [weak], 9)
     assert both.repetitions is not None
     assert alone.repetitions is not None
     assert both.repetitions >= alone.repetitions  # each statement takes its share of what may go wrong
-    against = needed("not reproduced", [weak, failing], 9)
+    against = needed("not supported", [weak, failing], 9)
     assert against.component == failing
     assert against.repetitions is not None
     assert against.repetitions < both.repetitions
@@ -59,8 +59,8 @@ def test_a_claim_needs_what_its_weakest_statement_needs_and_against_it_one_is_en
 def test_an_open_claim_needs_what_the_nearer_way_takes_or_more_than_can_be_told() -> None:
     rng = generator(2, "test_repetitions")
     leaning = above("leaning", rng.normal(0.4, 1.0, 10) - 0.05)
-    need = needed("inconclusive", [leaning], 2)
-    assert need == needed("reproduced", [leaning], 2)
+    need = needed("undecided", [leaning], 2)
+    assert need == needed("supported", [leaning], 2)
     assert need.repetitions is None or need.repetitions > 10
     nothing = needed("not run", [], 2)
     assert (nothing.component, nothing.repetitions) == (None, None)
@@ -69,8 +69,8 @@ def test_an_open_claim_needs_what_the_nearer_way_takes_or_more_than_can_be_told(
 def test_what_is_computed_without_a_draw_needs_none() -> None:
     computed = Component("computed", 0.7, 0.7, 0.7, 1.0, 0.0, 12, "share")
     drawn = above("drawn", generator(3, "test_repetitions").normal(1.0, 1.0, 30))
-    assert needed("not reproduced", [computed], 5).component is None
-    assert needed("not reproduced", [computed, drawn], 5).component is None  # one that fails for certain is enough
+    assert needed("not supported", [computed], 5).component is None
+    assert needed("not supported", [computed, drawn], 5).component is None  # one that fails for certain is enough
     holds = computed._replace(p_for=0.0, p_against=1.0)
-    assert needed("reproduced", [holds], 5).component is None
-    assert needed("reproduced", [holds, drawn], 5) == needed("reproduced", [drawn], 5)
+    assert needed("supported", [holds], 5).component is None
+    assert needed("supported", [holds, drawn], 5) == needed("supported", [drawn], 5)

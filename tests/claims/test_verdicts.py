@@ -39,10 +39,10 @@ def certainly(holds: bool, kind: Kind) -> Component:
 @pytest.mark.parametrize(
     ("number", "time", "expected"),
     [
-        (True, True, "reproduced"),
-        (True, False, "not reproduced"),
-        (None, True, "inconclusive"),
-        (None, False, "not reproduced"),
+        (True, True, "supported"),
+        (True, False, "not supported"),
+        (None, True, "undecided"),
+        (None, False, "not supported"),
     ],
 )
 def test_each_kind_has_a_verdict_and_the_claim_holds_when_all_do(number, time, expected):
@@ -51,8 +51,8 @@ def test_each_kind_has_a_verdict_and_the_claim_holds_when_all_do(number, time, e
         [verdict(certainly(number, "number") if number is not None else open_, certainly(time, "time"))], {}
     )
     assert judged.outcome == expected
-    assert judged.kinds["time"].outcome == ("reproduced" if time else "not reproduced")
-    assert judged.kinds["number"].outcome == ("reproduced" if number else "inconclusive")
+    assert judged.kinds["time"].outcome == ("supported" if time else "not supported")
+    assert judged.kinds["number"].outcome == ("supported" if number else "undecided")
     assert "statement" not in judged.kinds
     assert judged.sentence.startswith("It is −1. Times are of this implementation")
     assert uncorrected(judged.claim, EMPTY)[0] == expected
@@ -67,9 +67,9 @@ def test_kinds_share_the_level_of_their_paper():
     )
     assert second.p_against == 0
     (more, *_) = judge([*alone, verdict(part, id_="bmd09-3")], {})
-    assert more.outcome == "inconclusive"
+    assert more.outcome == "undecided"
     assert more.sentence.endswith(
-        "Uncorrected it would be reproduced (p = 0.02); the correction is for the 4 tests of the paper."
+        "Uncorrected it would be supported (p = 0.02); the correction is for the 4 tests of the paper."
     )
 
 
@@ -78,18 +78,17 @@ def test_where_a_margin_turns_the_verdict_is_where_its_test_reaches_the_level(rn
     x = np.r_[0.03 + z, 0.03 - z]  # without skewness, so that the test is Student's
     half = stats.t.isf(0.05, 9) * x.std(ddof=1) / math.sqrt(10)
     (judged,) = judge([verdict(below("F", x, Margin(0.05, "excess that is none"), "F"))], {})
-    assert judged.outcome == "reproduced"
+    assert judged.outcome == "supported"
     (swing,) = judged.swings
     assert swing.below == pytest.approx(x.mean() + half, rel=1e-3)
     assert math.isnan(swing.above)
     assert swing.nearest == swing.below
-    assert swing.otherwise(swing.below) == "inconclusive"
-    assert swing.outcomes[0] == "not reproduced"
-    assert swing.outcomes[-1] == "reproduced"
+    assert swing.otherwise(swing.below) == "undecided"
+    assert swing.outcomes[0] == "not supported"
+    assert swing.outcomes[-1] == "supported"
     assert (swing.values[0], swing.values[-1]) == pytest.approx((0.005, 0.5))
     assert judged.sentence.startswith(
-        "The verdict depends on our margin: "
-        f"excess that is none (0.05; at {swing.below:.2g} it would be inconclusive). It"
+        f"The verdict depends on our margin: excess that is none (0.05; at {swing.below:.2g} it would be undecided). It"
     )
 
 
@@ -97,7 +96,7 @@ def test_a_margin_that_turns_nothing_is_not_in_the_first_line(rng):
     x = rng.normal(0.03, 0.0001, size=10)
     free = verdict(above("F", x, Margin(0.5, "least", least=0.4, most=0.6)))
     (judged,) = judge([free], {})
-    assert judged.outcome == "not reproduced"
+    assert judged.outcome == "not supported"
     assert math.isnan(judged.swings[0].nearest)
     assert judged.sentence == "It is −1."
 
@@ -106,10 +105,10 @@ def test_margins_are_moved_one_at_a_time(rng):
     x = rng.normal(0.03, 0.001, size=10)
     margin, other = Margin(0.05, "of F"), Margin(0.01, "of P")
     (judged,) = judge([verdict(below("F", x, margin), below("P", x, other), below("F again", x + 0.01, margin))], {})
-    assert judged.outcome == "not reproduced"  # P is above its margin, whatever that of F
+    assert judged.outcome == "not supported"  # P is above its margin, whatever that of F
     of_F, of_P = judged.swings
-    assert set(of_F.outcomes) == {"not reproduced"}
-    assert of_P.outcomes[-1] == "reproduced"
+    assert set(of_F.outcomes) == {"not supported"}
+    assert of_P.outcomes[-1] == "supported"
 
 
 def test_one_kind_that_was_not_run_is_no_verdict():

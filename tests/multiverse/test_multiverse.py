@@ -308,8 +308,8 @@ def test_from_rows_to_findings(rng):
     assert m[0] < 0.1
     # … and decides the claim that 10k features are within 1 % of all.
     assert dict(zip(findings.universes, findings.outcomes["bmd09-4"], strict=True)) == {
-        ("yes", "sampled"): "not reproduced", ("yes", "best of one"): "not reproduced",
-        ("no", "sampled"): "reproduced", ("no", "best of one"): "reproduced",
+        ("yes", "sampled"): "not supported", ("yes", "best of one"): "not supported",
+        ("no", "sampled"): "supported", ("no", "best of one"): "supported",
     }  # fmt: skip
     options = findings.options().set_index("option")
     assert options.loc["no", "likelihood"] > 0.99
@@ -582,9 +582,9 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
 
 def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
     outcomes = {
-        "own-1": ["inconclusive", "reproduced", "reproduced"],
-        "own-2": ["not reproduced", "reproduced", "not run"],
-        "own-2, number": ["reproduced"] * 3,
+        "own-1": ["undecided", "supported", "supported"],
+        "own-2": ["not supported", "supported", "not run"],
+        "own-2, number": ["supported"] * 3,
     }
     assert _holds(SimpleNamespace(outcomes=outcomes)) == {
         "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on "

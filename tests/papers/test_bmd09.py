@@ -69,9 +69,9 @@ def word_fact(lowest: int = 12) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("repeats", "shift", "expected"),
     [
-        (300, 0.0, "reproduced"), (3000, 0.02, "not reproduced"),
-        (60, 0.02, "inconclusive"),  # two blocks of 30 show no tail
-        (2, 0.0, "inconclusive"),
+        (300, 0.0, "supported"), (3000, 0.02, "not supported"),
+        (60, 0.02, "undecided"),  # two blocks of 30 show no tail
+        (2, 0.0, "undecided"),
     ],
 )  # fmt: skip
 def test_claim_1(repeats: int, shift: float, expected: str) -> None:
@@ -80,7 +80,7 @@ def test_claim_1(repeats: int, shift: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("repeats", "shift", "expected"),
-    [(300, 0.0, "reproduced"), (3000, -0.1, "not reproduced"), (2, -0.1, "inconclusive")],
+    [(300, 0.0, "supported"), (3000, -0.1, "not supported"), (2, -0.1, "undecided")],
 )
 def test_claim_2(repeats: int, shift: float, expected: str) -> None:
     assert decided(claims.claim2(trials(repeats, P_shift=shift))) == expected
@@ -95,7 +95,7 @@ def test_claims_1_and_2_take_what_there_is() -> None:
         claims.claim2(whole.replaced(whole.all_rows.query("r == 7")))
 
 
-@pytest.mark.parametrize(("lowest", "expected"), [(30, "reproduced"), (31, "not reproduced")])
+@pytest.mark.parametrize(("lowest", "expected"), [(30, "supported"), (31, "not supported")])
 def test_claim_3(tmp_path: Path, lowest: int, expected: str) -> None:
     finding = claims.claim3(make_results([trials(2).all_rows], tmp_path, {"bmd09_scores": word_fact(lowest)}))
     assert decided(finding) == expected
@@ -112,7 +112,7 @@ def test_claim_3_without_the_scores() -> None:
 
 @pytest.mark.parametrize(
     ("repeats", "all_F", "expected"),
-    [(300, 0.747, "reproduced"), (300, 0.73, "not reproduced"), (2, 0.747, "inconclusive")],
+    [(300, 0.747, "supported"), (300, 0.73, "not supported"), (2, 0.747, "undecided")],
 )
 def test_claim_4(repeats: int, all_F: float, expected: str) -> None:
     finding = claims.claim4(trials(repeats, all_F=all_F))
@@ -131,8 +131,8 @@ def test_claim_4_tells_the_typical_run_apart() -> None:
         ]
     )
     finding = claims.claim4(make_results([rows]))
-    assert decided(finding) == "reproduced"
-    assert "would be not reproduced" in finding.sentence
+    assert decided(finding) == "supported"
+    assert "would be not supported" in finding.sentence
 
 
 def test_table_is_the_law_of_the_best_of_30() -> None:
@@ -227,7 +227,7 @@ def word_counts(outside: int) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["word", "section", "occurrences", "papers", "of"])
 
 
-@pytest.mark.parametrize(("outside", "expected"), [(0, "reproduced"), (2, "reproduced"), (50, "not reproduced")])
+@pytest.mark.parametrize(("outside", "expected"), [(0, "supported"), (2, "supported"), (50, "not supported")])
 def test_claim_5(tmp_path: Path, outside: int, expected: str) -> None:
     finding = claims.claim5(make_results([trials(2).all_rows], tmp_path, {"bmd09_words": word_counts(outside)}))
     assert decided(finding) == expected
@@ -254,7 +254,7 @@ def scored(high: float) -> pd.DataFrame:
     return word_fact(11).assign(score=lambda table: np.where(table["rank"] <= 12, high, 1e-4))
 
 
-@pytest.mark.parametrize(("high", "expected"), [(1 / 12, "reproduced"), (0.03, "not reproduced")])
+@pytest.mark.parametrize(("high", "expected"), [(1 / 12, "supported"), (0.03, "not supported")])
 def test_claim_6(tmp_path: Path, high: float, expected: str) -> None:
     kept = pd.DataFrame({"repeat": [3, 40], "agreement": 0.7, "agreement_of_full": 0.9, "named_drawn": [5, 9]})
     finding = claims.claim6(
@@ -266,7 +266,7 @@ def test_claim_6(tmp_path: Path, high: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("level", "blocks", "expected"),
-    [(0.97, 33, "reproduced"), (0.7, 33, "not reproduced"), (0.97, 1, "inconclusive")],
+    [(0.97, 33, "supported"), (0.7, 33, "not supported"), (0.97, 1, "undecided")],
 )
 def test_claim_7(tmp_path: Path, level: float, blocks: int, expected: str) -> None:
     agreement = [level + 0.02 * noise(i) for i in range(blocks)]
@@ -310,4 +310,4 @@ def test_open_points_have_their_numbers(tmp_path: Path) -> None:
     results = make_results([trials(2).all_rows], tmp_path, {"bmd09_words": counts, "bmd09_scores": scored(1 / 12)})
     assert "tishby in 150 and ruyter in 90 of 184" in claims.ANSWERS["words"](results)
     assert "of 15" in claims.ANSWERS["merged"](results)
-    assert claims.ANSWERS["online_phase"](results).startswith("Not measured here")
+    assert claims.ANSWERS["online_phase"](results).startswith("Measured in the multiverse")

@@ -82,7 +82,7 @@ def verdict(number, *args, **kwargs):
 @pytest.mark.parametrize("number", range(1, 7))
 def test_true_claims_are_reproduced(number):
     outcome, finding, sentence = verdict(number)
-    assert outcome == "reproduced", sentence
+    assert outcome == "supported", sentence
     assert finding is not None
     assert all(component.n == REPEATS for component in finding.components)
 
@@ -124,7 +124,7 @@ def good_at_100_alone(dataset, r, t):
 )
 def test_false_claims_are_not_reproduced(number, methods):
     outcome, _, sentence = verdict(number, **methods)
-    assert outcome == "not reproduced", sentence
+    assert outcome == "not supported", sentence
 
 
 def wild(dataset, r, t):
@@ -146,12 +146,12 @@ def wild_seconds(dataset, r, t):
 )
 def test_noise_leaves_claims_open(number, methods):
     outcome, _, sentence = verdict(number, repeats=4, **methods)
-    assert outcome == "inconclusive", sentence
+    assert outcome == "undecided", sentence
 
 
 @pytest.mark.parametrize("number", range(1, 7))
 def test_one_repetition_decides_nothing(number):
-    assert verdict(number, repeats=1)[0] == "inconclusive"
+    assert verdict(number, repeats=1)[0] == "undecided"
 
 
 FULL = {"usps": 0.7, "coil20": 0.4, "light": 0.2, "pie": 0.3, "orl_64x64": 0.6, "synth": 1.0}
@@ -159,7 +159,7 @@ FULL = {"usps": 0.7, "coil20": 0.4, "light": 0.2, "pie": 0.3, "orl_64x64": 0.6, 
 
 @pytest.mark.parametrize(
     ("coil20", "repeats", "expected"),
-    [(0.4, REPEATS, "reproduced"), (0.65, REPEATS, "not reproduced"), (0.4, 1, "inconclusive")],
+    [(0.4, REPEATS, "supported"), (0.65, REPEATS, "not supported"), (0.4, 1, "undecided")],
 )
 def test_poor_is_told_by_the_other_datasets(coil20, repeats, expected):
     level = FULL | {"coil20": coil20}
@@ -179,12 +179,12 @@ def slow_on_light(dataset, r, t):
 @pytest.mark.parametrize(
     ("methods", "stand_in", "expected"),
     [
-        ({}, False, "reproduced"),
-        ({"leverage": {"seconds": slow}}, False, "not reproduced"),
-        ({"random_sign": {"accuracy": low}}, False, "not reproduced"),
-        ({"leverage": {"seconds": slow_on_light}}, False, "not reproduced"),
-        ({"leverage": {"seconds": slow_on_light}}, True, "reproduced"),
-        ({"leverage": {"accuracy": lambda d, r, t: low(d, r, t) + 0.4 * (r >= 20)}}, False, "reproduced"),
+        ({}, False, "supported"),
+        ({"leverage": {"seconds": slow}}, False, "not supported"),
+        ({"random_sign": {"accuracy": low}}, False, "not supported"),
+        ({"leverage": {"seconds": slow_on_light}}, False, "not supported"),
+        ({"leverage": {"seconds": slow_on_light}}, True, "supported"),
+        ({"leverage": {"accuracy": lambda d, r, t: low(d, r, t) + 0.4 * (r >= 20)}}, False, "supported"),
     ],
 )
 def test_faster_and_almost_as_accurate(methods, stand_in, expected):
@@ -201,7 +201,7 @@ def test_claims_8_and_9_need_full_and_reduced():
     for number in (8, 9):
         rows = results(("synth",)).all_rows
         assert uncorrected(claim(number), make_results([rows]))[0] == "not run"
-    assert uncorrected(claim(9), results(repeats=1))[0] == "inconclusive"
+    assert uncorrected(claim(9), results(repeats=1))[0] == "undecided"
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -292,7 +292,7 @@ def bound(value, names=("usps", "coil20")):
     return {BOUNDS[name]: pd.DataFrame({"dataset": [name], "k": [K], "bound": [value]}) for name in names}
 
 
-@pytest.mark.parametrize(("repeats", "expected"), [(300, "reproduced"), (20, "inconclusive")])
+@pytest.mark.parametrize(("repeats", "expected"), [(300, "supported"), (20, "undecided")])
 def test_a_failure_probability_of_one_percent_takes_many_trials(repeats, expected, tmp_path):
     # with no failure in n trials, the probability of that at 1 % is 0.99^n, which is below 5 % from n = 299 on
     rows = results(("usps",), repeats=repeats, grid=(5, 20), folder=tmp_path, facts=bound(0.1))

@@ -56,13 +56,13 @@ def orl(repeats: int = 30, grid: tuple[int, ...] = COARSE, **P: Value | float) -
 
 @pytest.mark.parametrize(
     ("rise", "repeats", "expected"),
-    [(0.01, 30, "reproduced"), (0.1, 30, "not reproduced"), (0.01, 2, "inconclusive"), (0.0365, 5, "inconclusive")],
+    [(0.01, 30, "supported"), (0.1, 30, "not supported"), (0.01, 2, "undecided"), (0.0365, 5, "undecided")],
 )
 def test_claim_1(rise: float, repeats: int, expected: str) -> None:
     rows = make_rows(
         "lf20_orl", "orl", "random_sign", COARSE, repeats,
-        objective=lambda r, i: 0.05 + 2e-4 * noise(i, r),
-        accuracy=lambda r, i: 0.73 + rise * (r > 130) + 0.03 * noise(i, r),
+        objective=lambda r, i: 0.05 + 0.02 * (r < 115) + 2e-4 * noise(i, r),
+        accuracy=lambda r, i: 0.73 - 0.3 * (r < 115) + rise * (r > 130) + 0.03 * noise(i, r),
     )  # fmt: skip
     finding = claims.claim1(make_results([rows]))
     assert decided(finding) == expected
@@ -76,7 +76,7 @@ def test_claim_1_without_larger_t() -> None:
 
 @pytest.mark.parametrize(
     ("gap", "repeats", "expected"),
-    [(0.0, 30, "reproduced"), (0.05, 30, "not reproduced"), (0.0, 1, "inconclusive")],
+    [(0.0, 30, "supported"), (0.05, 30, "not supported"), (0.0, 1, "undecided")],
 )
 def test_claim_2(gap: float, repeats: int, expected: str) -> None:
     rows = [
@@ -92,11 +92,11 @@ def test_claim_2(gap: float, repeats: int, expected: str) -> None:
 @pytest.mark.parametrize(
     ("P", "approximate", "repeats", "expected"),
     [
-        (0.7, 0.11, 30, "reproduced"),
-        (0.6, 0.11, 30, "not reproduced"),  # P is lost
-        (0.7, 0.5, 30, "not reproduced"),  # faster than exact, but not as random signs
-        (0.7, 1.5, 30, "not reproduced"),
-        (0.7, 0.11, 1, "inconclusive"),
+        (0.7, 0.11, 30, "supported"),
+        (0.6, 0.11, 30, "not supported"),  # P is lost
+        (0.7, 0.5, 30, "not supported"),  # faster than exact, but not as random signs
+        (0.7, 1.5, 30, "not supported"),
+        (0.7, 0.11, 1, "undecided"),
     ],
 )
 def test_claim_3(P: float, approximate: float, repeats: int, expected: str) -> None:
@@ -121,7 +121,7 @@ def test_claim_3_needs_times_taken_alone() -> None:
 
 @pytest.mark.parametrize(
     ("ahead", "repeats", "expected"),
-    [(0.02, 30, "reproduced"), (-0.02, 30, "not reproduced"), (0.0, 4, "inconclusive")],
+    [(0.02, 30, "supported"), (-0.02, 30, "not supported"), (0.0, 4, "undecided")],
 )
 def test_claim_4(ahead: float, repeats: int, expected: str) -> None:
     results = orl(repeats, leverage=lambda r, i: 0.7 + ahead + 0.02 * noise(i, 3 * r), random_sign=level(0.7))
@@ -168,11 +168,11 @@ def good_runs(squared: float, unsquared: float, n: int) -> Results:
 @pytest.mark.parametrize(
     ("squared", "unsquared", "n", "expected"),
     [
-        (0.3, 0.5, 1000, "reproduced"),
-        (0.5, 0.6, 1000, "not reproduced"),
-        (0.4, 0.3, 1000, "not reproduced"),
-        (0.4, 0.5, 1000, "reproduced"),  # of 100 runs at 40 % as few as 35, "about 30", are had in 18 %
-        (0.3, 0.5, 10, "inconclusive"),
+        (0.3, 0.5, 1000, "supported"),
+        (0.5, 0.6, 1000, "not supported"),
+        (0.4, 0.3, 1000, "not supported"),
+        (0.4, 0.5, 1000, "supported"),  # of 100 runs at 40 % as few as 35, "about 30", are had in 18 %
+        (0.3, 0.5, 10, "undecided"),
     ],
 )
 def test_claim_5(squared: float, unsquared: float, n: int, expected: str) -> None:
@@ -203,20 +203,19 @@ def table2_rows(P: dict[str, float], nips_repeats: int, scatter: float = 0.005) 
 @pytest.mark.parametrize(
     ("P", "repeats", "expected"),
     [
-        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 1000, "reproduced"),
-        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.7, "random_sign": 0.8}, 1000, "reproduced"),
-        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.9, "random_sign": 0.7}, 1000, "not reproduced"),
-        ({"none": 0.87, "approx_svd": 0.80, "leverage_approx": 0.7, "random_sign": 0.6}, 1000, "not reproduced"),
-        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 100, "inconclusive"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 1000, "supported"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.7, "random_sign": 0.8}, 1000, "not supported"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.9, "random_sign": 0.7}, 1000, "not supported"),
+        ({"none": 0.87, "approx_svd": 0.80, "leverage_approx": 0.7, "random_sign": 0.6}, 1000, "not supported"),
+        ({"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.8, "random_sign": 0.7}, 100, "undecided"),
     ],
 )
 def test_claim_6(P: dict[str, float], repeats: int, expected: str) -> None:
     finding = claims.claim6(table2_rows(P, repeats))
     statements = [component for component in finding.components if component.kind == "statement"]
     assert outcome(statements) == expected
-    assert len(statements) == 6
-    # what the table shows and the text does not say is another reading
-    between = finding.aside["another reading"]
+    assert len(statements) == 8
+    between = [component for component in statements if component.part == "order"]
     assert [c.effect > 0 for c in between] == [P["leverage_approx"] > P["random_sign"]] * 2
 
 
@@ -227,7 +226,8 @@ def test_cells_of_table_2_are_draws() -> None:
         "leverage_approx": 0.76,
         "random_sign": 0.60,
     }  # reported: .70 for the last
-    cells = claims.claim6(table2_rows(ours, 1000)).components[:8]
+    cells = claims.claim6(table2_rows(ours, 1000)).components[8:]
+    assert {component.part for component in cells} == {"cells"} == claims.claim6.side.keys()
     assert {component.kind for component in cells} == {"number"}
     plausible = {c.label.partition(", reported")[0]: c.p_against > 0.05 for c in cells}
     assert [plausible[f"ORL 112×92: P of {name}"] for name in ("A", "AV_k", "ASD", "AR")] == [True, True, True, False]
@@ -239,7 +239,7 @@ def test_claim_6_takes_what_there_is() -> None:
     results = table2_rows(P, 2)
     part = results.replaced(results.all_rows.query("dataset == 'orl' and r != 300"))
     statements = [component for component in claims.claim6(part).components if component.kind == "statement"]
-    assert outcome(statements) == "reproduced"
+    assert outcome(statements) == "supported"
     with pytest.raises(NotRunError):
         claims.claim6(results.replaced(results.all_rows.query("reducer != 'none'")))
 
@@ -256,7 +256,7 @@ def score_fact(ratio: float, draws: int) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "draws", "expected"), [(1e5, 50, "reproduced"), (10.0, 50, "not reproduced"), (1e5, 1, "inconclusive")]
+    ("ratio", "draws", "expected"), [(1e5, 50, "supported"), (10.0, 50, "not supported"), (1e5, 1, "undecided")]
 )
 def test_claim_7(tmp_path: Path, ratio: float, draws: int, expected: str) -> None:
     facts = {"lf20_scores": score_fact(ratio, draws)}
@@ -269,13 +269,14 @@ def test_claim_7(tmp_path: Path, ratio: float, draws: int, expected: str) -> Non
 
 
 def figure7_rows(F_shift: float, repeats: int) -> Results:
-    """Return runs whose best of 100 by F has a median F of the reported cell, but for a shift, and a P around it."""
+    """Return runs whose kept ones have the reported cells as medians, but for a shift of F of sampled features."""
     rng, parts = np.random.default_rng(0), []
     cells = {(number.method, number.r, number.quantity): number.value for number in numbers("lf20_fig7")}
     by_method = pd.Series(cells).unstack().groupby(level=[0, 1], dropna=False).first()
     for (method, r), told in by_method.iterrows():
         study, size = ("lf20_nips", 6314) if np.isnan(r) else ("lf20_nips_runs", int(r))
-        F = told["objective"] + F_shift + 0.02 * (rng.random(repeats) - (1 - 0.5**0.01))
+        kept, by = (0.5, 0.0) if np.isnan(r) else (1 - 0.5**0.01, F_shift)  # all features: of single runs
+        F = told["objective"] + by + 0.02 * (rng.random(repeats) - kept)
         P = told["accuracy"] + 0.02 * rng.standard_normal(repeats)
         parts.append(make_rows(study, "nips", str(method), size, repeats).assign(objective=F, accuracy=P))
     return make_results(parts)
@@ -284,8 +285,8 @@ def figure7_rows(F_shift: float, repeats: int) -> Results:
 @pytest.mark.parametrize(
     ("shift", "repeats", "expected"),
     [
-        (0.0, 2000, "reproduced"), (0.05, 4000, "not reproduced"), (0.05, 1, "inconclusive"),
-        (0.05, 400, "inconclusive"),  # four blocks of 100 show no tail
+        (0.0, 2000, "supported"), (0.05, 10_000, "not supported"), (0.05, 1, "undecided"),
+        (0.05, 400, "undecided"),  # four blocks of 100 show no tail
     ],
 )  # fmt: skip
 def test_claim_8(shift: float, repeats: int, expected: str) -> None:
@@ -295,7 +296,7 @@ def test_claim_8(shift: float, repeats: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "draws", "expected"), [(1.0, 60, "reproduced"), (40.0, 60, "not reproduced"), (1.0, 2, "inconclusive")]
+    ("factor", "draws", "expected"), [(1.0, 60, "supported"), (40.0, 60, "not supported"), (1.0, 2, "undecided")]
 )
 def test_claim_9(tmp_path: Path, factor: float, draws: int, expected: str) -> None:
     told = {(number.dataset, number.quantity): number.value for number in numbers("lf20_table1")}
@@ -316,7 +317,7 @@ def test_claim_9(tmp_path: Path, factor: float, draws: int, expected: str) -> No
 
 @pytest.mark.parametrize(
     ("F", "repeats", "expected"),
-    [(0.0422, 30, "reproduced"), (0.0442, 30, "not reproduced"), (0.0426, 2, "inconclusive")],
+    [(0.0422, 30, "supported"), (0.0442, 30, "not supported"), (0.0426, 2, "undecided")],
 )
 def test_claim_10(F: float, repeats: int, expected: str) -> None:
     rows = make_rows("lf20_orl", "orl", "random_sign", 130, repeats, objective=level(F, 4e-4))
@@ -331,7 +332,7 @@ def test_claim_10(F: float, repeats: int, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("bad", "still", "n", "expected"),
-    [(0.5, 0.05, 300, "reproduced"), (0.5, 0.4, 300, "not reproduced"), (0.5, 0.25, 300, "inconclusive")],
+    [(0.5, 0.05, 300, "supported"), (0.5, 0.4, 300, "not supported"), (0.5, 0.25, 300, "undecided")],
 )
 def test_claim_11(bad: float, still: float, n: int, expected: str) -> None:
     runs = [
@@ -355,7 +356,7 @@ def test_claim_11(bad: float, still: float, n: int, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("clustering", "repeats", "expected"),
-    [(0.8, 5, "reproduced"), (0.3, 5, "not reproduced"), (0.8, 1, "inconclusive")],
+    [(0.8, 5, "supported"), (0.3, 5, "not supported"), (0.8, 1, "undecided")],
 )
 def test_claim_12(clustering: float, repeats: int, expected: str) -> None:
     rows = [make_rows("lf20_fig5", "orl_64x64", name, COARSE, repeats) for name in protocol.MATRICES]

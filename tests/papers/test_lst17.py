@@ -86,7 +86,7 @@ def outcome(id_: str, results: Results) -> str:
 
 @pytest.mark.parametrize("id_", sorted(CLAIMS))
 def test_a_claim_holds_in_the_world_it_describes(id_):
-    assert outcome(id_, make_results(world())) == "reproduced"
+    assert outcome(id_, make_results(world())) == "supported"
 
 
 # By claim, what contradicts it.
@@ -110,7 +110,7 @@ CONTRADICTIONS = [
 @pytest.mark.parametrize(("id_", "changes"), CONTRADICTIONS)
 def test_a_claim_fails_in_a_world_that_contradicts_it(id_, changes):
     results = make_results(world(**changes))
-    assert outcome(id_, results) == "not reproduced"
+    assert outcome(id_, results) == "not supported"
     assert "(fails" in CLAIMS[id_].test(results).sentence
 
 
@@ -129,13 +129,13 @@ TIES = [
 @pytest.mark.parametrize(("id_", "changes"), TIES)
 def test_a_claim_on_the_edge_is_not_decided(id_, changes):
     results = make_results(world(**changes, repeats=3, noise=0.05))
-    assert outcome(id_, results) == "inconclusive"
+    assert outcome(id_, results) == "undecided"
     assert "undecided" in CLAIMS[id_].test(results).sentence
 
 
 @pytest.mark.parametrize("id_", sorted(CLAIMS))
 def test_one_repetition_decides_nothing(id_):
-    assert outcome(id_, make_results(world(repeats=1))) == "inconclusive"
+    assert outcome(id_, make_results(world(repeats=1))) == "undecided"
 
 
 @pytest.mark.parametrize("id_", sorted(CLAIMS))
@@ -149,10 +149,10 @@ def test_stand_ins_are_told_of_but_decide_nothing():
     bad = {"random_sign": lambda r: 0.9}
     results = make_results([*world(), *world("sector_like", P=bad, stand_in="generated")])
     finding = CLAIMS["lst17-2"].test(results)
-    assert outcome("lst17-2", results) == "reproduced"
+    assert outcome("lst17-2", results) == "supported"
     assert "SECTOR-like" in finding.sentence
     assert not any("SECTOR" in component.label for component in finding.components)
-    assert outcome("lst17-2", make_results([*world(), *world("sector", P=bad)])) == "not reproduced"
+    assert outcome("lst17-2", make_results([*world(), *world("sector", P=bad)])) == "not supported"
 
 
 def test_only_stand_ins_are_no_evidence():
@@ -164,12 +164,12 @@ def test_a_claim_of_two_datasets_is_not_tested_on_a_third():
     against = world("rcv1", P={"lle": lambda r: 0.9, "laplacian_score": lambda r: 0.9})
     alone, beside = (make_results([*world(), *other]) for other in ([], against))
     assert CLAIMS["lst17-3"].test(beside) == CLAIMS["lst17-3"].test(alone)
-    assert outcome("lst17-2", beside) == "not reproduced"
+    assert outcome("lst17-2", beside) == "not supported"
 
 
 def test_what_was_not_run_is_left_out():
     results = make_results(world(without=("svd", "lle")))
-    assert outcome("lst17-2", results) == "reproduced"
+    assert outcome("lst17-2", results) == "supported"
     assert len(CLAIMS["lst17-2"].test(results).components) == 3
     assert outcome("lst17-4", results) == "not run"
     assert outcome("lst17-1", make_results(world(grid=[100]))) == "not run"  # nothing can grow

@@ -98,7 +98,7 @@ def test_filters_choose_rows_and_say_how_many(browser, report):
     assert column(browser, "claims-table", 0) == ids
     assert choose(browser, "paper", "lf20") == f"2 of {len(ids)} claims"
     assert column(browser, "claims-table", 0) == ["lf20-1", "lf20-10"]
-    choose(browser, "verdict", "inconclusive")
+    choose(browser, "verdict", "undecided")
     assert column(browser, "claims-table", 0) == ["lf20-10"]
     choose(browser, "paper", "")
     assert column(browser, "claims-table", 0) == ["bzmd15-2", "lf20-10"]

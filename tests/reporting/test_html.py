@@ -198,14 +198,14 @@ def test_texts_are_escaped(source, report):
 
 
 def test_a_claim_shows_its_evidence(page, report):
-    verdict = next(verdict for verdict in report.verdicts if verdict.outcome == "not reproduced")
+    verdict = next(verdict for verdict in report.verdicts if verdict.outcome == "not supported")
     shown = " ".join(
         next(element for element in page.all("article") if element["id"] == verdict.claim.id)["text"].split()
     )
     for expected in (
         verdict.claim.sentence, verdict.claim.where, verdict.sentence, verdict.rows_digest, verdict.command,
         "−0.25 [−0.35, −0.15] F", "0.004 against it", "120 of bzmd15_fig1", "One panel, laid out as nothing else.",
-        "SVD by <r> columns (flip_rank): ✗ not reproduced → ✓ reproduced It falls by 2 % then.",
+        "SVD by <r> columns (flip_rank): ✗ not supported → ✓ supported It falls by 2 % then.",
     ):  # fmt: skip
         assert expected in shown, expected
     assert "Parameters" not in shown
@@ -227,8 +227,8 @@ def test_open_points_show_changes_and_the_verdicts_that_move(page):
     )
     assert "−2.0% [−12.0%, +8.0%]" in shown
     assert "+0.500 [+0.400, +0.600]" in shown
-    assert "bzmd15-1: ✗ not reproduced → ✓ reproduced" in shown
-    assert "Unchanged: bzmd15-2 (inconclusive)" in shown
+    assert "bzmd15-1: ✗ not supported → ✓ supported" in shown
+    assert "Unchanged: bzmd15-2 (undecided)" in shown
     assert "not run: no rows of flip_rank" in shown
 
 

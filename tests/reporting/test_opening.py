@@ -9,9 +9,9 @@ from kmdr.reporting.opening import opening
 from reports import verdicts
 
 GOOD, BAD, OPEN = (
-    Judgement("reproduced", 0.01, 1.0),
-    Judgement("not reproduced", 1.0, 0.01),
-    Judgement("inconclusive", 0.4, 0.4),
+    Judgement("supported", 0.01, 1.0),
+    Judgement("not supported", 1.0, 0.01),
+    Judgement("undecided", 0.4, 0.4),
 )
 
 
@@ -36,7 +36,7 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
         kinds={"statement": GOOD, "time": BAD},
         components=(
             part("P", 0.9),
-            part("A", 0.02, 3.0, "time"),
+            part("A", 0.01, 3.0, "time"),
             part("B", 0.001, 5.0, "time"),
             part("C", 1.0, 0.1, "time"),
         ),
@@ -52,8 +52,8 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
 
 def test_a_choice_that_turns_it_is_named():
     flips = (
-        Diagnosis("flip_a", "centred vectors", "not reproduced", "reproduced", ""),
-        Diagnosis("flip_b", "other starts", "not reproduced", "inconclusive", ""),
+        Diagnosis("flip_a", "centred vectors", "not supported", "supported", ""),
+        Diagnosis("flip_b", "other starts", "not supported", "undecided", ""),
     )
     turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=flips)
     why = opening([turned]).fails[0].why
@@ -62,7 +62,7 @@ def test_a_choice_that_turns_it_is_named():
 
 def test_what_is_open_says_how_many_repetitions_it_would_take():
     component = part("P", 0.4)
-    still = verdict(outcome="inconclusive", kinds={"statement": OPEN}, components=(component,))
+    still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
     assert opening([still]).undecided[0].why == "its statements on F and P are undecided at this number of repetitions"
     told = replace(still, needed=Need(component, 120))
     expected = "its statements on F and P need about 120 repetitions; this run has 7"

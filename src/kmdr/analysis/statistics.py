@@ -78,6 +78,8 @@ class Component(NamedTuple):
         The tested bound, if kmdr chose it.
     against : callable or None
         The same test with another value of the margin.
+    part : str
+        The part of the claim's sentence that it belongs to; see `kmdr.claims.catalogue.Claim`.
     """
 
     label: str
@@ -91,6 +93,7 @@ class Component(NamedTuple):
     kind: Kind = "statement"
     margin: Margin | None = None
     against: "Callable[[float], Component] | None" = None
+    part: str = ""
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
@@ -326,6 +329,16 @@ def directional(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float
     return [(p, 1.0) if p_for <= p_against else (1.0, p) for p, (p_for, p_against) in zip(adjusted, pairs, strict=True)]
 
 
+def final_level(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the level at which `directional` has tested each of some pairs in the end.
+
+    Holm's procedure rejects the pairs whose smaller p-value is at most `LEVEL` divided by the number of pairs that it
+    does not reject (by 1 if it rejects all).
+    """
+    rejected = sum(min(pair) <= LEVEL for pair in directional(pairs))
+    return LEVEL / max(1, len(pairs) - rejected)
+
+
 def conjunction(components: Sequence[Component]) -> tuple[float, float]:
     """Return p_for and p_against of the claim that all components are true.
 
@@ -378,7 +391,9 @@ def _several_at(label: str, groups: Mapping[str, Sequence[Component]], least: in
 
 def retest(component: Component, margin: float) -> Component:
     """Return a component tested against another value of its margin; unchanged if it has no margin."""
-    return component.against(margin) if component.against else component
+    if component.against is None:
+        return component
+    return component.against(margin)._replace(kind=component.kind, part=component.part)
 
 
 def _exponentiated(component: Component) -> Component:

@@ -86,7 +86,7 @@ class Finding:
     Attributes
     ----------
     components : sequence of Component
-        The claim holds if all of them do.
+        The statements: the claim is supported if all of them hold, and mostly supported if the central ones do.
     sentence : str
         One sentence that explains the outcome with its numbers.
     """
@@ -116,6 +116,15 @@ class Claim:
         The datasets of those studies that it is about; empty for all.
     test : callable
         From `Results` to a `Finding`; its docstring states the test, the margins and the unit of repetition.
+    central : mapping of str to str
+        The parts of the sentence that decide the claim, each with the paper's words for it. The statements of a part
+        have its name; the part ``""`` is the whole sentence.
+    side : mapping of str to str
+        The parts that only decide between supported and mostly supported, each with the reason.
+    scope : tuple of str
+        The datasets that the sentence is about, stand-ins excluded; empty if it is about none in particular.
+    paired : str
+        Why trials without a partner are not used, if the claim does not use all rows that it reads.
     """
 
     id: str
@@ -125,6 +134,10 @@ class Claim:
     facts: tuple[str, ...]
     datasets: tuple[str, ...]
     test: Callable[[Results], Finding]
+    central: Mapping[str, str] = field(default_factory=lambda: {"": ""})
+    side: Mapping[str, str] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()
+    paired: str = ""
 
     def __call__(self, results: Results) -> Finding:
         """Test the claim."""
@@ -218,6 +231,28 @@ class OpenPoint:
 
 
 @dataclass(frozen=True)
+class Reconstruction:
+    """A protocol other than the one that a paper describes.
+
+    Attributes
+    ----------
+    entry : str
+        The entry of the flips that run it.
+    settings : str
+        What differs from the protocol as written.
+    basis : str
+        What speaks for it: a documented search, or a hypothesis and its test.
+    facts : sequence of str
+        The facts that depend on the settings.
+    """
+
+    entry: str
+    settings: str
+    basis: str
+    facts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper.
 
@@ -248,6 +283,7 @@ class Paper:
     diagnoses: tuple[str, ...]
     points: tuple[OpenPoint, ...]
     quotes: Mapping[str, str] = field(default_factory=dict)
+    reconstruction: Reconstruction | None = None
 
     @property
     def name(self) -> str:
@@ -291,7 +327,7 @@ def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) 
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
-_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open")
+_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction")
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
@@ -312,6 +348,9 @@ def _read(folder: PaperFolder) -> Paper:
                 f"an open point of {file} has {', '.join(point)}; it needs {', '.join(sorted(_POINT_NEEDS))}"
             )
     name = folder.name
+    protocol = table.get("reconstruction")
+    if protocol is not None and protocol.keys() - {"facts"} != {"entry", "settings", "basis"}:
+        raise UserError(f"[reconstruction] of {file} needs entry, settings and basis")
     return Paper(
         folder, table["title"], table["authors"], table["venue"], table.get("url", ""), table["year"],
         tuple(f"{name}_table{number}" for number in table.get("tables", ())),
@@ -322,7 +361,7 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(f"{name}-{number}" for number in table.get("claims", ())),
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
-        _quotes(file, name, table),
+        _quotes(file, name, table), Reconstruction(**protocol) if protocol else None,
     )  # fmt: skip
 
 
@@ -403,9 +442,23 @@ def claim(
     studies: Sequence[str] = (),
     facts: Sequence[str] = (),
     datasets: Sequence[str] = (),
+    central: str | Mapping[str, str] = "",
+    side: Mapping[str, str] | None = None,
+    scope: Sequence[str] = (),
+    paired: str = "",
 ) -> Callable[[Callable[[Results], Finding]], Claim]:
-    """Return a decorator that turns the function that tests a claim into a claim."""
-    return lambda test: Claim(id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test)
+    """Return a decorator that turns the function that tests a claim into a claim.
+
+    Parameters
+    ----------
+    central : str or mapping of str to str
+        The paper's words for the part that decides, or for each of several parts.
+    """
+    parts = {"": central} if isinstance(central, str) else dict(central)
+    return lambda test: Claim(
+        id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test, parts, dict(side or {}),
+        tuple(scope), paired,
+    )  # fmt: skip
 
 
 def fact(

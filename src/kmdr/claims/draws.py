@@ -26,6 +26,9 @@ from kmdr.analysis.statistics import LEVEL, Component, Floats, best_in_blocks, b
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.reported import Number
 
+# The unit of what several numbers show jointly.
+TOGETHER = "p of all together"
+
 
 class Draw(NamedTuple):
     """Result of comparing a reported number with our runs.
@@ -48,6 +51,8 @@ class Draw(NamedTuple):
 
     def law(self, form: str = ".3g") -> str:
         """Return mean and prediction interval, for a sentence."""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{self.mean:{form}} (too few runs for an interval)"
         low = "−∞" if math.isinf(self.low) else format(self.low, form)
         high = "∞" if math.isinf(self.high) else format(self.high, form)
         return f"{self.mean:{form}} [{low}, {high}]"
@@ -165,8 +170,8 @@ def judge_together(label: str, draws: Sequence[Draw]) -> Component:
     """
     against = float(combine_pvalues([draw.component.p_against for draw in draws], method="fisher").pvalue)
     p_for = max(draw.component.p_for for draw in draws)
-    n = min(draw.component.n for draw in draws)
-    return Component(label, against, math.nan, math.nan, p_for, against, n, "p of all together", "number")
+    n = min(draws, key=lambda draw: draw.component.p_against).component.n
+    return Component(label, against, math.nan, math.nan, p_for, against, n, TOGETHER, "number")
 
 
 def judge_share(label: str, number: Number, runs: int, successes: int, n: int) -> Draw:

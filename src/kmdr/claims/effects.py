@@ -3,7 +3,7 @@
 A claim is a few statements, each about one of these:
 
 * a **paired difference**: two methods on trials that started alike (`paired`), one value per repetition
-  (`by_repetition`); times are compared by the logarithms of their ratio;
+  (`mean_by_repetition`); times are compared by the logarithms of their ratio;
 * a **slope on r**: of a quantity on log r within each repetition (`slopes_on_log_r`);
 * a **share** of runs: `kmdr.analysis.statistics.share`;
 * **equivalence**: a difference within a margin, `kmdr.analysis.statistics.equal`;
@@ -26,8 +26,10 @@ from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slo
 from kmdr.base.text import format_number
 
 Floats = NDArray[np.float64]
-Outcome = Literal["reproduced", "not reproduced", "inconclusive", "not run", "changed"]
+Outcome = Literal["supported", "mostly supported", "not supported", "undecided", "not run", "changed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+# The outcomes of a claim whose central statements are all supported.
+SUPPORTED: tuple[Outcome, ...] = ("supported", "mostly supported")
 
 
 def outcome(components: Sequence[Component]) -> Outcome:
@@ -38,8 +40,8 @@ def outcome(components: Sequence[Component]) -> Outcome:
 def decided(p_for: float, p_against: float) -> Outcome:
     """Return the outcome of a p-value for and a p-value against at `LEVEL`."""
     if p_for <= LEVEL:
-        return "reproduced"
-    return "not reproduced" if p_against <= LEVEL else "inconclusive"
+        return "supported"
+    return "not supported" if p_against <= LEVEL else "undecided"
 
 
 # -- effects --
@@ -70,7 +72,7 @@ def mean_over_r(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(_repetition(table.index)).mean()
 
 
-def by_repetition(values: "pd.Series[float]") -> Floats:
+def mean_by_repetition(values: "pd.Series[float]") -> Floats:
     """Return the mean over r within each repetition: one value per repetition, which are independent."""
     return np.asarray(values.groupby(_repetition(values.index)).mean(), dtype=np.float64)
 
@@ -138,6 +140,23 @@ def slopes_on_log_r(lines: pd.DataFrame, log: Callable[[Floats], Floats] = np.lo
     return slopes(complete, log(complete.columns.to_numpy(dtype=np.float64)))
 
 
+def share_left(lines: pd.DataFrame, before: Sequence[int], after: Sequence[int]) -> Floats:
+    """Return the change from some sizes to others as a share of a curve's whole change, one value per repetition.
+
+    The whole change is from the least size of the curve to the sizes ``after``; so F and P are judged on one scale.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        One row per repetition, one column per size, ascending.
+    """
+    end = lines[[*after]].mean(axis=1)
+    whole = end - lines[lines.columns[0]]
+    if (whole == 0).any():
+        raise NotRunError("a curve has the same value at its first and last sizes, so its change has no scale")
+    return np.asarray((end - lines[[*before]].mean(axis=1)) / whole, dtype=np.float64)
+
+
 def exponents(times: pd.DataFrame) -> dict[str, Interval | None]:
     """Return the slopes of log time on log n, log d and log r, the other two fixed; one value per repetition.
 
@@ -197,7 +216,7 @@ def ratios_and_times(
 
 def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
     """Return the table cells of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
-    mean = mean_interval(by_repetition(ratios)) if len(ratios) else Interval(*(math.nan,) * 3, 0)
+    mean = mean_interval(mean_by_repetition(ratios)) if len(ratios) else Interval(*(math.nan,) * 3, 0)
     return {
         "ours": mean.mean, "low": mean.low, "high": mean.high,
         "largest": float(ratios.max()) if len(ratios) else math.nan,
@@ -228,6 +247,11 @@ def as_time(components: Sequence[Component]) -> list[Component]:
     return [component._replace(kind="time") for component in components]
 
 
+def part_of(part: str, components: Sequence[Component]) -> list[Component]:
+    """Assign statements to a part of their claim's sentence."""
+    return [component._replace(part=part) for component in components]
+
+
 def test_at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, Floats], Component]) -> Component:
     """Test at each r separately, requiring all to hold: the other reading of a statement about the mean over r.
 
@@ -238,7 +262,7 @@ def test_at_each_r(label: str, values: "pd.Series[float]", test: Callable[[str, 
     test : callable
         From a label and one value per repetition.
     """
-    groups = {f"r = {r}": [test(label, by_repetition(part))] for r, part in values.groupby("r")}
+    groups = {f"r = {r}": [test(label, mean_by_repetition(part))] for r, part in values.groupby("r")}
     return several(f"{label}, at each of the {len(groups)} r", groups, len(groups))._replace(unit="r")
 
 
@@ -288,9 +312,9 @@ def tally(components: Sequence[Component]) -> str:
     The clearest failure of each dataset (named in a label after "on") is given, for at most three datasets.
     """
     outcomes = [outcome([component]) for component in components]
-    fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not reproduced"]
-    hold, still = outcomes.count("reproduced"), outcomes.count("inconclusive")
-    text = f"of {len(components)} comparisons, {hold} hold, {len(fail)} fail and {still} are undecided"
+    fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
+    hold, still = outcomes.count("supported"), outcomes.count("undecided")
+    text = f"of {len(components)} comparisons, tested alone, {hold} hold, {len(fail)} fail and {still} are undecided"
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
         effect = format_number(component.effect, ".3g" if "ratio" in component.unit else "+.3g")

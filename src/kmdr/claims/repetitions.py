@@ -80,16 +80,18 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
     ----------
     outcome : str
         Outcome of the claim.
+    components : sequence of Component
+        Its central statements.
     claims : int
         Number of tested claims of its paper, which share the level.
     """
     level = LEVEL / max(1, claims)
     # A deterministic result has no interval, and repetitions add nothing to it.
     certain = [component for component in components if component.low == component.high]
-    if outcome == "not reproduced" and any(component.p_against == 0 for component in certain):
+    if outcome == "not supported" and any(component.p_against == 0 for component in certain):
         return NOTHING
     components = [component for component in components if component not in certain]
-    ways = {"reproduced": [_for], "not reproduced": [_against]}.get(outcome, [_for, _against])
+    ways = {"supported": [_for], "mostly supported": [_for], "not supported": [_against]}.get(outcome, [_for, _against])
     return min((way(components, level) for way in ways), key=_repetitions)
 
 

@@ -1,4 +1,17 @@
-"""Verdicts: the outcome of each claim's tests, corrected for the number of claims of its paper."""
+"""Graded verdicts: the outcome of each claim's statements, corrected for the number of claims of its paper.
+
+A claim declares which parts of its sentence are central. Its statements form groups: the central ones of each kind, and
+the side statements. A group holds if all its statements do (an intersection-union test), and fails if one does
+(Bonferroni). All groups of a paper's claims are tested together by Holm's procedure. A claim is
+
+* **supported** if all its groups hold,
+* **mostly supported** if its central groups hold, but the side statements are not shown to,
+* **not supported** if a central group fails,
+* **undecided** otherwise.
+
+So the probability that any claim of a paper gets a grade above the true one, or is not supported though its central
+statements are true, is at most `kmdr.analysis.statistics.LEVEL`.
+"""
 
 import hashlib
 import json
@@ -8,17 +21,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
-from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction, directional, retest
+from kmdr.analysis.statistics import (
+    KINDS,
+    LEVEL,
+    Component,
+    Kind,
+    Margin,
+    conjunction,
+    directional,
+    final_level,
+    retest,
+)
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
+from kmdr.figures.panels import dataset_label
 
 
 @dataclass(frozen=True)
@@ -44,8 +68,12 @@ class Diagnosis:
     sentence: str
 
 
+Group = Kind | Literal["side"]
+GROUPS: tuple[Group, ...] = (*KINDS, "side")
+
+
 class Judgement(NamedTuple):
-    """The outcome of the components of one kind, and their p-values for and against."""
+    """The outcome of a group of statements, and its p-values for and against."""
 
     outcome: Outcome
     p_for: float
@@ -91,15 +119,22 @@ class Verdict:
 
     Attributes
     ----------
-    outcome : {"reproduced", "not reproduced", "inconclusive", "not run", "changed"}
-        Of all its kinds together: reproduced if each is, not reproduced if any is not; changed if it reads rows of
-        other settings than the paper's, which allow no conclusion about the paper.
+    outcome : {"supported", "mostly supported", "not supported", "undecided", "not run", "changed"}
+        See `grade`; changed if it reads rows of other settings than the paper's, which allow no conclusion about the
+        paper.
     sentence : str
         The explanation; for "not run" the reason, for "changed" the changes.
     components : tuple of Component
-        The statements that decide.
+        The statements.
     kinds : mapping of str to Judgement
-        The judgement on the components of each kind, corrected within the paper by `directional`.
+        The judgement on the central statements of each kind and on the side statements, corrected within the paper by
+        `directional`.
+    scope : str
+        On how many of the datasets of its sentence the claim was judged, if not on all.
+    reconstructed : Verdict or None
+        The verdict under the paper's reconstructed protocol, if it has one.
+    level : float
+        The level at which every group of the paper's statements was tested.
     swings : tuple of Swing
         How the outcome depends on each of our margins.
     rows : mapping of str to int
@@ -118,7 +153,7 @@ class Verdict:
     outcome: Outcome
     sentence: str
     components: tuple[Component, ...] = ()
-    kinds: Mapping[Kind, Judgement] = field(default_factory=dict)
+    kinds: Mapping[Group, Judgement] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     rows_digest: str = ""
     command: str = ""
@@ -127,44 +162,99 @@ class Verdict:
     needed: Need = NOTHING
     aside: Mapping[str, Sequence[Component]] = field(default_factory=dict)  # shown but not decisive, by the reason
     swings: tuple[Swing, ...] = ()
+    level: float = LEVEL
+    scope: str = ""
+    reconstructed: "Verdict | None" = None
+
+    @property
+    def central(self) -> list[Component]:
+        """Return the central statements."""
+        return [component for component in self.components if component.part not in self.claim.side]
 
     @property
     def p_for(self) -> float:
-        """Return the greatest corrected p-value for, over the kinds; NaN if not run."""
-        return max((judged.p_for for judged in self.kinds.values()), default=math.nan)
+        """Return the greatest corrected p-value for, over the kinds of central statements; NaN if not run."""
+        return max((judged.p_for for group, judged in self.kinds.items() if group != "side"), default=math.nan)
 
     @property
     def p_against(self) -> float:
-        """Return the least corrected p-value against, over the kinds; NaN if not run."""
-        return min((judged.p_against for judged in self.kinds.values()), default=math.nan)
+        """Return the least corrected p-value against, over the kinds of central statements; NaN if not run."""
+        return min((judged.p_against for group, judged in self.kinds.items() if group != "side"), default=math.nan)
 
     @property
     def weakest(self) -> Component | None:
-        """Return the component that decides: the clearest failure of a claim that fails, else the least certain."""
-        if not self.components:
+        """Return the deciding central statement: the clearest failure if the claim fails, else the least certain."""
+        if not self.central:
             return None
-        if self.outcome == "not reproduced":
-            return min(self.components, key=lambda c: c.p_against)
-        return max(self.components, key=lambda c: c.p_for)
+        if self.outcome == "not supported":
+            return min(self.central, key=lambda c: c.p_against)
+        return max(self.central, key=lambda c: c.p_for)
+
+    def statement(self, component: Component) -> Outcome:
+        """Return the outcome of one of the statements, at the level of its group; the group's follows from them."""
+        if component.p_for <= min(self.level, component.p_against):
+            return "supported"
+        size = next(len(group) for group in grouped(self.claim, self.components).values() if component in group)
+        return "not supported" if size * component.p_against <= self.level else "undecided"
+
+    def count(self, components: Sequence[Component]) -> str:
+        """Return how many of some statements are supported, as ``5 of 6``."""
+        return f"{sum(self.statement(component) == 'supported' for component in components)} of {len(components)}"
+
+    @property
+    def tally(self) -> str:
+        """Return how many statements are supported, how many central ones, and on what data; empty if not run."""
+        if not self.kinds:
+            return ""
+        what = "statement" if len(self.components) == 1 else "statements"
+        text = f"{self.count(self.components)} {what} supported"
+        text += f", {self.count(self.central)} central" if "side" in self.kinds else ""
+        return text + (f", {self.scope}" if self.scope else "")
 
 
-def _p_values_by_kind(components: Sequence[Component]) -> dict[Kind, tuple[float, float]]:
-    """Return the p-values for and against of the components of each kind that occurs."""
-    groups = {kind: [component for component in components if component.kind == kind] for kind in KINDS}
-    return {kind: conjunction(group) for kind, group in groups.items() if group}
+def grouped(claim: Claim, components: Sequence[Component]) -> dict[Group, list[Component]]:
+    """Return the central statements of each kind that occurs, and the side statements if there are any.
+
+    Raises
+    ------
+    ValueError
+        If a statement belongs to no declared part of the sentence.
+    """
+    for component in components:
+        if component.part not in claim.central and component.part not in claim.side:
+            raise ValueError(f"{claim.id} declares no part {component.part!r} for {component.label!r}")
+    central = [component for component in components if component.part not in claim.side]
+    groups: dict[Group, list[Component]] = {kind: [c for c in central if c.kind == kind] for kind in KINDS}
+    groups["side"] = [component for component in components if component.part in claim.side]
+    return {name: group for name, group in groups.items() if group}
 
 
-def _outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a claim from the outcomes of its kinds."""
-    if "not reproduced" in outcomes:
-        return "not reproduced"
-    return "reproduced" if all(outcome == "reproduced" for outcome in outcomes) else "inconclusive"
+def _p_values(claim: Claim, components: Sequence[Component]) -> dict[Group, tuple[float, float]]:
+    return {name: conjunction(group) for name, group in grouped(claim, components).items()}
 
 
-def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Kind, Judgement]]:
+def grade(claim: Claim, outcomes: Mapping[Group, Outcome], components: Sequence[Component]) -> Outcome:
+    """Return the outcome of a claim from the outcomes of its groups.
+
+    Without a statement on some central part of the sentence, a claim can be refuted, but not supported.
+    """
+    central = [outcome for group, outcome in outcomes.items() if group != "side"]
+    if "not supported" in central:
+        return "not supported"
+    complete = {*claim.central} <= {component.part for component in components}
+    if not (complete and central and all(outcome == "supported" for outcome in central)):
+        return "undecided"
+    return "supported" if outcomes.get("side", "supported") == "supported" else "mostly supported"
+
+
+def _grade(claim: Claim, kinds: Mapping[Group, Judgement], components: Sequence[Component]) -> Outcome:
+    return grade(claim, {group: judged.outcome for group, judged in kinds.items()}, components)
+
+
+def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Group, Judgement]]:
     finding = claim.test(results)
-    pairs = _p_values_by_kind(finding.components)
-    return finding, {kind: Judgement(decided(*pair), *pair) for kind, pair in pairs.items()}
+    pairs = _p_values(claim, finding.components)
+    return finding, {group: Judgement(decided(*pair), *pair) for group, pair in pairs.items()}
 
 
 def _texts(column: "pd.Series[Any]") -> list[str]:
@@ -198,7 +288,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     used = recorder.rows_read()
     return Verdict(
         claim,
-        _outcome([judged.outcome for judged in kinds.values()]),
+        _grade(claim, kinds, finding.components),
         _minus(finding.sentence),
         tuple(finding.components),
         kinds,
@@ -207,10 +297,21 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         command,
         missing,
         aside=dict(finding.aside),
+        scope=_scope(claim, results, used),
     )
 
 
-def under_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]) -> Verdict:
+def _scope(claim: Claim, results: Results, used: pd.DataFrame) -> str:
+    """Return on how many of the datasets of its sentence a claim was judged; empty if on all."""
+    real = set(used.loc[used["stand_in"] == "", "dataset"]) if len(used) else {*claim.scope}
+    judged = [name for name in claim.scope if name in real and name not in results.missing]
+    if len(judged) == len(claim.scope):
+        return ""
+    names = f" ({', '.join(map(dataset_label, judged))})" if judged else ""
+    return f"on {len(judged)} of {len(claim.scope)} datasets{names}"
+
+
+def mark_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure]) -> Verdict:
     """Return a verdict unchanged, or, if its rows have other settings than their studies, as one on a changed protocol.
 
     Parameters
@@ -259,32 +360,38 @@ def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]
         }
         parts = sum(map(len, pairs.values()))
         corrected = _corrected(pairs)
+        level = final_level([pair for of_claim in pairs.values() for pair in of_claim.values()])
         for verdict in of_paper:
             if verdict.outcome in ("not run", "changed"):
                 verdicts.append(replace(verdict, diagnoses=tuple(diagnoses.get(verdict.claim.id, ()))))
                 continue
             kinds = corrected[verdict.claim.id]
-            final = _outcome([judged.outcome for judged in kinds.values()])
+            final = _grade(verdict.claim, kinds, verdict.components)
             swings = tuple(_swings(verdict, pairs, final))
             verdicts.append(
                 replace(
                     verdict,
                     outcome=final,
-                    sentence=_first_line(swings) + verdict.sentence + _last_line(verdict, final, parts),
+                    sentence=_first_line(swings) + verdict.sentence + _last_line(verdict, kinds, final, parts),
                     kinds=kinds,
                     diagnoses=tuple(diagnoses.get(verdict.claim.id, ())),
-                    needed=needed(final, verdict.components, parts),
+                    needed=needed(final, verdict.central, parts),
                     swings=swings,
+                    level=level,
                 )
             )
-    return verdicts
+    others = [verdict.reconstructed for verdict in verdicts if verdict.reconstructed]
+    if not others:
+        return verdicts
+    by_claim = {verdict.claim.id: verdict for verdict in judge(others, {})}
+    return [replace(verdict, reconstructed=by_claim.get(verdict.claim.id)) for verdict in verdicts]
 
 
-Pairs = Mapping[str, Mapping[Kind, tuple[float, float]]]
+Pairs = Mapping[str, Mapping[Group, tuple[float, float]]]
 
 
-def _corrected(pairs: Pairs) -> dict[str, dict[Kind, Judgement]]:
-    """Return the judgement on each kind in each claim of a paper, corrected together."""
+def _corrected(pairs: Pairs) -> dict[str, dict[Group, Judgement]]:
+    """Return the judgement on each group of each claim of a paper, corrected together."""
     adjusted = iter(directional([pair for of_claim in pairs.values() for pair in of_claim.values()]))
     judged = {id_: {kind: next(adjusted) for kind in of_claim} for id_, of_claim in pairs.items()}
     return {id_: {kind: Judgement(decided(*p), *p) for kind, p in kinds.items()} for id_, kinds in judged.items()}
@@ -303,8 +410,8 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             moved = [
                 retest(part, value) if part.margin and part.margin.what == what else part for part in verdict.components
             ]
-            kinds = _corrected({**pairs, verdict.claim.id: _p_values_by_kind(moved)})[verdict.claim.id]
-            return _outcome([judged.outcome for judged in kinds.values()])
+            kinds = _corrected({**pairs, verdict.claim.id: _p_values(verdict.claim, moved)})[verdict.claim.id]
+            return _grade(verdict.claim, kinds, moved)
 
         least = margin.value / 10 if margin.least is None else margin.least
         most = margin.value * 10 if margin.most is None else margin.most
@@ -334,11 +441,12 @@ def _edge(same: float, other: float, outcome_at: Callable[[float], Outcome], fin
     return other
 
 
-def _last_line(verdict: Verdict, final: Outcome, parts: int) -> str:
+def _last_line(verdict: Verdict, kinds: Mapping[Group, Judgement], final: Outcome, parts: int) -> str:
     """Return the notes on times and on the effect of the correction."""
     text = " Times are of this implementation on the machine that measured them." if "time" in verdict.kinds else ""
     if final != verdict.outcome:
-        p = min(min(judged.p_for, judged.p_against) for judged in verdict.kinds.values() if judged.outcome != final)
+        changed = [judged for group, judged in verdict.kinds.items() if judged.outcome != kinds[group].outcome]
+        p = min(min(judged.p_for, judged.p_against) for judged in changed)
         text += (
             f" Uncorrected it would be {verdict.outcome} (p = {p:.2g}); the correction is for the {parts} tests of the "
             "paper."
@@ -367,4 +475,4 @@ def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None
         finding, kinds = attempt(partial(_found, claim), results)
     except NotRunError as reason:
         return "not run", None, str(reason)
-    return _outcome([judged.outcome for judged in kinds.values()]), finding, _minus(finding.sentence)
+    return _grade(claim, kinds, finding.components), finding, _minus(finding.sentence)

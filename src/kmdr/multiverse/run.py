@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import LEVEL, best_of
 from kmdr.claims.catalogue import claims
-from kmdr.claims.effects import Outcome
+from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import verdict_on
 from kmdr.metrics import BUILT_IN
@@ -126,9 +126,7 @@ class Findings:
                 line: dict[str, object] = {"choice": choice, "option": name, "universes": len(some)}
                 if self.numbers and some:
                     line["likelihood"] = float(np.exp(means[name] - logsumexp(list(means.values()))))
-                held = {
-                    claim: sum(outcomes[i] == "reproduced" for i in some) for claim, outcomes in self.outcomes.items()
-                }
+                held = {claim: sum(outcomes[i] in SUPPORTED for i in some) for claim, outcomes in self.outcomes.items()}
                 lines.append(line | held)
         return pd.DataFrame(lines)
 

@@ -10,7 +10,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
 from kmdr.claims.best_of import SYMBOLS
-from kmdr.claims.effects import Outcome, counted
+from kmdr.claims.effects import SUPPORTED, Outcome, counted
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.panels import dataset_label
@@ -181,7 +181,9 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
         f"{counted(len(kept), 'universe')} of {count} are not rejected at {LEVEL:.0%}"
         + (f"; all of these have {common}." if (common := _common(findings, kept)) else ".")
     )
-    if check := findings.check:
+    # Where each choice has only a default and one alternative, to find the same alternative again shows nothing.
+    wide = any(len(options) > 2 for options in spec.choices.values())
+    if wide and (check := findings.check):
         sentences.append(
             f"The nearest universe was selected among {count}. Selected by half of the cells, in "
             f"{counted(check.splits, 'split')}, it is the same in {check.again:.0%}. The mean log-likelihood of the "
@@ -213,11 +215,12 @@ def _common(findings: Findings, some: Sequence[int]) -> str:
 def _holds(findings: Findings) -> dict[str, str]:
     """Return in words in how many universes each claim is supported, and each kind of its statements."""
     texts: dict[str, str] = {}
-    words: dict[Outcome, str] = {"not reproduced": "fails", "inconclusive": "is undecided", "not run": "is not run"}
+    words: dict[Outcome, str] = {"not supported": "fails", "undecided": "is undecided", "not run": "is not run"}
     for name, outcomes in findings.outcomes.items():
         claim, _, kind = name.partition(", ")
         rest = [f", {word} in {n}" for outcome, word in words.items() if (n := outcomes.count(outcome))]
-        sentence = f"is supported in {outcomes.count('reproduced')} of {len(outcomes)} universes{''.join(rest)}"
+        held = sum(outcome in SUPPORTED for outcome in outcomes)
+        sentence = f"is supported in {held} of {len(outcomes)} universes{''.join(rest)}"
         texts[claim] = f"{texts[claim]}; its {kind} {sentence}" if kind else sentence
     for claim, sentence in texts.items():
         outcome = words.get(findings.outcomes[claim][0], "is supported")

@@ -125,7 +125,8 @@ def report_of(
 
 def _context(results: Results, plan: Mapping[str, Any], configs: Sequence[Mapping[str, Any]]) -> Context:
     datasets = {study["name"]: study["datasets"] for study in configs}
-    return Context(results, datasets, departures(results.compact_rows, experiments, plan, results.missing))
+    differences = departures(results.compact_rows, experiments, plan, results.missing)
+    return Context(results, datasets, differences, flips(configs))
 
 
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:

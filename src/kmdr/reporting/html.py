@@ -27,6 +27,7 @@ from kmdr.analysis.statistics import KINDS, LEVEL, Component
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Kind, Paper
 from kmdr.claims.effects import OUTCOMES, Outcome, decided
+from kmdr.claims.frozen import frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
@@ -48,9 +49,10 @@ _MOST_LINES = 300
 STATES: Mapping[str, tuple[str, str]] = {
     "rerun": ("✓", "good"),
     "in part": ("◐", "mixed"),
-    "reproduced": ("✓", "good"),
-    "not reproduced": ("✗", "bad"),
-    "inconclusive": ("?", "mixed"),
+    "supported": ("✓", "good"),
+    "mostly supported": ("◕", "good"),
+    "not supported": ("✗", "bad"),
+    "undecided": ("?", "mixed"),
     "changed": ("≠", "none"),
     "not run": ("–", "none"),
 }
@@ -462,7 +464,13 @@ def _environment() -> Environment:
         "changes_at": changes_at,
         "evidence": evidence,
     }
-    environment.globals |= {"STATES": STATES, "OUTCOMES": OUTCOMES, "LEVEL": LEVEL, "outcome": decided}
+    environment.globals |= {
+        "STATES": STATES,
+        "OUTCOMES": OUTCOMES,
+        "LEVEL": LEVEL,
+        "outcome": decided,
+        "frozen_note": frozen_note,
+    }
     environment.globals |= {"KINDS": KINDS}
     environment.globals |= {"POWER": POWER, "LEAST": LEAST}
     return environment

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kmdr.analysis.statistics import LEVEL, Kind
+from kmdr.analysis.statistics import Kind
 from kmdr.base.text import format_number
+from kmdr.claims.draws import TOGETHER
+from kmdr.claims.effects import SUPPORTED
 from kmdr.claims.verdicts import Verdict
 
 # The sentence on the failing part of a claim, by kind.
@@ -21,7 +23,7 @@ HOLDS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Line:
-    """A verdict, and the reason why it is not "reproduced" (else empty), in words."""
+    """A verdict, and the reason why it is not "supported" (else empty), in words."""
 
     verdict: Verdict
     why: str
@@ -43,25 +45,29 @@ def opening(verdicts: Sequence[Verdict]) -> Opening:
     def lines(*outcomes: str) -> list[Line]:
         return [Line(verdict, _reason(verdict)) for verdict in verdicts if verdict.outcome in outcomes]
 
-    return Opening(lines("reproduced"), lines("not reproduced"), lines("inconclusive"), lines("not run", "changed"))
+    return Opening(lines(*SUPPORTED), lines("not supported"), lines("undecided"), lines("not run", "changed"))
 
 
 def _reason(verdict: Verdict) -> str:
     if verdict.outcome in ("not run", "changed"):
         return verdict.sentence
-    parts = [_failing(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "not reproduced"]
-    parts += [_undecided(verdict, kind) for kind, judged in verdict.kinds.items() if judged.outcome == "inconclusive"]
+    if verdict.outcome == "mostly supported":
+        return f"mostly: {verdict.tally}"
+    central = {kind: judged.outcome for kind, judged in verdict.kinds.items() if kind != "side"}
+    parts = [_failing(verdict, kind) for kind, outcome in central.items() if outcome == "not supported"]
+    parts += [_undecided(verdict, kind) for kind, outcome in central.items() if outcome == "undecided"]
     if parts:
-        parts += [HOLDS[kind] for kind, judged in verdict.kinds.items() if judged.outcome == "reproduced"]
-    reversed_by = [d.change for d in verdict.diagnoses if (d.before, d.after) == (verdict.outcome, "reproduced")]
-    if reversed_by and verdict.outcome != "reproduced":
+        parts += [HOLDS[kind] for kind, outcome in central.items() if outcome == "supported"]
+    reversed_by = [d.change for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
+    if reversed_by and verdict.outcome not in SUPPORTED:
         parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(reversed_by)})")
     return "; ".join(parts)
 
 
 def _failing(verdict: Verdict, kind: Kind) -> str:
-    components = [component for component in verdict.components if component.kind == kind]
-    failing = [component for component in components if component.p_against <= LEVEL]
+    components = [component for component in verdict.central if component.kind == kind and component.unit != TOGETHER]
+    components = components or [component for component in verdict.central if component.kind == kind]
+    failing = [component for component in components if verdict.statement(component) == "not supported"]
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
         return f"{clearest.label}: the effect is {format_number(clearest.effect, '.3g')}".replace("-", "−")

@@ -13,8 +13,9 @@ from kmdr.analysis.rows import code_notes
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell as say
 from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
+from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
-from kmdr.claims.verdicts import Verdict, under_changed_protocol, verdict_on
+from kmdr.claims.verdicts import Verdict, mark_changed_protocol, verdict_on
 from kmdr.figures.canvas import Drawing, add_notes, figure_files
 from kmdr.figures.tables import table_files
 from kmdr.harness.engines.local import Lost, Workers
@@ -39,11 +40,14 @@ class Context:
         The datasets of each study.
     departures : mapping of str to Departure
         Differences between the rows of a study and its configuration.
+    flips : sequence of Flip
+        Of all studies.
     """
 
     results: Results
     datasets: Mapping[str, Sequence[str]]
     departures: Mapping[str, Departure]
+    flips: Sequence[Flip]
 
 
 def make_item(item: Item, context: Context) -> Reproduction:
@@ -108,7 +112,9 @@ def make_part(context: Context, part: Part) -> Product:
         return _make_multiverse(part, context.results)
     if isinstance(part, Flip):
         return change(context.results, part)
-    return under_changed_protocol(verdict_on(part, context.results, context.datasets), context.departures)
+    verdict = verdict_on(part, context.results, context.datasets)
+    verdict = replace(verdict, reconstructed=reconstructed(part, context.results, context.flips))
+    return mark_changed_protocol(verdict, context.departures)
 
 
 def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], None]) -> Iterator[tuple[str, Product]]:

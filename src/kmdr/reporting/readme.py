@@ -14,13 +14,13 @@ def scorecard(report: str) -> str:
     if section is None:
         raise ValueError("the report has no scorecard")
     lines = [
-        "| paper | tables and figures | claims supported | not supported | undecided |",
-        "|---|---|---:|---:|---:|",
+        "| paper | tables and figures | claims supported | mostly supported | not supported | undecided |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for paper, items, claims in re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (.*?) \| (.*?) \|$", section[1], re.MULTILINE):
         in_full, in_part = items.count("[✓"), items.count("[◐")
         rerun = f"{in_full} rerun" + f", {in_part} in part" * bool(in_part)
-        counts = " | ".join(str(claims.count(f"[{sign}")) for sign in "✓✗?")
+        counts = " | ".join(str(claims.count(f"[{sign}")) for sign in "✓◕✗?")
         lines.append(f"| [{paper}]({_PAGE}#{paper}) | {rerun} | {counts} |")
     return "\n".join(lines)
 

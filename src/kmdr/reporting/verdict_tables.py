@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.statistics import KINDS
+from kmdr.claims.verdicts import GROUPS
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting.html import changes_at, evidence
 from kmdr.reporting.model import Report
@@ -28,7 +28,12 @@ def _verdicts(report: Report) -> list[dict[str, Any]]:
         {
             "claim": verdict.claim.id,
             "verdict": verdict.outcome,
-            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in KINDS},
+            "statements_supported": verdict.count(verdict.components) if verdict.kinds else "",
+            "scope": verdict.scope,
+            "reconstructed_protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
+            "reconstructed_statements": verdict.reconstructed.tally if verdict.reconstructed else "",
+            "central_supported": verdict.count(verdict.central) if verdict.kinds else "",
+            **{kind: verdict.kinds[kind].outcome if kind in verdict.kinds else "" for kind in GROUPS},
             "sentence": verdict.claim.sentence,
             "where": verdict.claim.where,
             "quote": quotes.get(verdict.claim.id, ""),
@@ -59,7 +64,8 @@ def _components(report: Report) -> list[dict[str, Any]]:
             "claim": verdict.claim.id,
             **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
             "margin_of_ours": float(component.margin) if component.margin else "",
-            "decides": f"no, {why}" if why else "yes",
+            "statement_verdict": "" if why else verdict.statement(component),
+            "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",
         }
         for verdict in report.verdicts
         for component, why in evidence(verdict)

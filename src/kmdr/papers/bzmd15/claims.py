@@ -22,7 +22,17 @@ from kmdr.analysis.statistics import (
     share,
 )
 from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
-from kmdr.claims.effects import as_time, by_repetition, extremes, need, pairs, slopes_on_log_r, tally, test_at_each_r
+from kmdr.claims.effects import (
+    as_time,
+    extremes,
+    mean_by_repetition,
+    need,
+    pairs,
+    part_of,
+    slopes_on_log_r,
+    tally,
+    test_at_each_r,
+)
 from kmdr.claims.reported import reported
 from kmdr.figures.style import KNOWN
 
@@ -68,6 +78,10 @@ def _varying(results: Results, studies: Sequence[str]) -> set[tuple[str, str]]:
     "are accurate even for small r, about 20.",
     "§7.5, Figure 1",
     studies=("bzmd15_fig1", "bzmd15_synth"),
+    central={
+        "time": "are clearly more efficient compared to naive k-means clustering",
+        "accuracy": "also accurate in this case even for relatively (with respect to k) small values of r",
+    },
 )
 def faster_on_synth(results: Results) -> Finding:
     """Two statements for each of the six methods.
@@ -86,14 +100,15 @@ def faster_on_synth(results: Results) -> Finding:
     components, ratios, differences = [], {}, {}
     for pair in pairs(seconds, ["synth"], REDUCED, "none"):
         name = KNOWN[pair.method].label
-        ratio = np.exp(by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
-        components += as_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
+        ratio = np.exp(mean_by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
+        components += part_of("time", as_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)]))
         ratios[name] = components[-1].effect
     for pair in pairs(accuracy, ["synth"], REDUCED, "none"):
         name = KNOWN[pair.method].label
         near = pair.select_r([min(pair.grid, key=lambda r: abs(r - 20))])
-        difference = by_repetition(near.values - near.reference)
-        components.append(equal(f"{name}: P − P of kMeans at r ≈ 20, within ±{P_MARGIN:g}", difference, P_MARGIN, "P"))
+        difference = mean_by_repetition(near.values - near.reference)
+        statement = f"{name}: P − P of kMeans at r ≈ 20, within ±{P_MARGIN:g}"
+        components += part_of("accuracy", [equal(statement, difference, P_MARGIN, "P")])
         differences[name] = components[-1].effect
     need(components, "kMeans and a reduction on Synth")
     slow = [name for name, ratio in ratios.items() if ratio >= 1]
@@ -111,6 +126,8 @@ def faster_on_synth(results: Results) -> Finding:
     "As the number of dimensions increases, the normalised objective of the resulting clustering decreases.",
     "§7.5, Figures 1–3",
     studies=FIGURES,
+    central="as the number of projecting dimensions increases, the normalized objective value of the resulting",
+    scope=REAL,
 )
 def objective_falls(results: Results) -> Finding:
     """For each real dataset and each method whose C has r columns: the slope of F on log r is negative.
@@ -149,6 +166,8 @@ def objective_falls(results: Results) -> Finding:
     "the number of dimensions increases.",
     "§7.5, Figures 2 and 3",
     studies=FIGURES,
+    central="converge to the objective value attained by the naive k-means algorithm",
+    scope=REAL,
 )
 def objective_converges(results: Results) -> Finding:
     """Two statements for each real dataset and each proposed method (Sampl/SVD, Sampl/ApproxSVD, RP, ApprSVD).
@@ -193,6 +212,11 @@ def objective_converges(results: Results) -> Finding:
     "the normalised objective.",
     "§7.5, Figures 1–3",
     studies=FIGURES,
+    central={
+        "accuracy": "superior performance compared to Laplacian Scores [21] both in terms of accuracy",
+        "objective": "and normalized k-means objective value",
+    },
+    scope=("synth", "usps", "light", "orl_64x64"),
 )
 def better_than_laplacian_scores(results: Results) -> Finding:
     """Two statements for each of Synth, USPS, LIGHT and ORL and each proposed method, averaged over the grid of r.
@@ -211,8 +235,8 @@ def better_than_laplacian_scores(results: Results) -> Finding:
         for pair in pairs(values, datasets, PROPOSED, "laplacian_score"):
             name = label(results, pair.dataset, pair.method)
             statement = f"{name}: {unit} − {unit} of LapScores, {side}"
-            component = test(statement, by_repetition(pair.values - pair.reference), unit=unit)
-            tested.append((pair.dataset, component))
+            component = test(statement, mean_by_repetition(pair.values - pair.reference), unit=unit)
+            tested.append((pair.dataset, component._replace(part=quantity)))
             if pair.dataset not in results.stand_ins:
                 each_r.append(test_at_each_r(statement, pair.values - pair.reference, test))
             ahead[unit][name] = component.effect
@@ -228,6 +252,8 @@ def better_than_laplacian_scores(results: Results) -> Finding:
     "On PIE and COIL20 Laplacian scores are superior to all other approaches in terms of accuracy.",
     "§7.5, Figures 2 and 3",
     studies=FIGURES,
+    central="the Laplacian Scores approach is superior compared to all other approaches in terms of accuracy",
+    scope=("pie", "coil20"),
 )
 def laplacian_scores_lead(results: Results) -> Finding:
     """For PIE and COIL20 and each other method, including k-means on all features: P of LapScores is higher.
@@ -243,7 +269,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
     lead: dict[str, dict[str, float]] = {}
     for pair in pairs(values, datasets, others, "laplacian_score"):
         statement = f"P of LapScores − P of {label(results, pair.dataset, pair.method)}, above 0"
-        components.append(above(statement, by_repetition(pair.reference - pair.values), unit="P"))
+        components.append(above(statement, mean_by_repetition(pair.reference - pair.values), unit="P"))
         each_r.append(test_at_each_r(statement, pair.reference - pair.values, above))
         on_dataset = lead.setdefault(label(results, pair.dataset), {})
         on_dataset[KNOWN[pair.method].label] = components[-1].effect
@@ -260,6 +286,12 @@ def laplacian_scores_lead(results: Results) -> Finding:
     "Gaussians and does well in several real-world clustering problems.",
     "§7.5",
     studies=(*FIGURES, "bzmd15_synth"),
+    central={
+        "mixture": "nearly optimal separation of a mixture of Gaussians",
+        "real": "does well in several real-world clustering problems",
+    },
+    paired="only proposed methods with r columns are about small r; other methods are read with them",
+    scope=("synth", *REAL),
 )
 def few_dimensions_suffice(results: Results) -> Finding:
     """For each proposed method whose C has r columns, at 20 ≤ r ≤ 30.
@@ -288,11 +320,12 @@ def few_dimensions_suffice(results: Results) -> Finding:
             span = f"r = {near[0]}" if len(near) == 1 else f"r = {near[0]} to {near[-1]}"
             if quantity == "accuracy":
                 statement = f"{name}: P − P of kMeans at {span}, within ±{P_MARGIN:g}"
-                mixture.append(equal(statement, by_repetition(pair.values - pair.reference), P_MARGIN, "P"))
+                difference = mean_by_repetition(pair.values - pair.reference)
+                mixture += part_of("mixture", [equal(statement, difference, P_MARGIN, "P")])
                 behind[name] = mixture[-1].effect
             else:
                 statement = f"{name}: F ÷ F of kMeans − 1 at {span}, below {F_MARGIN:g}"
-                component = below(statement, by_repetition(pair.values / pair.reference - 1), F_MARGIN, "F")
+                component = below(statement, mean_by_repetition(pair.values / pair.reference - 1), F_MARGIN, "F")
                 excess[name] = component.effect
                 real.setdefault(whole.dataset, []).append(component)
     real_data = {name: statements for name, statements in real.items() if name not in results.stand_ins}
@@ -306,7 +339,7 @@ def few_dimensions_suffice(results: Results) -> Finding:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
     return Finding(
-        [*mixture, several(statement, real_data, SEVERAL)],
+        [*mixture, *part_of("real", [several(statement, real_data, SEVERAL)])],
         f"{sentence}.",
         {
             "one of several": list(chain(*real_data.values())),
@@ -334,6 +367,8 @@ def _excluded_datasets(rows: pd.DataFrame, limit: float) -> list[str]:
     "Theorems 11–13",
     studies=(*FIGURES, *MORE_RUNS),
     facts=tuple(BOUNDS.values()),
+    central="with constant probability",
+    scope=REAL,
 )
 def ratios_hold(results: Results) -> Finding:
     """For each theorem and dataset: its bound fails with a probability below the stated one, with γ = 1 and ε = 1/3.
@@ -392,6 +427,9 @@ CROWDED = ("pie", "coil20")
     "On PIE and COIL20 k-means on all features performs poorly in terms of accuracy.",
     "§7.5, Figures 2 and 3",
     studies=FIGURES,
+    central="in these two datasets the naive k-means algorithm performs poorly in terms of accuracy",
+    scope=REAL,
+    paired="the difference of two datasets is taken between repetitions of the same number",
 )
 def full_is_poor_on_two(results: Results) -> Finding:
     """P of k-means on all features on PIE and on COIL20 is lower than on each other real dataset.
@@ -424,6 +462,11 @@ def full_is_poor_on_two(results: Results) -> Finding:
     "dimensional data.",
     "§8",
     studies=FIGURES,
+    central={
+        "time": "leads to faster algorithms",
+        "accuracy": "almost as accurate as running k-means on the high dimensional data",
+    },
+    scope=REAL,
 )
 def faster_and_almost_as_accurate(results: Results) -> Finding:
     """Two statements for each of USPS, COIL20, PIE and ORL and each proposed method, averaged over r ≥ 20.
@@ -447,12 +490,12 @@ def faster_and_almost_as_accurate(results: Results) -> Finding:
                 continue
             name = label(results, pair.dataset, pair.method)
             if what == "time":
-                ratio = np.exp(by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
+                ratio = np.exp(mean_by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
                 (component,) = as_time([ratio_below(f"{name}: total time ÷ that of kMeans, below 1", ratio)])
             else:
-                difference = by_repetition(pair.values - pair.reference)
+                difference = mean_by_repetition(pair.values - pair.reference)
                 component = not_inferior(f"{name}: P − P of kMeans, above −{P_MARGIN:g}", difference, P_MARGIN, "P")
-            tested.append((pair.dataset, component))
+            tested.append((pair.dataset, component._replace(part="time" if what == "time" else "accuracy")))
             if pair.dataset not in results.stand_ins:
                 effects[what][name] = component.effect
     need(tested, "kMeans and a proposed method on the real datasets")

@@ -1,0 +1,88 @@
+"""The frozen declarations of the claims: what is tested was fixed before the rows that are judged.
+
+``frozen.json`` in a paper's folder has each claim's sentence, quotation, parts, scope and test in words, the margins,
+the studies with their repetitions, and a hash of the code of the tests. The report prints the files' hash, and whether
+the declarations still equal them. ``python -m kmdr.claims.frozen`` writes the files.
+"""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kmdr.analysis.statistics import Margin
+from kmdr.base.identity import code_hash
+from kmdr.claims.catalogue import Claim, Paper, papers
+from kmdr.config.studies import studies
+
+
+def built_in() -> list[Paper]:
+    """Return the built-in papers."""
+    return [paper for paper in papers() if paper.folder.package.startswith("kmdr.papers")]
+
+
+def file_of(paper: Paper) -> Path:
+    """Return the file with a paper's frozen declarations."""
+    return paper.folder.folder / "frozen.json"
+
+
+def _claim(claim: Claim, paper: Paper) -> dict[str, Any]:
+    return {
+        "sentence": claim.sentence,
+        "where": claim.where,
+        "quote": paper.quotes.get(claim.id, ""),
+        "central": dict(claim.central),
+        "side": dict(claim.side),
+        "scope": list(claim.scope),
+        "datasets": list(claim.datasets),
+        "paired": claim.paired,
+        "studies": list(claim.studies),
+        "facts": list(claim.facts),
+        "test": " ".join((inspect.getdoc(claim.test) or "").split()),
+    }
+
+
+def _margins(module: object) -> dict[str, Any]:
+    margins: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        named = value.items() if isinstance(value, Mapping) else [("", value)]
+        for key, margin in named:
+            if isinstance(margin, Margin):
+                margins[f"{name}.{key}" if key else name] = {**margin._asdict(), "marks": dict(margin.marks)}
+    return margins
+
+
+def declarations(paper: Paper) -> dict[str, Any]:
+    """Return the declarations of a paper's claims."""
+    repetitions = {study["name"]: study["repeats"] for study in studies()}
+    read = sorted({name for claim in paper.claims for name in claim.studies})
+    return {
+        "code": code_hash(f"{paper.folder.package}.claims"),
+        "margins": _margins(paper.folder.module("claims")),
+        "repetitions": {name: repetitions[name] for name in read if name in repetitions},
+        "claims": {claim.id: _claim(claim, paper) for claim in paper.claims},
+    }
+
+
+def text_of(declared: Mapping[str, Any]) -> str:
+    """Return the declarations as the text of a file."""
+    return json.dumps(declared, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def frozen_note() -> str:
+    """Return the hash of the frozen files, and which papers' declarations differ from them."""
+    texts = [file_of(paper).read_text("utf-8") for paper in built_in()]
+    digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
+    pairs = zip(built_in(), texts, strict=True)
+    changed = [paper.name for paper, text in pairs if text != text_of(declarations(paper))]
+    if not changed:
+        return f"Tests, margins, central statements and repetitions are frozen (hash {digest})."
+    where = ", ".join(changed)
+    return f"Tests, margins, central statements or repetitions of {where} differ from the frozen ones (hash {digest})."
+
+
+if __name__ == "__main__":
+    for of_papers in built_in():
+        file_of(of_papers).write_text(text_of(declarations(of_papers)), "utf-8")

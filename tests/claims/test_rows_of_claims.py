@@ -1,0 +1,67 @@
+"""Claims use all rows that they could: rows without a partner are left unused only where a claim says why."""
+
+from dataclasses import replace
+
+import pytest
+
+from kmdr.analysis.results import Recorder, Results
+from kmdr.base.paths import CHECKOUT
+from kmdr.claims.catalogue import Claim, claims
+from kmdr.claims.verdicts import uncorrected
+
+REFERENCE = CHECKOUT / "results" / "reference"
+PAPERS = ("bmd09", "bzd10", "bzmd15", "lst17", "lf20")
+BUILT_IN = [claim for claim in claims() if claim.studies and claim.paper in PAPERS]
+CELL = ["study", "dataset", "reducer", "r"]
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return Results.of_folder(REFERENCE)
+
+
+def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
+    """Return the methods whose surplus repetitions a claim does not use."""
+    recorder = Recorder(results)
+    _, found, _ = uncorrected(claim, recorder)
+    if found is None:
+        return []
+    rows = recorder.rows_read()
+    rows = rows[rows["study"].isin(claim.studies) & (rows["stand_in"] == "")]  # stand-ins decide nothing
+    counts = rows.groupby(CELL)["repeat"].nunique().groupby(["study", "dataset", "reducer"]).max()
+    fewest = counts.groupby(["dataset"]).transform("min")
+    idle = []
+    for method in counts.index[counts > fewest]:
+        study, dataset, reducer = method
+        limit = (counts[method] + fewest[method]) // 2
+        of_method = (rows["study"] == study) & (rows["dataset"] == dataset) & (rows["reducer"] == reducer)
+        fewer = results.replaced(rows[~(of_method & (rows["repeat"] >= limit))], claim.studies)
+        _, other, _ = uncorrected(claim, fewer)
+        if other is not None and [c[:6] for c in other.components] == [c[:6] for c in found.components]:
+            idle.append(method)
+    return idle
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", BUILT_IN, ids=lambda claim: claim.id)
+def test_a_claim_uses_all_its_rows_or_says_why_not(claim, results):
+    assert claim.paired or not unused(claim, results)
+
+
+def test_a_claim_on_a_subset_is_found(results):
+    claim = next(claim for claim in claims() if claim.id == "lf20-5")
+
+    def half(given: Results):
+        rows = given.rows("lf20_nips_runs")
+        return claim.test(given.replaced(rows[rows["repeat"] < 1000], ["lf20_nips_runs"]))
+
+    assert ("lf20_nips_runs", "nips", "leverage") not in unused(claim, results)
+    assert ("lf20_nips_runs", "nips", "leverage") in unused(replace(claim, test=half), results)
+
+
+def test_shares_are_of_all_runs_of_their_method(results):
+    claim = next(claim for claim in claims() if claim.id == "lf20-5")
+    counts = results.rows("lf20_nips_runs").query("r == 30").groupby("reducer")["repeat"].nunique()
+    squared, unsquared, gain = claim(results).components
+    assert (squared.n, unsquared.n) == (counts["leverage"], counts["leverage_sqrt"])
+    assert gain.n == min(squared.n, unsquared.n)
