@@ -25,7 +25,7 @@ def test_the_best_of_m_is_refuted_as_often_as_the_rank_of_their_best_among_ours_
     few = judge_best("", number(0.0), ours[:60], ours[:60], 30)
     assert few.component.p_against > 0.5  # two blocks show no tail
     assert math.isinf(few.low)
-    assert few.law("z.0f").endswith("[−∞, ∞]")
+    assert few.law("z.0f").endswith("(too few runs for an interval)")
 
 
 @pytest.mark.parametrize("m", [1, 5])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kmdr.analysis.statistics import LEVEL, Component, Margin, at, below, directional, final_level
+from kmdr.analysis.statistics import LEVEL, Component, Margin, below, directional, final_level, retest
 from kmdr.claims.catalogue import Claim, Finding, claims, papers
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
 from rows import make_results, make_rows
@@ -99,6 +99,6 @@ def test_central_parts_are_declared_in_the_papers_words(claim):
 
 def test_a_statement_keeps_its_kind_and_part_at_another_margin():
     component = below("F", [0.1, 0.2, 0.3], Margin(0.5, "little"))._replace(kind="time", part="more")
-    moved = at(component, 0.1)
+    moved = retest(component, 0.1)
     assert (moved.kind, moved.part) == ("time", "more")
     assert moved.p_for > component.p_for

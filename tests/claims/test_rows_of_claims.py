@@ -17,7 +17,7 @@ CELL = ["study", "dataset", "reducer", "r"]
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    return Results.of_folder(REFERENCE)
+    return Results.from_folder(REFERENCE)
 
 
 def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:

@@ -124,7 +124,9 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
             table = pd.concat(parts.values(), keys=parts.keys(), names=["quantity"]).reset_index("quantity")
             of_papers.setdefault(paper, []).append(table)
             for dataset, of_dataset in serial_rows(of_study).groupby("dataset"):
-                machines.setdefault((paper, str(dataset)), set()).update(of_dataset["machine"].fillna(""))
+                machines.setdefault((paper, str(dataset)), set()).update(
+                    of_dataset["machine"].astype(object).fillna("")
+                )
     overviews = {}
     for paper, tables in of_papers.items():
         table = pd.concat(tables)
