@@ -335,7 +335,7 @@ def test_several_settings_become_gaps_of_figures_and_claims(tmp_path):
         results = make_results(rows)
         claim = next(claim for claim in claims() if claim.id == "bzmd15-1")
         item = next(item for item in items() if item.id == "bzmd15_fig1")
-        return make_item(item, Context(results, {}, {})), verdict_on(claim, results, {})
+        return make_item(item, Context(results, {}, {}, ())), verdict_on(claim, results, {})
 
     figure, verdict = made(5)
     assert figure.files

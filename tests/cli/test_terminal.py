@@ -147,8 +147,7 @@ def test_what_is_printable_stays_as_it_is(text):
 def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_path):
     shutil.copytree(honest, tmp_path / "run")
     steering = "\x1b[1mbold\x1b]0;t\x07"
-    spoil(tmp_path / "run", "params", steering, 7)  # shown in the table
-    spoil(tmp_path / "run", "reducer", steering, 12)  # refused, and named
+    spoil(tmp_path / "run", [("params", steering), ("reducer", steering)], 7)  # shown in the table; refused, and named
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kmdr", "table", str(tmp_path / "run"), "STUDY=all"]
     environment = {**os.environ, "TERM": "xterm"}

@@ -361,6 +361,6 @@ def test_a_damaged_fact_is_a_gap_of_the_report(copy, item):
         fact = pd.read_csv(REFERENCE / "facts" / f"{name}.csv", dtype=str)
         for column in fact:
             fact.assign(**{column: fact[column] + "x"}).to_csv(copy / "facts" / f"{name}.csv", index=False)
-            made = make_item(item, Context(Results.from_folder(copy), {}, {}))
+            made = make_item(item, Context(Results.from_folder(copy), {}, {}, ()))
             assert made.state == "not run" or made.files
     assert made.state in ("not run", "rerun", "in part")
