@@ -15,6 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import hypothesis
+
+hypothesis.settings.register_profile("battery", deadline=None)  # an example runs whole commands
+hypothesis.settings.load_profile("battery")
+
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -26,7 +31,6 @@ def _arguments() -> argparse.Namespace:
 
 def _run(battery: Any, seed: int) -> None:
     """Run every property; a wrong combination is noted and does not end it."""
-    import hypothesis
     import numpy as np
 
     for name, test in vars(battery).items():

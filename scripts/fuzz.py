@@ -21,13 +21,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hypothesis import seed
+from hypothesis import seed, settings
 
 from kmdr.base.files import content_hash
 
 _PROJECT = Path(__file__).parents[1]
 _CACHE = _PROJECT / ".fuzz_cache"
 _EXAMPLES = 25  # of a test before it is asked whether there is time for more
+
+settings.register_profile("fuzz", deadline=None)  # the first example of a test compiles its kernels
+settings.load_profile("fuzz")
 
 
 def _tests() -> dict[str, Any]:
