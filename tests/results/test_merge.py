@@ -22,8 +22,9 @@ from kmdr.results.merge import merge
 from kmdr.results.outdated import missing
 from kmdr.results.paths import task_files
 from kmdr.results.store import Store
+from kmdr.results.stream import VARIABLE, TooLargeError
 from kmdr.results.table import all_rows, compress, trial_of
-from rows import trial
+from rows import make_rows, trial, write_rows
 
 PLATFORM = {"cpu": "A", "blas": [], "packages": {"numpy": "2", "scipy": "1", "numba": "0"}, "cores": 2}
 
@@ -156,6 +157,17 @@ def test_labels_come_with_their_rows(tmp_path):
     assert len(store.labelled(store.merge())) == 4
     assert faults(c) == []
     assert len(list(task_files(c))) == 3
+
+
+def test_tables_with_too_many_rows_together_are_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / name).mkdir()
+        rows = [make_rows("s", f"d{number}", "m", 10, 2000, seconds=10)]
+        write_rows(tmp_path / name, *rows)
+    monkeypatch.setenv(VARIABLE, "1M")
+    with pytest.raises(TooLargeError, match="c has at least 3277 rows, more than the limit of 3276"):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert not (tmp_path / "c").exists()
 
 
 def test_damaged_input_is_refused_and_nothing_written(tmp_path, capsys):

@@ -32,6 +32,7 @@ from kmdr.results.rows import TextRow
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.shards import absent, with_parts
 from kmdr.results.store import Store
+from kmdr.results.stream import check_rows
 from kmdr.results.table import all_rows, trial_of, united
 
 _PLAN, _MISSING = "plan.json", "missing.json"
@@ -120,7 +121,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
     Raises
     ------
     UserError
-        If a trial has different numbers in two folders.
+        If a trial has different numbers in two folders, or they have too many rows together.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
@@ -130,6 +131,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
             trial = trial_of(row)
             if trial not in known:
                 known[trial] = row, source.folder
+                check_rows(len(known), target)
                 continue
             shared.add(trial)
             other, folder = known[trial]
