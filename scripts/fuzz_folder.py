@@ -362,10 +362,12 @@ class Maker:
             text = (lzma.decompress(content) if path.suffix == ".xz" else content).decode()
             lines = list(csv.reader(line for line in text.splitlines() if not line.startswith("# sha256")))
         except (OSError, ValueError, lzma.LZMAError, csv.Error):
+            lines = []
+        if not lines:
             return f"cell: {name} is not a table"
         changed = []
         for _ in range(self.draw.randint(1, 3)):
-            row, at = self.draw.randrange(len(lines)), self.draw.randrange(len(lines[0]) if lines and lines[0] else 1)
+            row, at = self.draw.randrange(len(lines)), self.draw.randrange(len(lines[0]) or 1)
             if row < len(lines) and at < len(lines[row]):
                 others = [line[at] for line in lines if at < len(line)]
                 lines[row][at] = self.draw.choice(_TEXTS if self.draw.random() < 0.8 else others)
@@ -658,22 +660,23 @@ def main() -> int:
         gc.freeze()
         ends = time.monotonic() + arguments.seconds
         numbers = range(arguments.count) if arguments.only is None else [arguments.only]
-        for number in numbers:
-            if time.monotonic() > ends:
-                break
-            count += 1
-            if wrong := fuzz.try_one(number):
-                failed += 1
-                print(
-                    f"folder {number}:",
-                    *wrong,
-                    f"  again: --seed {arguments.seed} --only {number}",
-                    sep="\n",
-                    flush=True,
-                )
-                if failed <= 10:
-                    arguments.keep.mkdir(exist_ok=True)
-                    fuzz.make(number, arguments.keep / f"{arguments.seed}-{number}-{os.getpid()}")
+        with suppress(KeyboardInterrupt):  # the counts of what was tried are printed all the same
+            for number in numbers:
+                if time.monotonic() > ends:
+                    break
+                count += 1
+                if wrong := fuzz.try_one(number):
+                    failed += 1
+                    print(
+                        f"folder {number}:",
+                        *wrong,
+                        f"  again: --seed {arguments.seed} --only {number}",
+                        sep="\n",
+                        flush=True,
+                    )
+                    if failed <= 10:
+                        arguments.keep.mkdir(exist_ok=True)
+                        fuzz.make(number, arguments.keep / f"{arguments.seed}-{number}-{os.getpid()}")
         forks, processes = (
             ", ".join(f"{name} {peak:.0f}" for (fork, name), peak in fuzz.peak.items() if fork is wanted)
             for wanted in (True, False)
