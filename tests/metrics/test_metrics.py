@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kmdr.base.errors import ArgumentError, UserError
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
 from kmdr.linalg.matrix import normalised
 from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual, residuals
 from kmdr.metrics.kernels import _within_csr
-from kmdr.metrics.scores import _ari
+from kmdr.metrics.scores import Residual, _ari, _gamma, check_matching, matching_modules
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 
@@ -124,6 +125,45 @@ def test_partitions_that_are_scored_together_are_right_to_rounding(rng):
         exact = exact_residual(A, labels)
         assert abs(value - exact) <= error
         assert value == pytest.approx(exact, rel=1e-12)
+
+
+def test_an_objective_that_rounding_may_have_changed_is_refused(rng):
+    A, labels = rng.standard_normal((30, 4)), rng.integers(3, size=30)
+    assert objective(A, labels, 100.0, Residual(50.0, 1e-6)) == 0.5
+    with pytest.raises(ArithmeticError, match=r"F = 0\.5 may be wrong by 0\.0001 by rounding"):
+        objective(A, labels, 100.0, Residual(50.0, 1e-2))
+
+
+def test_the_bound_of_rounding_errors_is_that_of_sums_in_any_order():
+    for terms in (1, 10**6, 2**51):
+        mu = Fraction(terms, 2**53)
+        assert _gamma(terms) == pytest.approx(float(mu / (1 - mu)), rel=1e-15)
+    assert _gamma(2**52) == math.inf  # beyond one half the bound says nothing
+
+
+def test_labels_may_be_a_list(rng):
+    A, labels = rng.standard_normal((30, 4)), rng.integers(3, size=30)
+    assert objective(A, labels.tolist()) == objective(A, labels)
+    assert accuracy(labels.tolist(), labels.tolist()) == 1
+
+
+@pytest.mark.parametrize(
+    ("truth", "labels"), [([0, 1], [0]), ([[0, 1]], [[0, 1]]), ([], []), ([0.0, 1.0], [0, 1]), ([0, 1], ["a", "b"])]
+)
+def test_partitions_that_name_other_points_are_refused(truth, labels):
+    with pytest.raises(ArgumentError, match="do not name the same points by whole numbers; give two of equal length"):
+        accuracy(truth, labels)
+
+
+def test_a_matching_refuses_labels_that_it_is_not_defined_for():
+    blocks, mixed = np.repeat([3, 5], 4), np.array([3, 5, 3, 3, 5, 5, 5, 3])
+    for matching in ("best", "identity", "identity_lf20"):
+        check_matching(matching, blocks)
+        check_matching(matching, None)
+    check_matching("best", mixed)
+    with pytest.raises(UserError, match="needs the 8 rows in 2 blocks of equal size"):
+        check_matching("identity_lf20", mixed)
+    assert matching_modules() == ["kmdr.papers.lf20.matchings"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
