@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from commands import START
-from kmdr.base.files import DamagedError, checksum_note, with_checksum
+from kmdr.base.files import DamagedError
+from kmdr.results.checksums import note_content, with_checksum
 from kmdr.results.labels import read_labels
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
@@ -41,7 +42,7 @@ def compressed_table_with_a_forged_note(folder):
     content = bomb(1 << 28)
     (folder / "rows.csv.xz").write_bytes(content)
     (folder / "tasks").mkdir()
-    (folder / "tasks" / ".merged").write_bytes(checksum_note("0" * 12, content))
+    (folder / "tasks" / ".merged").write_bytes(note_content("0" * 12, content))
     os.utime(folder / "rows.csv.xz", (1, 1))  # so that the other counts as what was merged
 
 

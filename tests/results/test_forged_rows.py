@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, with_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.paths import CONF
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -23,6 +23,7 @@ from kmdr.figures import panels
 from kmdr.harness import rescore, verify
 from kmdr.reporting.parts import Context, make_item
 from kmdr.results import check, merge
+from kmdr.results.checksums import with_checksum
 from kmdr.results.frame import to_text
 from kmdr.results.reader import read_rows, read_task, row_check
 from kmdr.results.row_check import config_of

@@ -23,8 +23,9 @@ from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
+from kmdr.results.checksums import checked_content
 from kmdr.results.folder import files_at, has_file, require_file
-from kmdr.results.json_files import json_content, read_json
+from kmdr.results.json_files import read_json
 from kmdr.results.manifests import log_lines
 from kmdr.results.paths import LOG, multiverse_folder
 from kmdr.results.reader import check_places, public_content, read_rows, row_check, stated_paths
@@ -117,7 +118,7 @@ def _missing_content(folder: Path, file: Path) -> bytes:
     public = {name: without_folders(str(reason)) for name, reason in reasons.items()}
     if public == reasons:
         return require_file(folder, file)
-    return json_content(public)
+    return checked_content(public)
 
 
 def _file(name: str, what: str, content: bytes) -> Entity:

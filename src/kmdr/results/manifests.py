@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kmdr.base.files import DamagedError, with_json_checksum, without_json_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.provenance import machine
 from kmdr.base.text import canonical, short_hash
+from kmdr.results.checksums import with_json_checksum, without_json_checksum
 from kmdr.results.folder import file_status, read_file, require_file
 from kmdr.results.json_files import read_json
 from kmdr.results.paths import CONFIGS, LOCAL, LOG, json_files
@@ -120,7 +121,7 @@ def log_lines(folder: Path) -> list[str]:
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()
         for line in lines:
-            without_json_checksum(json.loads(line))
+            without_json_checksum(line)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{path} is damaged: a line differs from its checksum") from error
     return lines

@@ -6,7 +6,6 @@ commands that write a table again, or a typed frame, for those that compute. `km
 """
 
 import csv
-import hashlib
 import io
 import json
 import lzma
@@ -23,11 +22,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import SEAL, DamagedError, noted, with_checksum, without_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
-from kmdr.results.folder import file_status, list_files, read_file, require_file
+from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
+from kmdr.results.folder import file_status, list_files, require_file
 from kmdr.results.frame import TextColumn
 from kmdr.results.manifests import read_configs, settings_by_config
 from kmdr.results.paths import MULTIVERSE, place
@@ -215,8 +215,7 @@ def parse_task(
     """Return the rows in the content of a task file, as `read_task` does."""
     if not content.endswith(b"\n"):  # all versions wrote it
         raise DamagedError(f"{path} is damaged: its last line is truncated")
-    start = content.rfind(b"\n", 0, -1) + 1
-    if content.startswith(SEAL, start):
+    if has_checksum(content):
         content = without_checksum(content, path)
     elif _CHECKSUM_SINCE.encode() in content.partition(b"\n")[0].split(b","):
         raise DamagedError(f"{path} is damaged: its checksum is missing")
@@ -358,21 +357,6 @@ def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 
-def check_fact(folder: Path, path: Path) -> None:
-    """Compare the table of a fact with the checksum next to it, if it has one.
-
-    Raises
-    ------
-    DamagedError
-        If they differ.
-    """
-    digest = noted(read_file(folder, path.with_suffix(".from")))[1]
-    if digest and digest != hashlib.sha256(require_file(folder, path)).hexdigest():
-        raise DamagedError(
-            f"{path} is damaged: it differs from its checksum; remove it, and the run that computed it does so again"
-        )
-
-
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed.
 
@@ -386,7 +370,6 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
         blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS)) if file else []
     if not blocks:
         return None
-    check_fact(facts.parent, path)
     fact = pd.concat(blocks, ignore_index=True)
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})

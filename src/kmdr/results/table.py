@@ -16,14 +16,15 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, noted
+from kmdr.base.files import DamagedError
 from kmdr.base.text import tell
 from kmdr.config.task import current_code
+from kmdr.results.checksums import read_note
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
 from kmdr.results.frame import to_text
 from kmdr.results.manifests import settings_by_config
 from kmdr.results.outdated import is_stale
-from kmdr.results.paths import COMPRESSED_TABLE, MERGED, TABLE, task_files
+from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
 from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, row_check, table_rows
 from kmdr.results.rows import TextRow, csv_blocks
 from kmdr.results.stream import most_bytes, open_table, too_large
@@ -31,7 +32,7 @@ from kmdr.results.stream import most_bytes, open_table, too_large
 # -- which file ------------------------------------------------------------------------------------------------------
 
 
-def newest_table(folder: Path) -> Path:
+def rows_file(folder: Path) -> Path:
     """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``, the newer if there are both.
 
     Committed results have the compressed one; a run on top of them writes the other. If there is neither, it is the
@@ -44,37 +45,9 @@ def newest_table(folder: Path) -> Path:
     return plain
 
 
-def rows_file(folder: Path) -> Path:
-    """Return the path of a folder's table, as `newest_table`, after a check of ``rows.csv``.
-
-    Raises
-    ------
-    DamagedError
-        If ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
-    """
-    plain = newest_table(folder)
-    if plain.name != TABLE:
-        return plain
-    while digest := merged_state(folder)[1]:
-        actual = table_digest(plain)
-        if actual == digest or actual == digest_of(csv_blocks(merged_rows(folder, lambda _: None))):
-            break
-        if digest == merged_state(folder)[1]:  # else another run has merged meanwhile
-            raise DamagedError(
-                f"{plain} is damaged: it differs from the table that the last merge of the task files wrote; a run "
-                f"into the folder or 'kmdr check {folder} --repair' writes it again"
-            )
-    return plain
-
-
 def has_rows(folder: Path) -> bool:
     """Return True if the folder has a table of rows."""
     return has_file(folder, rows_file(folder))
-
-
-def merged_state(folder: Path) -> tuple[str, str]:
-    """Return the hash of the task files that ``rows.csv`` was made from and its SHA-256; empty if unknown."""
-    return noted(content_or_nothing(folder, MERGED))
 
 
 def content_or_nothing(folder: Path, path: Path | str) -> bytes:
@@ -94,18 +67,16 @@ def digest_of(blocks: Iterable[bytes]) -> str:
 
 
 def table_digest(path: Path) -> str:
-    """Return the SHA-256 of a table, decompressed; empty if it is absent or refused.
+    """Return the SHA-256 of a table, decompressed; empty if it is absent or damaged.
 
     Raises
     ------
     UserError
         If it is too large.
     """
-    try:
-        with open_table(path.parent, path.name) as file:
-            return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
-    except DamagedError:
-        return ""
+    with suppress(DamagedError), open_table(path.parent, path.name) as file:
+        return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
+    return ""
 
 
 # -- all rows --------------------------------------------------------------------------------------------------------
@@ -189,15 +160,17 @@ def rows_in(folder: Path) -> list[TextRow]:
 
 
 def is_merged(folder: Path) -> bool:
-    """Return True if ``rows.csv`` is the table of the undamaged task files and matches its checksum."""
+    """Return True if ``rows.csv`` matches its checksum and is the table of the task files, which may be damaged."""
     damaged: list[DamagedError] = []
     digest = digest_of(csv_blocks(merged_rows(folder, damaged.append)))
-    written = table_digest(folder / TABLE)
-    known = merged_state(folder)[1] == written
-    if known and written != digest:  # older versions wrote whole paths, which are shortened when they are read
+    if damaged:
+        return True
+    if not (read_note(folder, TABLE).sha256 and (written := table_digest(folder / TABLE))):
+        return False
+    if written != digest:  # older versions wrote whole paths, which are shortened when they are read
         with suppress(UserError):
             written = digest_of(csv_blocks(_rows_at(folder, TABLE)))
-    return bool(damaged) or (known and written == digest)
+    return written == digest
 
 
 # -- uniting ---------------------------------------------------------------------------------------------------------
