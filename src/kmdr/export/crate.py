@@ -28,7 +28,8 @@ from kmdr.results.folder import files_at, has_file, require_file
 from kmdr.results.json_files import read_json
 from kmdr.results.manifests import log_lines
 from kmdr.results.paths import LOG, multiverse_folder
-from kmdr.results.reader import check_places, public_content, read_rows, row_check, stated_paths
+from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
+from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow
 from kmdr.results.schema import COLUMNS, VALUES
 from kmdr.results.stream import most_bytes
@@ -245,7 +246,7 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     licence : str
         Address of the licence of the results; without one, the crate says that none is stated.
     """
-    rows = read_rows(rows_file(folder), row_check(folder))
+    rows = read_rows(rows_file(folder), RowCheck(folder))
     names = [file["name"] for file in files]
     by_study: dict[str, list[TextRow]] = {}
     by_data: dict[tuple[str, str], list[TextRow]] = {}

@@ -76,7 +76,8 @@ def read_contents(folder: Path) -> Contents:
     """
     results = Results.from_folder(folder)
     notes = [*results.notes]
-    environments = environments_of(folder, results.columns(["env_hash"]), notes)
+    rows = results.columns(["env_hash"])
+    environments = environments_of(folder, rows, notes)
     plan = read_or_note(plan_of, folder, notes)
     return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes)
 

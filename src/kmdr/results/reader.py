@@ -29,7 +29,6 @@ from kmdr.config.task import SETTINGS
 from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
 from kmdr.results.folder import file_status, list_files, require_file
 from kmdr.results.frame import TextColumn
-from kmdr.results.manifests import read_configs, settings_by_config
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_content
@@ -140,11 +139,6 @@ def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.Data
 # -- rows of text ----------------------------------------------------------------------------------------------------
 
 
-def row_check(folder: Path) -> RowCheck:
-    """Return a new check of the rows of a folder."""
-    return RowCheck(lambda: read_configs(folder)[0])
-
-
 def _text_rows(
     file: BinaryIO, path: Path, check: RowCheck, *, strict: bool, private: set[str] | None = None
 ) -> Iterator[TextRow]:
@@ -168,7 +162,7 @@ def table_rows(path: Path, check: RowCheck | None = None, private: set[str] | No
     with open_table(path.parent, path.name) as file:
         if file is None:
             raise DamagedError(f"there is no {path}; name a folder of results")
-        yield from _text_rows(file, path, check or row_check(path.parent), strict=check is None, private=private)
+        yield from _text_rows(file, path, check or RowCheck(path.parent), strict=check is None, private=private)
 
 
 def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> list[TextRow]:
@@ -206,7 +200,7 @@ def read_task(folder: Path, path: Path) -> list[TextRow]:
     UserError
         If it has a column that this version does not know.
     """
-    return parse_task(require_file(folder, path, MOST_TASK), folder, path, row_check(folder))
+    return parse_task(require_file(folder, path, MOST_TASK), folder, path, RowCheck(folder))
 
 
 def parse_task(
@@ -231,7 +225,7 @@ def stated_paths(table: Path) -> set[str]:
     """Return the paths of the user's files that a table states, as older versions wrote them."""
     texts: set[str] = set()
     paths: set[str] = set()
-    for _ in table_rows(table, row_check(table.parent), texts):
+    for _ in table_rows(table, RowCheck(table.parent), texts):
         pass
     for text in texts:
         with suppress(ValueError, RecursionError, AttributeError):
@@ -249,7 +243,7 @@ def public_content(folder: Path, path: Path) -> bytes:
     UserError
         As `read_rows` and `read_task` do.
     """
-    check, private = row_check(folder), set[str]()
+    check, private = RowCheck(folder), set[str]()
     content = require_file(folder, path, most_bytes())
     if path.parent != folder:
         rows = parse_task(content, folder, path, check, private)
@@ -300,7 +294,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
     """
     texts = {name: TextColumn() for name in COLUMNS if name not in NUMBERS}
     numbers: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS if name in NUMBERS}
-    check, count = row_check(folder), 0
+    check, count = RowCheck(folder), 0
     with open_table(folder, table.name) as file:
         if file is None:
             raise UserError(
@@ -312,7 +306,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
             faults, floats = check.faults({name: block[name].tolist() for name in COLUMNS})
             valid = np.ones(len(block), dtype=bool)
             valid[list(faults)] = False
-            rows = _with_settings(block[valid] if faults else block, folder)
+            rows = _with_settings(block[valid] if faults else block, check)
             for name, column in texts.items():
                 column.add(rows[name], partial(_displayed, name))
             for name, parts in numbers.items():
@@ -335,10 +329,11 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
     return rows.assign(objective_ratio=rows["objective"] / least.where(least > 0)), refused
 
 
-def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def _with_settings(rows: pd.DataFrame, check: RowCheck) -> pd.DataFrame:
     """Fill the columns of settings in rows that were written before these columns were added."""
     configs = rows[["config_hash", "engine"]].drop_duplicates()
-    settings = settings_by_config(folder, configs.itertuples(index=False, name=None))
+    pairs = configs.itertuples(index=False, name=None)
+    settings = {key: found for key, engine in pairs if (found := check.settings(key, engine))}
     if settings:
         filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
         older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()

@@ -22,10 +22,10 @@ from kmdr.config.task import current_code
 from kmdr.results.checksums import read_note
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
 from kmdr.results.frame import to_text
-from kmdr.results.manifests import settings_by_config
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
-from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, row_check, table_rows
+from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, table_rows
+from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_blocks
 from kmdr.results.stream import most_bytes, open_table, too_large
 
@@ -112,7 +112,7 @@ def merged_rows(
     UserError
         If ``rows.csv.xz`` is damaged, or the task files are too large.
     """
-    size, most, check = 0, most_bytes(), row_check(folder)
+    size, most, check = 0, most_bytes(), RowCheck(folder)
 
     def rows_of_tasks() -> Iterator[list[TextRow]]:
         nonlocal size
@@ -205,11 +205,11 @@ def _rank(row: Mapping[str, str], current: Callable[[str, str, str, str], str]) 
 
 def _add_settings(rows: list[TextRow], folder: Path) -> None:
     """Fill the columns of settings in rows that were written before these columns were added."""
-    settings = settings_by_config(folder, {(row["config_hash"], row["engine"]) for row in rows})
-    for row in rows:
-        if not row["engine"] and row["config_hash"] in settings:
-            for name, text in settings[row["config_hash"]].items():
-                row[name] = text
+    check = RowCheck(folder)
+    settings = {key: check.settings(key, "") for key in {row["config_hash"] for row in rows if not row["engine"]}}
+    for row in (row for row in rows if not row["engine"]):
+        for name, text in settings[row["config_hash"]].items():
+            row[name] = text
 
 
 def add_ratios(rows: list[TextRow]) -> int:
