@@ -30,9 +30,9 @@ from kmdr.results.reader import read_rows, read_task
 from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, Row
 from kmdr.results.table import (
+    all_rows,
     content_or_nothing,
     merged_rows,
-    table_rows_united,
     write_compressed,
 )
 from kmdr.results.text import PATH_COLUMNS
@@ -269,11 +269,11 @@ class Store:
             if read_note(self.folder, TABLE).made_from == state:
                 with suppress(DamagedError):
                     return read_rows(table)
-            damaged: list[DamagedError] = []
+            damaged: list[str] = []
             rows = merged_rows(self.folder, damaged.append, files)
-            for error in damaged[:_MAX_REPORTED]:
+            for sentence in damaged[:_MAX_REPORTED]:
                 tell(
-                    f"kmdr: {error}; its rows are omitted, and a run that needs them computes them again; "
+                    f"kmdr: {sentence}; its rows are omitted, and a run that needs them computes them again; "
                     f"'kmdr check {self.folder} --repair' removes the file"
                 )
             if len(damaged) > _MAX_REPORTED:
@@ -303,9 +303,9 @@ class Store:
     def _without_tasks(self) -> list[TextRow]:
         """Return the rows of a table without task files, and compress it so that no merge replaces it."""
         if not has_file(self.folder, TABLE):
-            return table_rows_united(self.folder)
+            return all_rows(self.folder)
         try:
-            rows = table_rows_united(self.folder)
+            rows = all_rows(self.folder)
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
         write_compressed(csv_content(rows, self.folder / TABLE), self.folder / COMPRESSED_TABLE)

@@ -7,7 +7,7 @@ reducer, configuration, r and repetition.
 
 import hashlib
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -24,10 +24,10 @@ from kmdr.results.folder import file_status, has_file, read_file, require_file, 
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
-from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, table_rows
+from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, table_rows
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_blocks
-from kmdr.results.stream import most_bytes, open_table, too_large
+from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
 
 # -- which file ------------------------------------------------------------------------------------------------------
 
@@ -102,66 +102,58 @@ def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
         yield from table_rows(folder / name)
 
 
-def merged_rows(
-    folder: Path, report: Callable[[DamagedError], None], files: Iterable[Path] | None = None
-) -> list[TextRow]:
-    """Return the rows of a folder's task files and of ``rows.csv.xz``; damaged task files are reported and omitted.
+def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[Path] | None = None) -> list[TextRow]:
+    """Return the rows of a folder's task files and of ``rows.csv.xz``, or of both tables if it has no task files.
+
+    Damaged task files are omitted, and the sentences on them are reported.
 
     Raises
     ------
     UserError
-        If ``rows.csv.xz`` is damaged, or the task files are too large.
+        If a table is damaged, or the task files are too large.
     """
-    size, most, check = 0, most_bytes(), RowCheck(folder)
-
-    def rows_of_tasks() -> Iterator[list[TextRow]]:
-        nonlocal size
-        for file in task_files(folder) if files is None else files:
-            try:
-                content = require_file(folder, file, MOST_TASK)
-                size += len(content)
-                if size > most:
-                    raise too_large(folder / "tasks", f"at least {size}", most)
-                rows = parse_task(content, folder, file, check)
-            except DamagedError as error:
-                report(error)
-                continue
-            yield rows
-
-    return united(folder, chain(rows_of_tasks(), [_rows_at(folder, COMPRESSED_TABLE)]))
+    files = list(task_files(folder)) if files is None else files
+    tables = [COMPRESSED_TABLE] if files else [TABLE, COMPRESSED_TABLE]
+    return united(folder, chain(_task_rows(folder, files, report), (_rows_at(folder, name) for name in tables)))
 
 
-def table_rows_united(folder: Path) -> list[TextRow]:
-    """Return the rows of both tables of a folder without task files."""
-    return united(folder, [_rows_at(folder, TABLE), _rows_at(folder, COMPRESSED_TABLE)])
+def _task_rows(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[list[TextRow]]:
+    """Yield the rows of each undamaged task file; all together may be as many as those of one table."""
+    check, count, most = RowCheck(folder), 0, most_bytes()
+    size = sum(status.st_size for file in files if (status := file_status(folder, file)))
+    if size > most:
+        raise too_large(folder / "tasks", str(size), most)
+    for file in files:
+        try:
+            rows = parse_task(require_file(folder, file, MOST_TASK), folder, file, check)
+        except DamagedError as error:
+            report(str(error))  # the error itself would keep what was read
+            continue
+        count += len(rows)
+        check_rows(count, folder / "tasks")
+        yield rows
 
 
 def all_rows(folder: Path) -> list[TextRow]:
-    """Return the rows of a folder's task files, or of its tables if it has no task files.
+    """Return the rows of a folder as `merged_rows` does; raise `DamagedError` if a task file is damaged."""
 
-    Raises
-    ------
-    UserError
-        If one of these files is damaged.
-    """
+    def refuse(sentence: str) -> None:
+        raise DamagedError(sentence)
 
-    def refuse(error: DamagedError) -> None:
-        raise error
-
-    return merged_rows(folder, refuse) if any(task_files(folder)) else table_rows_united(folder)
+    return merged_rows(folder, refuse)
 
 
 def rows_in(folder: Path) -> list[TextRow]:
-    """Return the rows of a folder's undamaged task files, or of its table if it has no task files."""
+    """Return the rows of a folder's undamaged task files, or of its tables if it has no task files."""
     try:
-        return merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
+        return merged_rows(folder, lambda _: None)
     except DamagedError:
         return []
 
 
 def is_merged(folder: Path) -> bool:
     """Return True if ``rows.csv`` matches its checksum and is the table of the task files, which may be damaged."""
-    damaged: list[DamagedError] = []
+    damaged: list[str] = []
     digest = digest_of(csv_blocks(merged_rows(folder, damaged.append)))
     if damaged:
         return True
