@@ -42,9 +42,9 @@ from typing import Any
 import numpy as np
 
 from kmdr.base import threads
-from kmdr.base.files import checksum_note, with_checksum, with_json_checksum
 from kmdr.cli import commands as cli
 from kmdr.harness.engines import local as workers
+from kmdr.results.checksums import note_content, with_checksum, with_json_checksum
 from kmdr.results.schema import COLUMNS
 from watched import Watch
 
@@ -303,7 +303,7 @@ class Maker:
             if self.clear(self.folder / "rows.csv.xz"):
                 (self.folder / "rows.csv.xz").write_bytes(content)
                 if self.draw.random() < 0.5 and self.clear(note):  # the defect by which sizes were not looked at
-                    note.write_bytes(checksum_note("0" * 12, content))
+                    note.write_bytes(note_content("0" * 12, content))
                 else:
                     self.clear(self.folder / "rows.csv")
         else:
@@ -380,7 +380,7 @@ class Maker:
         path.write_bytes(lzma.compress(forged) if path.suffix == ".xz" else forged)
         note = path.parent / "tasks" / ".merged"
         if path.name == "rows.csv" and note.is_file() and not note.is_symlink() and self.draw.random() < 0.8:
-            note.write_bytes(checksum_note("0" * 12, forged))
+            note.write_bytes(note_content("0" * 12, forged))
         return f"cell: {name} {', '.join(changed)!r}"
 
     def damage(self) -> str:

@@ -21,7 +21,6 @@ import kmdr
 from commands import Command
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.base.files import checksum_note, noted, with_checksum, without_checksum
 from kmdr.base.private_paths import file_names, without_folders
 from kmdr.cli.jobs import run_jobs
 from kmdr.config.studies import studies
@@ -30,6 +29,7 @@ from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify_sample
 from kmdr.reporting.build import build
 from kmdr.results.check import faults
+from kmdr.results.checksums import note_content, read_note, with_checksum, without_checksum
 from kmdr.results.manifests import local_paths
 from kmdr.results.merge import merge
 from kmdr.results.paths import LOCAL
@@ -248,7 +248,7 @@ def older(folder, path):
     content = (folder / "rows.csv").read_bytes()
     content = content.replace(*stated)
     note = folder / "tasks" / ".merged"
-    note.write_bytes(checksum_note(noted(note.read_bytes())[0], content))
+    note.write_bytes(note_content(read_note(folder, "rows.csv").made_from, content))
     (folder / "rows.csv").write_bytes(content)
     assert SECRET.encode() in content
 

@@ -14,7 +14,7 @@ import pytest
 
 from edits import with_everything_changed
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, checksum_note, noted, write_atomically
+from kmdr.base.files import DamagedError, write_atomically
 from kmdr.base.plugins import PaperFolder
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -26,12 +26,13 @@ from kmdr.config.task import Task
 from kmdr.harness import facts as running
 from kmdr.papers import lf20
 from kmdr.results.check import faults, repair, run
-from kmdr.results.json_files import read_json, write_json
+from kmdr.results.checksums import note_content, write_checked
+from kmdr.results.json_files import read_json
 from kmdr.results.manifests import described
 from kmdr.results.outdated import missing
 from kmdr.results.reader import fact_of, read_rows, read_task
 from kmdr.results.store import Store
-from kmdr.results.table import compress, rows_file
+from kmdr.results.table import compress, rows_of
 from rows import trial
 
 TASKS = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)
@@ -47,12 +48,12 @@ def whole(tmp_path_factory):
     for task in TASKS:
         store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.001 * task.repeat, short_hash(manifest)) for r in (2, 5)])
     store.change("asked.json", lambda _: {"s": sorted({task.config_hash for task in TASKS})})
-    write_json(
+    write_checked(
         folder,
         "plan.json",
         {"full": True, "studies": {"s": {"repeats_full": 2, "repeats_planned": 2, "left_out": []}}},
     )
-    write_json(folder, "missing.json", {})
+    write_checked(folder, "missing.json", {})
     store.log({"finished": "now", "tasks_done": 4})
     store.merge()
     return folder
@@ -178,19 +179,24 @@ def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_pat
     SPOILT[kind](table, tmp_path / "outside.csv")
     os.utime(table, ns=(stamp, stamp))
     assert [fault.path for fault in faults(folder)] == [table]
-    with pytest.raises(DamagedError, match=r"rows\.csv is damaged.*--repair"):
-        rows_file(folder)
+    with pytest.raises(DamagedError, match=r"rows\.csv (is damaged.*--repair|cannot be read .*remove it)"):
+        rows_of(folder)
     assert table.lstat().st_mtime_ns == stamp, "reading writes nothing"
     assert run(folder, repairs=True) == 1
-    assert rows_file(folder).read_bytes() == good
+    assert table.read_bytes() == good
     assert faults(folder) == []
 
 
-def test_a_table_whose_note_was_not_written_any_more_is_read(folder):
-    note = folder / "tasks" / ".merged"
-    note.write_bytes(checksum_note("0" * 12, b"an older table"))
-    assert rows_file(folder) == folder / "rows.csv"
-    assert noted(note.read_bytes())[0] == "0" * 12, "reading writes nothing"
+def test_a_table_with_the_note_of_another_is_refused_until_a_run_writes_both_again(folder):
+    note, good = folder / "tasks" / ".merged", read_rows(folder / "rows.csv")
+    forged = note_content("0" * 12, b"an older table")
+    note.write_bytes(forged)
+    with pytest.raises(DamagedError, match=r"rows\.csv is damaged.*--repair"):
+        rows_of(folder)
+    assert note.read_bytes() == forged, "reading writes nothing"
+    assert [fault.path for fault in faults(folder)] == [folder / "rows.csv"]
+    assert Store(folder).merge() == good
+    assert faults(folder) == []
 
 
 @pytest.fixture
@@ -262,7 +268,7 @@ def test_a_flipped_bit_in_a_fact_is_found_and_named(folder):
     content = b"word,x\na,0.5\n"
     write_atomically(path, content)
     assert faults(folder) == [], "without a note, as older versions left facts"
-    write_atomically(path.with_suffix(".from"), checksum_note("0" * 12, content))
+    write_atomically(path.with_suffix(".from"), note_content("0" * 12, content))
     assert faults(folder) == []
     assert fact_of(folder / "facts", "words")["x"].tolist() == [0.5]
     for bit in range(8 * len(content)):

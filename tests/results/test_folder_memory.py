@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from commands import START
-from kmdr.base.files import DamagedError, checksum_note, with_checksum
+from kmdr.base.files import DamagedError
+from kmdr.results.checksums import note_content, with_checksum
 from kmdr.results.labels import read_labels
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
@@ -41,7 +42,7 @@ def compressed_table_with_a_forged_note(folder):
     content = bomb(1 << 28)
     (folder / "rows.csv.xz").write_bytes(content)
     (folder / "tasks").mkdir()
-    (folder / "tasks" / ".merged").write_bytes(checksum_note("0" * 12, content))
+    (folder / "tasks" / ".merged").write_bytes(note_content("0" * 12, content))
     os.utime(folder / "rows.csv.xz", (1, 1))  # so that the other counts as what was merged
 
 
@@ -50,8 +51,8 @@ def sparse_table(folder):
         file.truncate(6 << 30)
 
 
-def large_task_files(folder):
-    for number in range(12):
+def large_task_files(folder, count=12):
+    for number in range(count):
         path = folder / "tasks" / "s" / "d" / "none-0123456789ab" / f"{number:04d}-0123456789ab.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(with_checksum(HEADER + b"\n" + (LINE + b"\n") * (MOST_TASK // (len(LINE) + 2))))
@@ -77,6 +78,17 @@ def test_no_folder_takes_more_than_half_a_gibibyte(tmp_path, spoil, command):
     assert peak < MOST_MEGABYTES
 
 
+@pytest.mark.slow
+def test_damaged_task_files_are_not_kept_in_memory(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "seven"]
+    for folder, count in zip(folders, (1, 7), strict=True):
+        folder.mkdir()
+        write_rows(folder)
+        large_task_files(folder, count)
+    (_, one), (_, seven) = (peak_of(sys.executable, "-m", "kmdr", "check", str(folder)) for folder in folders)
+    assert seven < one + 50
+
+
 def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
     sparse_table(tmp_path)
     with pytest.raises(TooLargeError, match=rf"has {6 << 30} bytes, more than the limit of {MOST_BYTES}; .*{VARIABLE}"):
@@ -84,7 +96,7 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
     large_task_files(tmp_path)
-    with pytest.raises(TooLargeError, match=f"tasks has at least .* bytes, more than the limit of {MOST_BYTES}"):
+    with pytest.raises(TooLargeError, match=f"tasks has .* bytes, more than the limit of {MOST_BYTES}"):
         rows_in(tmp_path)
     path = next(tmp_path.rglob("*.csv"))
     path.write_bytes(b"x" * (MOST_TASK + 1))

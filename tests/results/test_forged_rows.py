@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, with_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.paths import CONF
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -23,9 +23,10 @@ from kmdr.figures import panels
 from kmdr.harness import rescore, verify
 from kmdr.reporting.parts import Context, make_item
 from kmdr.results import check, merge
+from kmdr.results.checksums import with_checksum
 from kmdr.results.frame import to_text
-from kmdr.results.reader import read_rows, read_task, row_check
-from kmdr.results.row_check import config_of
+from kmdr.results.reader import read_rows, read_task
+from kmdr.results.row_check import RowCheck, config_of
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS
 from kmdr.results.store import Store
 from kmdr.results.table import load_rows, rows_file, rows_of
@@ -131,7 +132,7 @@ def test_a_value_that_something_determines_cannot_be_forged(alone, tmp_path_fact
         if refused and rows is not None:
             assert len(rows) == 7
             assert f"1 of 8 rows of {table} is refused: " in named[0]
-            assert len(read_rows(table, row_check(alone))) == 7
+            assert len(read_rows(table, RowCheck(alone))) == 7
         if not refused and column not in FREE:  # it is not taken from there
             pd.testing.assert_frame_equal(rows, before)
     finally:

@@ -15,6 +15,7 @@ from kmdr.datasets import load
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
 from kmdr.results import check
+from kmdr.results.checksums import with_checksum
 from kmdr.results.labels import packed, read_labels
 from kmdr.results.paths import labels_file, task_files
 from kmdr.results.schema import TIME_COLUMNS
@@ -132,12 +133,12 @@ def test_labels_of_other_rows_are_not_scored(kept, tmp_path, monkeypatch, capfd)
     folder, _ = kept
     bring_metric(tmp_path, monkeypatch)
     path = sorted((folder / "labels").rglob("*.npz"))[0]
-    path.write_bytes(packed({r: np.arange(60) % 3 for r in (2, 5)}))
+    path.write_bytes(with_checksum(packed({r: np.arange(60) % 3 for r in (2, 5)})))
     assert rescore.run(folder) == 1
     captured = capfd.readouterr()
     assert "2 rows have new metrics, 2 could not be scored" in captured.out
     assert "r=2 repeat=0: the labels do not belong to this row" in captured.err
-    path.write_bytes(packed({r: np.arange(50) % 3 for r in (2, 5)}))
+    path.write_bytes(with_checksum(packed({r: np.arange(50) % 3 for r in (2, 5)})))
     assert check.faults(folder)[0].path == path
 
 
@@ -163,7 +164,7 @@ def test_data_that_are_not_here_are_told(kept, tmp_path, monkeypatch, capfd):
     assert "synth is not prepared here" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * 100, packed({1: np.zeros(3, int)})[:-1]])
+@pytest.mark.parametrize("content", [b"", b"x" * 100, with_checksum(b"x"), packed({1: np.zeros(3, int)})])
 def test_what_is_no_file_of_labels_is_refused(tmp_path, content):
     path = tmp_path / "x.npz"
     path.write_bytes(content)
@@ -174,7 +175,7 @@ def test_what_is_no_file_of_labels_is_refused(tmp_path, content):
 def test_the_type_of_labels_holds_them(tmp_path):
     path = tmp_path / "x.npz"
     for most, dtype in ((255, np.uint8), (256, np.uint16), (70_000, np.uint32)):
-        path.write_bytes(packed({3: np.array([0, most, 1]), 9: np.array([1, 0, 0])}))
+        path.write_bytes(with_checksum(packed({3: np.array([0, most, 1]), 9: np.array([1, 0, 0])})))
         labels = dict(read_labels(tmp_path, path))
         assert list(labels) == [3, 9]
         assert labels[3].dtype == dtype

@@ -17,7 +17,8 @@ from kmdr.results import merge as module
 from kmdr.results import store as stores
 from kmdr.results import table as tables
 from kmdr.results.check import faults
-from kmdr.results.json_files import read_json, write_json
+from kmdr.results.checksums import write_checked
+from kmdr.results.json_files import read_json
 from kmdr.results.merge import merge
 from kmdr.results.outdated import missing
 from kmdr.results.paths import task_files
@@ -226,12 +227,12 @@ def test_plans_and_what_is_missing_are_united(tmp_path):
     a, b = results(tmp_path / "a", tasks([0])), results(tmp_path / "b", tasks([1]))
     study = {"repeats_full": 4, "repeats_planned": 2, "left_out": ["x", "y"]}
     plan = {"budget_seconds": 60, "full": False, "thinned_grid": False, "tasks_not_begun": 1, "studies": {"s": study}}
-    write_json(a, "plan.json", plan)
+    write_checked(a, "plan.json", plan)
     other = {"s": {**study, "repeats_planned": 4, "left_out": ["y"]}}
-    write_json(b, "plan.json", {**plan, "tasks_not_begun": 0, "budget_seconds": None, "studies": other})
-    write_json(a, "missing.json", {"toy": "not here", "bio": "by hand"})
-    write_json(a, "universes.json", {"p": [{"options": ["x"], "configs": {"1": ["s", "toy", "svd"]}}]})
-    write_json(b, "universes.json", {"p": [{"options": ["x"], "configs": {"2": ["s", "toy", "svd"]}},
+    write_checked(b, "plan.json", {**plan, "tasks_not_begun": 0, "budget_seconds": None, "studies": other})
+    write_checked(a, "missing.json", {"toy": "not here", "bio": "by hand"})
+    write_checked(a, "universes.json", {"p": [{"options": ["x"], "configs": {"1": ["s", "toy", "svd"]}}]})
+    write_checked(b, "universes.json", {"p": [{"options": ["x"], "configs": {"2": ["s", "toy", "svd"]}},
                                             {"options": ["y"], "configs": {}}]})  # fmt: skip
     merge([a, b], tmp_path / "c")
     united = read_json(tmp_path / "c", "plan.json")

@@ -22,8 +22,7 @@ from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import CONF
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
-from kmdr.results import store as store_module
-from kmdr.results import table as table_module
+from kmdr.results import checksums, stream
 from kmdr.results.json_files import read_json
 from kmdr.results.outdated import missing, mixed_code
 from kmdr.results.reader import read_rows
@@ -156,27 +155,27 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
     store.add(task(), [row(task(), 2)])
     store.merge()
     store.add(task(repeat=1), [row(task(repeat=1), 2)])
-    write = store_module.write_file
+    write = checksums.write_file
 
-    def looked_at(root, path, content):
-        write(root, path, content)
-        if Path(path).name == "rows.csv":  # the note beside it is still to come, and the next task is done already
+    def write_and_read(root, path, content, *mode):
+        write(root, path, content, *mode)
+        if Path(path).name == "rows.csv":  # its note is still to come, and the next task is done already
             store.add(task(repeat=2), [row(task(repeat=2), 2)])
             assert len(read_rows(rows_file(tmp_path))) == 2
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "write_file", looked_at)
+        patch.setattr(checksums, "write_file", write_and_read)
         store.merge()
 
-    digest = table_module.table_digest
+    open_file = stream.open_file
 
-    def too_late(path):  # once the note was read
+    def open_too_late(*arguments):  # once the note was read
         monkeypatch.undo()
         store.merge()
         store.add(task(repeat=3), [row(task(repeat=3), 2)])
-        return digest(path)
+        return open_file(*arguments)
 
-    monkeypatch.setattr(table_module, "table_digest", too_late)
+    monkeypatch.setattr(stream, "open_file", open_too_late)
     assert len(read_rows(rows_file(tmp_path))) == 3
 
 

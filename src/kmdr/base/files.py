@@ -1,4 +1,4 @@
-"""Write files atomically, lock and sweep temporary ones, and check checksums.
+"""Write files atomically, and lock and sweep temporary ones.
 
 A file is written to a temporary file next to it, flushed to the disk and renamed, so readers never see a part of it.
 Temporary files and folders are locked while their writer lives. `sweep_abandoned` removes what killed writers left.
@@ -7,12 +7,11 @@ Temporary files and folders are locked while their writer lives. `sweep_abandone
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -280,63 +279,6 @@ def _newest(number: int, is_folder: bool) -> float:
     for _, folders, files, inner in os.fwalk(".", dir_fd=number) if is_folder else ():
         times += [os.stat(name, dir_fd=inner, follow_symlinks=False).st_mtime for name in (*folders, *files)]
     return max(times)
-
-
-# -- reading ---------------------------------------------------------------------------------------------------------
-
-
-# Start of the last line of a file with a checksum of all lines before it.
-SEAL = b"# sha256 "
-
-
-def with_checksum(content: bytes) -> bytes:
-    """Return the content of a file with its SHA-256 appended as the last line."""
-    return content + SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
-
-
-def without_checksum(content: bytes, path: Path) -> bytes:
-    """Return the content without the last line that `with_checksum` appended; raise `DamagedError` if it differs."""
-    plain = content[: -len(with_checksum(b""))]
-    if not content.endswith(SEAL + hashlib.sha256(plain).hexdigest().encode() + b"\n"):
-        raise DamagedError(f"{path} is damaged: its content does not match its checksum")
-    return plain
-
-
-def checksum_note(made_from: str, content: bytes) -> bytes:
-    """Return the checksum note of a derived file: a hash of its inputs, and the SHA-256 of its content."""
-    return f"{made_from} {hashlib.sha256(content).hexdigest()}\n".encode()
-
-
-def noted(note: bytes | None) -> tuple[str, str]:
-    """Return the two hashes of a checksum note; both are empty if there is no valid note, as for older files."""
-    parts = re.fullmatch(rb"([0-9a-f]{12}) ([0-9a-f]{64})\n", note or b"")
-    return (parts[1].decode(), parts[2].decode()) if parts else ("", "")
-
-
-def json_checksum(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a JSON object."""
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
-
-
-def with_json_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with the SHA-256 of all its entries appended as the entry ``sha256``."""
-    return {**content, "sha256": json_checksum(content)}
-
-
-def without_json_checksum(content: Any) -> dict[str, Any]:
-    """Return a JSON object without its checksum. Older versions wrote none; such an object is accepted.
-
-    Raises
-    ------
-    ValueError
-        The value is not a JSON object, its checksum does not match, or the name of the checksum is damaged.
-    """
-    if isinstance(content, dict):
-        checksum = content.pop("sha256", None)
-        misnamed = checksum is None and any(re.fullmatch("[0-9a-f]{64}", str(value)) for value in content.values())
-        if not misnamed and checksum in (None, json_checksum(content)):
-            return content
-    raise ValueError("the content does not match its checksum")
 
 
 def content_hash(files: Iterable[Path]) -> str:

@@ -23,11 +23,13 @@ from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
+from kmdr.results.checksums import checked_content
 from kmdr.results.folder import files_at, has_file, require_file
-from kmdr.results.json_files import json_content, read_json
+from kmdr.results.json_files import read_json
 from kmdr.results.manifests import log_lines
 from kmdr.results.paths import LOG, multiverse_folder
-from kmdr.results.reader import check_places, public_content, read_rows, row_check, stated_paths
+from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
+from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow
 from kmdr.results.schema import COLUMNS, VALUES
 from kmdr.results.stream import most_bytes
@@ -117,7 +119,7 @@ def _missing_content(folder: Path, file: Path) -> bytes:
     public = {name: without_folders(str(reason)) for name, reason in reasons.items()}
     if public == reasons:
         return require_file(folder, file)
-    return json_content(public)
+    return checked_content(public)
 
 
 def _file(name: str, what: str, content: bytes) -> Entity:
@@ -244,7 +246,7 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     licence : str
         Address of the licence of the results; without one, the crate says that none is stated.
     """
-    rows = read_rows(rows_file(folder), row_check(folder))
+    rows = read_rows(rows_file(folder), RowCheck(folder))
     names = [file["name"] for file in files]
     by_study: dict[str, list[TextRow]] = {}
     by_data: dict[tuple[str, str], list[TextRow]] = {}

@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, checksum_note
+from kmdr.base.files import DamagedError
 from kmdr.base.text import Volume, short_hash
 from kmdr.datasets import Dataset, availability, load
 from kmdr.harness.progress import Progress
-from kmdr.results.folder import read_file, write_file
+from kmdr.results.checksums import is_current, write_checked
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,12 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         try:
             datasets = [load(name) for name in task.datasets]
             made_from = short_hash([task.code, [data.data_sha256 for data in datasets], task.rows])
-            content, note = (read_file(folder, f"facts/{task.name}.{kind}") for kind in ("csv", "from"))
+            if is_current(folder, f"facts/{task.name}.csv", made_from):
+                continue
         except DamagedError:  # the report says so
             continue
         except UserError as error:
             progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
-            continue
-        if content is not None and note == checksum_note(made_from, content):
             continue
         if time.time() > until:
             late.append(task.name)
@@ -79,8 +78,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         table = task.compute(datasets)
         if table is not None:
             content = table.to_csv(index=False, lineterminator="\n").encode()
-            write_file(folder, folder / "facts" / f"{task.name}.from", checksum_note(made_from, content))
-            write_file(folder, folder / "facts" / f"{task.name}.csv", content)
+            write_checked(folder, f"facts/{task.name}.csv", content, made_from=made_from)
     if without_data and Volume.level >= 0:
         progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:

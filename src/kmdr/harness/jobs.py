@@ -36,7 +36,7 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition
 from kmdr.reducers import recorded
-from kmdr.results.json_files import write_json
+from kmdr.results.checksums import write_checked
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, SHARDS
@@ -305,7 +305,7 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
         cut = partition(tasks, part.total, seconds)
         tasks = cut[part.number - 1]
     files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
-    write_json(store.folder, "missing.json", {name: without_folders(text, files) for name, text in missing.items()})
+    write_checked(store.folder, "missing.json", {name: without_folders(text, files) for name, text in missing.items()})
     store.keep_paths(tasks)
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
     return _Request(store, jobs, limits, part, tasks, asked, names, cut, seconds, wrong)
@@ -325,7 +325,7 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
     if request.limits and stated:
-        write_json(store.folder, "plan.json", _plan_file(plan, request.jobs, bounds, late=0))
+        write_checked(store.folder, "plan.json", _plan_file(plan, request.jobs, bounds, late=0))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
     return _Planned(plan, left, known, total)
@@ -344,7 +344,7 @@ def _run(
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and stated and late:
-            write_json(store.folder, "plan.json", _plan_file(planned.plan, request.jobs, bounds, late))
+            write_checked(store.folder, "plan.json", _plan_file(planned.plan, request.jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
         made: list[Path] = []
         if draw and not request.part and (limits or request.names):

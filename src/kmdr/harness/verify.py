@@ -47,8 +47,8 @@ from kmdr.harness.task import Stamp, run
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file
 from kmdr.results.manifests import described, local_paths
-from kmdr.results.reader import read_rows, row_check
-from kmdr.results.row_check import config_of
+from kmdr.results.reader import read_rows
+from kmdr.results.row_check import RowCheck, config_of
 from kmdr.results.table import rows_file
 
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
@@ -207,7 +207,7 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
             f"there is no {table}; name a folder of results, e.g. 'kmdr verify results/runs'; 'kmdr reference' makes "
             "one to compare with"
         )
-    check = row_check(reference)
+    check = RowCheck(reference)
     rows = sample(read_rows(table, check), size, seed)
     folders = folders_by_content(rows, reference)
     here = this_environment()

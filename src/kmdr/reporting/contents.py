@@ -19,7 +19,7 @@ from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
 from kmdr.results.paths import ASKED, UNIVERSES, multiverse_folder
 from kmdr.results.stream import open_table
-from kmdr.results.table import newest_table
+from kmdr.results.table import rows_file
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def read_contents(folder: Path) -> Contents:
     """
     results = Results.from_folder(folder)
     notes = [*results.notes]
-    environments = environments_of(folder, results.columns(["env_hash"]), notes)
+    rows = results.columns(["env_hash"])
+    environments = environments_of(folder, rows, notes)
     plan = read_or_note(plan_of, folder, notes)
     return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes)
 
@@ -88,7 +89,7 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
     specs = multiverses(universes)
     if home == folder or not specs:
         return [MultiverseRun(spec, universes[spec.paper]) for spec in specs]
-    results, table = Results.from_folder(home), f"{home.name}/{newest_table(home).name}"
+    results, table = Results.from_folder(home), f"{home.name}/{rows_file(home).name}"
     runs = []
     for spec in specs:
         rows = to_categories(results.trials([f"{STUDY}{name}" for name in spec.studies]))
@@ -99,10 +100,10 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
 def fingerprint(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code and papers."""
     digest = sha256(code_version().encode())
-    inputs = [newest_table(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
+    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
     home = multiverse_folder(folder)
     if home != folder:
-        inputs += [f"{home.name}/{name}" for name in (newest_table(home).name, ASKED, UNIVERSES)]
+        inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
     inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
     for name in inputs:
         try:

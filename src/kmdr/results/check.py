@@ -18,7 +18,7 @@ from kmdr.base.text import short_hash, single_line
 from kmdr.results.folder import has_file, is_link, list_files, remove_file
 from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
-from kmdr.results.manifests import described, log_lines, read_configs
+from kmdr.results.manifests import described, json_files, log_lines, read_configs
 from kmdr.results.outdated import mixed_code
 from kmdr.results.paths import (
     COMPRESSED_TABLE,
@@ -26,12 +26,13 @@ from kmdr.results.paths import (
     LOCAL,
     LOG,
     TABLE,
-    json_files,
     multiverse_folder,
     task_files,
 )
-from kmdr.results.reader import check_fact, read_rows, read_task, row_check
+from kmdr.results.reader import read_rows, read_task
+from kmdr.results.row_check import RowCheck
 from kmdr.results.store import Store
+from kmdr.results.stream import open_table
 from kmdr.results.table import add_ratios, is_merged, rows_in
 
 
@@ -88,7 +89,7 @@ def _table_faults(folder: Path) -> Iterator[Fault]:
 
 
 def _row_faults(folder: Path, table: Path) -> Iterator[Fault]:
-    check = row_check(folder)
+    check = RowCheck(folder)
     try:
         rows = read_rows(table, check)
     except UserError as error:
@@ -125,8 +126,13 @@ def _json_faults(folder: Path) -> Iterator[Fault]:
 
 def fact_faults(folder: Path) -> Iterator[Fault]:
     """Yield the faults of facts."""
+
+    def read(path: Path) -> None:
+        with open_table(folder, path.relative_to(folder).as_posix()):
+            pass  # opening compares it with its checksum
+
     for path in (path for path in list_files(folder, "facts") if path.suffix == ".csv"):
-        yield from _fault(path, partial(check_fact, folder, path))
+        yield from _fault(path, partial(read, path))
 
 
 def faults(folder: Path) -> list[Fault]:

@@ -11,8 +11,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, writing
 
@@ -105,7 +105,7 @@ def is_link(root: Path, path: Path | str) -> bool:
 
 
 @contextmanager
-def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BinaryIO | None]:
+def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BufferedReader | None]:
     """Open a regular file within a folder; yield None if it does not exist.
 
     Parameters

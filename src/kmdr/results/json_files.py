@@ -1,6 +1,5 @@
 """The JSON files of a results folder. Each has one schema, by which it is checked whenever it is read."""
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, with_json_checksum, without_json_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
-from kmdr.results.folder import read_file, write_file
+from kmdr.results.checksums import without_json_checksum
+from kmdr.results.folder import read_file
 from kmdr.results.paths import ASKED, LOCAL, MISSING, PLAN, SHARDS, UNIVERSES
-from kmdr.results.text import display_text, for_display, parse_json
+from kmdr.results.text import display_text, for_display
 
 T = TypeVar("T")
 _MAX_BYTES = 1 << 24
@@ -101,11 +101,11 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 
 
-# -- reading and writing ---------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------
 
 
 def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
-    """Return a JSON object that `write_json` wrote; an empty one if there is no such file.
+    """Return a JSON object that `write_checked` wrote; an empty one if there is no such file.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
         return {}
     remedy = f"'kmdr check {folder} --repair' removes it, and a run writes it again"
     try:
-        value = without_json_checksum(parse_json(content))
+        value = without_json_checksum(content)
     except ValueError as error:
         reason = display_text(str(error))[:200]
         raise DamagedError(f"{folder / path} is damaged: it cannot be read as JSON ({reason}); {remedy}") from error
@@ -127,16 +127,6 @@ def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
             f"{folder / path} is damaged: it does not hold what kmdr writes there, {schema.words}; {remedy}"
         )
     return value
-
-
-def write_json(folder: Path, path: Path | str, content: Mapping[str, Any], mode: int = 0o666) -> None:
-    """Write a JSON object with its checksum, as `read_json` reads it; ``mode`` is that of `write_file`."""
-    write_file(folder, path, json_content(content), mode)
-
-
-def json_content(content: Mapping[str, Any]) -> bytes:
-    """Return the bytes that `write_json` writes."""
-    return (json.dumps(with_json_checksum(content), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 # -- for the report -------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kmdr.base.files import DamagedError, with_checksum, without_checksum
+from kmdr.base.files import DamagedError
+from kmdr.results.checksums import without_checksum
 from kmdr.results.folder import read_file
 
 # Pairs of r and the cluster of each point.
@@ -21,7 +22,7 @@ MOST_LABELS = 2**26
 
 
 def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:
-    """Return the content of a file of labels.
+    """Return the content of a file of labels, without its checksum.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:
     table = np.stack(list(labels.values()))
     file = io.BytesIO()
     np.savez_compressed(file, r=np.array(list(labels), np.int64), labels=table.astype(np.min_scalar_type(table.max())))
-    return with_checksum(file.getvalue())
+    return file.getvalue()
 
 
 def read_labels(folder: Path, path: Path) -> Labels:

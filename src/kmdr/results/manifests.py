@@ -3,17 +3,22 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kmdr.base.files import DamagedError, with_json_checksum, without_json_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.provenance import machine
 from kmdr.base.text import canonical, short_hash
-from kmdr.results.folder import file_status, read_file, require_file
+from kmdr.results.checksums import with_json_checksum, without_json_checksum
+from kmdr.results.folder import file_status, list_files, read_file, require_file
 from kmdr.results.json_files import read_json
-from kmdr.results.paths import CONFIGS, LOCAL, LOG, json_files
-from kmdr.results.row_check import settings_in
+from kmdr.results.paths import CONFIGS, LOCAL, LOG
+
+
+def json_files(folder: Path, name: str) -> list[Path]:
+    """Return the JSON files directly in a subfolder."""
+    return [path for path in list_files(folder, name) if path.parent == folder / name and path.suffix == ".json"]
 
 
 def config_line(key: str, config: Mapping[str, Any]) -> bytes:
@@ -53,20 +58,6 @@ def read_configs(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, st
         else:
             damaged[table] = f"{table} is damaged: line {number} differs from the hash in it"
     return configs, damaged
-
-
-def settings_by_config(folder: Path, pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the columns of settings by ``config_hash``, for rows that were written before these columns were added.
-
-    Parameters
-    ----------
-    folder : Path
-    pairs : iterable of (str, str)
-        ``config_hash`` and ``engine`` of rows; those without an engine are older.
-    """
-    older = {key for key, engine in pairs if not engine}
-    configs = read_configs(folder)[0] if older else {}
-    return {key: settings for key in older & configs.keys() if (settings := settings_in(configs[key]))}
 
 
 def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
@@ -120,7 +111,7 @@ def log_lines(folder: Path) -> list[str]:
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()
         for line in lines:
-            without_json_checksum(json.loads(line))
+            without_json_checksum(line)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{path} is damaged: a line differs from its checksum") from error
     return lines

@@ -21,6 +21,7 @@ from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, tell
 from kmdr.results.check import fact_faults, label_faults
+from kmdr.results.checksums import UNKNOWN, read_note, write_checked
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_files, read_file, require_file, write_file
 from kmdr.results.json_files import read_json
@@ -187,10 +188,8 @@ def _take_facts(folder: Path, store: Store) -> None:
     for file in (file for file in list_files(folder, "facts") if file.suffix == ".csv"):
         target = store.folder / file.relative_to(folder)
         if not has_file(store.folder, target):
-            for kind in (".from", ".csv"):
-                content = read_file(folder, file.with_suffix(kind))
-                if content is not None:
-                    write_file(store.folder, target.with_suffix(kind), content)
+            made_from = read_note(folder, file).made_from or UNKNOWN
+            write_checked(store.folder, target, require_file(folder, file), made_from=made_from)
 
 
 def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:

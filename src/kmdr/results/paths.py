@@ -52,11 +52,6 @@ def labels_file(folder: Path, task_file: Path) -> Path:
     return (folder / "labels" / task_file.relative_to(folder / "tasks")).with_suffix(".npz")
 
 
-def json_files(folder: Path, name: str) -> list[Path]:
-    """Return the JSON files directly in a subfolder."""
-    return [path for path in list_files(folder, name) if path.parent == folder / name and path.suffix == ".json"]
-
-
 def _component(name: str) -> str:
     """Return a name as a single path component, special characters in hexadecimal."""
     return re.sub(r"[/%\0]|^\.", lambda character: f"%{ord(character[0]):02X}", name)

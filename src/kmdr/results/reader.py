@@ -6,7 +6,6 @@ commands that write a table again, or a typed frame, for those that compute. `km
 """
 
 import csv
-import hashlib
 import io
 import json
 import lzma
@@ -23,13 +22,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import SEAL, DamagedError, noted, with_checksum, without_checksum
+from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
-from kmdr.results.folder import file_status, list_files, read_file, require_file
+from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
+from kmdr.results.folder import file_status, list_files, require_file
 from kmdr.results.frame import TextColumn
-from kmdr.results.manifests import read_configs, settings_by_config
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_content
@@ -140,11 +139,6 @@ def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.Data
 # -- rows of text ----------------------------------------------------------------------------------------------------
 
 
-def row_check(folder: Path) -> RowCheck:
-    """Return a new check of the rows of a folder."""
-    return RowCheck(lambda: read_configs(folder)[0])
-
-
 def _text_rows(
     file: BinaryIO, path: Path, check: RowCheck, *, strict: bool, private: set[str] | None = None
 ) -> Iterator[TextRow]:
@@ -168,7 +162,7 @@ def table_rows(path: Path, check: RowCheck | None = None, private: set[str] | No
     with open_table(path.parent, path.name) as file:
         if file is None:
             raise DamagedError(f"there is no {path}; name a folder of results")
-        yield from _text_rows(file, path, check or row_check(path.parent), strict=check is None, private=private)
+        yield from _text_rows(file, path, check or RowCheck(path.parent), strict=check is None, private=private)
 
 
 def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> list[TextRow]:
@@ -206,7 +200,7 @@ def read_task(folder: Path, path: Path) -> list[TextRow]:
     UserError
         If it has a column that this version does not know.
     """
-    return parse_task(require_file(folder, path, MOST_TASK), folder, path, row_check(folder))
+    return parse_task(require_file(folder, path, MOST_TASK), folder, path, RowCheck(folder))
 
 
 def parse_task(
@@ -215,8 +209,7 @@ def parse_task(
     """Return the rows in the content of a task file, as `read_task` does."""
     if not content.endswith(b"\n"):  # all versions wrote it
         raise DamagedError(f"{path} is damaged: its last line is truncated")
-    start = content.rfind(b"\n", 0, -1) + 1
-    if content.startswith(SEAL, start):
+    if has_checksum(content):
         content = without_checksum(content, path)
     elif _CHECKSUM_SINCE.encode() in content.partition(b"\n")[0].split(b","):
         raise DamagedError(f"{path} is damaged: its checksum is missing")
@@ -232,7 +225,7 @@ def stated_paths(table: Path) -> set[str]:
     """Return the paths of the user's files that a table states, as older versions wrote them."""
     texts: set[str] = set()
     paths: set[str] = set()
-    for _ in table_rows(table, row_check(table.parent), texts):
+    for _ in table_rows(table, RowCheck(table.parent), texts):
         pass
     for text in texts:
         with suppress(ValueError, RecursionError, AttributeError):
@@ -250,7 +243,7 @@ def public_content(folder: Path, path: Path) -> bytes:
     UserError
         As `read_rows` and `read_task` do.
     """
-    check, private = row_check(folder), set[str]()
+    check, private = RowCheck(folder), set[str]()
     content = require_file(folder, path, most_bytes())
     if path.parent != folder:
         rows = parse_task(content, folder, path, check, private)
@@ -301,7 +294,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
     """
     texts = {name: TextColumn() for name in COLUMNS if name not in NUMBERS}
     numbers: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS if name in NUMBERS}
-    check, count = row_check(folder), 0
+    check, count = RowCheck(folder), 0
     with open_table(folder, table.name) as file:
         if file is None:
             raise UserError(
@@ -313,7 +306,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
             faults, floats = check.faults({name: block[name].tolist() for name in COLUMNS})
             valid = np.ones(len(block), dtype=bool)
             valid[list(faults)] = False
-            rows = _with_settings(block[valid] if faults else block, folder)
+            rows = _with_settings(block[valid] if faults else block, check)
             for name, column in texts.items():
                 column.add(rows[name], partial(_displayed, name))
             for name, parts in numbers.items():
@@ -336,10 +329,11 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
     return rows.assign(objective_ratio=rows["objective"] / least.where(least > 0)), refused
 
 
-def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def _with_settings(rows: pd.DataFrame, check: RowCheck) -> pd.DataFrame:
     """Fill the columns of settings in rows that were written before these columns were added."""
     configs = rows[["config_hash", "engine"]].drop_duplicates()
-    settings = settings_by_config(folder, configs.itertuples(index=False, name=None))
+    pairs = configs.itertuples(index=False, name=None)
+    settings = {key: found for key, engine in pairs if (found := check.settings(key, engine))}
     if settings:
         filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
         older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()
@@ -358,21 +352,6 @@ def _with_settings(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 
-def check_fact(folder: Path, path: Path) -> None:
-    """Compare the table of a fact with the checksum next to it, if it has one.
-
-    Raises
-    ------
-    DamagedError
-        If they differ.
-    """
-    digest = noted(read_file(folder, path.with_suffix(".from")))[1]
-    if digest and digest != hashlib.sha256(require_file(folder, path)).hexdigest():
-        raise DamagedError(
-            f"{path} is damaged: it differs from its checksum; remove it, and the run that computed it does so again"
-        )
-
-
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed.
 
@@ -386,7 +365,6 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
         blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS)) if file else []
     if not blocks:
         return None
-    check_fact(facts.parent, path)
     fact = pd.concat(blocks, ignore_index=True)
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.text import canonical, short_hash, single_line
 from kmdr.config.task import SETTINGS, settings_of
+from kmdr.results.manifests import read_configs
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBER, NUMBERS, VALUES, WHOLE_NUMBERS
 from kmdr.results.text import parse_json
 
@@ -137,12 +138,12 @@ class RowCheck:
 
     Parameters
     ----------
-    configs : callable
-        Returns the configurations of the folder by hash; it is called at most once, when they are needed.
+    folder : Path
+        Its configurations are read when they are needed.
     """
 
-    def __init__(self, configs: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-        self._configs = cache(configs)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._sizes: dict[str, list[str]] = {}
         self._rows = 0
         self._first: dict[str, Fault] = {}
@@ -196,6 +197,14 @@ class RowCheck:
             self._refused[fault.column] += 1
         return faults, numbers
 
+    @cached_property
+    def _configs(self) -> Mapping[str, Mapping[str, Any]]:
+        return read_configs(self._folder)[0]
+
+    def settings(self, key: str, engine: str) -> dict[str, str]:
+        """Return the columns of settings for a row with this ``config_hash`` that was written before there were any."""
+        return {} if engine else settings_in(self._configs.get(key))
+
     def _false_size(self, values: tuple[str, ...]) -> Fault | None:
         data, *sizes, k, status = values
         n, d, nnz = map(int, sizes)
@@ -211,12 +220,11 @@ class RowCheck:
     def _false_config(self, values: tuple[str, ...]) -> Fault | None:
         row = dict(zip(_CONFIG_COLUMNS, values, strict=True))
         key = row["config_hash"]
-        if not row["engine"]:
-            row |= settings_in(self._configs().get(key, {}))
+        row |= self.settings(key, row["engine"])
         config = config_of(row)
         if short_hash(config) == key:
             return None
-        known = self._configs().get(key, {})
+        known = self._configs.get(key, {})
         if not settings_in(known):
             return Fault("config_hash", key, "the hash of the other columns or of a configuration in configs.jsonl")
         stated = {name: str(known.get(name)) for name in _CONFIG_COLUMNS[1:]}

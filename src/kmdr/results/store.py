@@ -2,9 +2,6 @@
 
 Locks are byte ranges of one file, so they end with the process that holds them, however it ends. Only the process of a
 command takes locks and writes files; workers need no results folder.
-
-The last line of a task file, ``# sha256 …``, is the checksum of everything before it. It is a comment, so
-``pandas.read_csv(comment="#")`` reads the file, and it is written and replaced with the file in one step.
 """
 
 import fcntl
@@ -16,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, checksum_note, sweep_abandoned, with_checksum, writing
+from kmdr.base.files import DamagedError, sweep_abandoned, writing
 from kmdr.base.plugins import origin_of_root, plugin_roots
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.provenance import machine
 from kmdr.base.text import short_hash, tell
 from kmdr.config.task import Task, current_code
+from kmdr.results.checksums import UNKNOWN, read_note, write_checked
 from kmdr.results.folder import file_status, has_file, open_lock, read_file, remove_file, write_file
-from kmdr.results.json_files import read_json, write_json
+from kmdr.results.json_files import read_json
 from kmdr.results.labels import Labels, packed, read_labels
 from kmdr.results.manifests import config_line, files_by_machine, log_line, log_lines, read_configs
 from kmdr.results.outdated import is_stale
@@ -32,12 +30,9 @@ from kmdr.results.reader import read_rows, read_task
 from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, Row
 from kmdr.results.table import (
+    all_rows,
     content_or_nothing,
-    digest_of,
     merged_rows,
-    merged_state,
-    table_digest,
-    table_rows_united,
     write_compressed,
 )
 from kmdr.results.text import PATH_COLUMNS
@@ -171,17 +166,17 @@ class Store:
         for row in rows:
             row.update({name: without_folders(row[name], files) for name in ("error", "stand_in") if row.get(name)})
         if kept:
-            write_file(self.folder, labels, packed(kept))
+            write_checked(self.folder, labels, packed(kept))
         else:  # labels of older rows do not belong to these
             remove_file(self.folder, labels)
-        write_file(self.folder, path, with_checksum(csv_content(rows, path)))
+        write_checked(self.folder, path, csv_content(rows, path))
 
     def change_task(self, path: Path, change: Callable[[list[TextRow], Labels], bool]) -> None:
         """Apply a function to the rows and labels of a task file; if it returns True, write the rows again."""
         with self._holding(path, wait=True):
             rows = read_task(self.folder, path)
             if change(rows, read_labels(self.folder, labels_file(self.folder, path))):
-                write_file(self.folder, path, with_checksum(csv_content(rows, path)))
+                write_checked(self.folder, path, csv_content(rows, path))
 
     def _labelled(self, path: Path) -> set[int]:
         """Return each r for which a task file has labels; none if they are damaged."""
@@ -248,12 +243,12 @@ class Store:
             for digest, files in paths.items():
                 local[digest] = [files, *(others for others in local.get(digest, []) if others != files)]
             if local != known.get(machine()):
-                write_json(self.folder, LOCAL, {**known, machine(): local}, 0o600)
+                write_checked(self.folder, LOCAL, {**known, machine(): local}, mode=0o600)
 
     def change(self, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Replace a JSON file by the result of a function of its content, under a lock so that no change is lost."""
         with self._locked(_CHANGE, fcntl.LOCK_EX):
-            write_json(self.folder, name, change(read_json(self.folder, name)))
+            write_checked(self.folder, name, change(read_json(self.folder, name)))
 
     # -- the table -----------------------------------------------------------------------------------------------
 
@@ -264,33 +259,27 @@ class Store:
         omitted, so that their rows count as missing. A table without task files, such as a committed one, is kept as
         ``rows.csv.xz``, and its rows become part of the table.
         """
-        table, note = self.folder / TABLE, self.folder / MERGED
+        table = self.folder / TABLE
         with self._locked(_MERGE, fcntl.LOCK_EX):
             sweep_abandoned(self.folder)
             files = list(task_files(self.folder))
             if not files:
                 return self._without_tasks()
             state = self._state(files)  # before reading, so that a later change is noticed
-            known, digest = merged_state(self.folder)
-            actual = table_digest(table)
-            if known == state and actual == digest:
-                with suppress(DamagedError):  # whoever changed the table may have changed its checksum too
+            if read_note(self.folder, TABLE).made_from == state:
+                with suppress(DamagedError):
                     return read_rows(table)
-            damaged: list[DamagedError] = []
+            damaged: list[str] = []
             rows = merged_rows(self.folder, damaged.append, files)
-            for error in damaged[:_MAX_REPORTED]:
+            for sentence in damaged[:_MAX_REPORTED]:
                 tell(
-                    f"kmdr: {error}; its rows are omitted, and a run that needs them computes them again; "
+                    f"kmdr: {sentence}; its rows are omitted, and a run that needs them computes them again; "
                     f"'kmdr check {self.folder} --repair' removes the file"
                 )
             if len(damaged) > _MAX_REPORTED:
                 tell(f"kmdr: {len(damaged) - _MAX_REPORTED} more are damaged; 'kmdr check {self.folder}' lists them")
-            merged = csv_content(rows, table)
-            if digest_of([merged]) != actual:
-                remove_file(self.folder, note)  # it does not match the new table, which would look damaged
-                write_file(self.folder, table, merged)
-            if not damaged:  # else they are reported each time
-                write_file(self.folder, note, checksum_note(state, merged))
+            made_from = UNKNOWN if damaged else state  # damaged files are reported each time
+            write_checked(self.folder, TABLE, csv_content(rows, table), made_from=made_from)
         return rows
 
     @contextmanager
@@ -304,6 +293,7 @@ class Store:
             content = csv_content(rows, self.folder / TABLE)
             write_compressed(content, self.folder / COMPRESSED_TABLE, preset=1)  # saves minutes for 100,000 rows
             if not any(task_files(self.folder)):
+                remove_file(self.folder, MERGED)  # it would be of task files that were removed
                 write_file(self.folder, TABLE, content)
 
         with self._locked(_MERGE, fcntl.LOCK_EX):
@@ -313,9 +303,9 @@ class Store:
     def _without_tasks(self) -> list[TextRow]:
         """Return the rows of a table without task files, and compress it so that no merge replaces it."""
         if not has_file(self.folder, TABLE):
-            return table_rows_united(self.folder)
+            return all_rows(self.folder)
         try:
-            rows = table_rows_united(self.folder)
+            rows = all_rows(self.folder)
         except DamagedError as error:
             raise UserError(f"{error}; move it away or use another out folder") from error
         write_compressed(csv_content(rows, self.folder / TABLE), self.folder / COMPRESSED_TABLE)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
+from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
 
 # Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
@@ -138,5 +139,15 @@ def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
     DamagedError
         At once or while it is read: if it is not a regular file, is damaged, too large or has too long a line.
     """
-    with open_file(folder, name, 1 << 62) as file:
-        yield None if file is None else io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
+    while True:
+        note = read_note(folder, name)
+        with open_file(folder, name, 1 << 62) as file:
+            if read_note(folder, name) != note:  # another process is writing the table, and its note after it
+                continue
+            if file is None:
+                yield None
+                return
+            table: io.BufferedReader = io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
+            check_note(file, note, folder, name)
+            yield table
+            return

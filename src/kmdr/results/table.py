@@ -7,7 +7,7 @@ reducer, configuration, r and repetition.
 
 import hashlib
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -16,22 +16,23 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import DamagedError, noted
+from kmdr.base.files import DamagedError
 from kmdr.base.text import tell
 from kmdr.config.task import current_code
+from kmdr.results.checksums import read_note
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
 from kmdr.results.frame import to_text
-from kmdr.results.manifests import settings_by_config
 from kmdr.results.outdated import is_stale
-from kmdr.results.paths import COMPRESSED_TABLE, MERGED, TABLE, task_files
-from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, read_rows, row_check, table_rows
+from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
+from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, table_rows
+from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_blocks
-from kmdr.results.stream import most_bytes, open_table, too_large
+from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
 
 # -- which file ------------------------------------------------------------------------------------------------------
 
 
-def newest_table(folder: Path) -> Path:
+def rows_file(folder: Path) -> Path:
     """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``, the newer if there are both.
 
     Committed results have the compressed one; a run on top of them writes the other. If there is neither, it is the
@@ -44,37 +45,9 @@ def newest_table(folder: Path) -> Path:
     return plain
 
 
-def rows_file(folder: Path) -> Path:
-    """Return the path of a folder's table, as `newest_table`, after a check of ``rows.csv``.
-
-    Raises
-    ------
-    DamagedError
-        If ``rows.csv`` is neither as the last merge of the task files left it nor what they give now.
-    """
-    plain = newest_table(folder)
-    if plain.name != TABLE:
-        return plain
-    while digest := merged_state(folder)[1]:
-        actual = table_digest(plain)
-        if actual == digest or actual == digest_of(csv_blocks(merged_rows(folder, lambda _: None))):
-            break
-        if digest == merged_state(folder)[1]:  # else another run has merged meanwhile
-            raise DamagedError(
-                f"{plain} is damaged: it differs from the table that the last merge of the task files wrote; a run "
-                f"into the folder or 'kmdr check {folder} --repair' writes it again"
-            )
-    return plain
-
-
 def has_rows(folder: Path) -> bool:
     """Return True if the folder has a table of rows."""
     return has_file(folder, rows_file(folder))
-
-
-def merged_state(folder: Path) -> tuple[str, str]:
-    """Return the hash of the task files that ``rows.csv`` was made from and its SHA-256; empty if unknown."""
-    return noted(content_or_nothing(folder, MERGED))
 
 
 def content_or_nothing(folder: Path, path: Path | str) -> bytes:
@@ -94,18 +67,16 @@ def digest_of(blocks: Iterable[bytes]) -> str:
 
 
 def table_digest(path: Path) -> str:
-    """Return the SHA-256 of a table, decompressed; empty if it is absent or refused.
+    """Return the SHA-256 of a table, decompressed; empty if it is absent or damaged.
 
     Raises
     ------
     UserError
         If it is too large.
     """
-    try:
-        with open_table(path.parent, path.name) as file:
-            return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
-    except DamagedError:
-        return ""
+    with suppress(DamagedError), open_table(path.parent, path.name) as file:
+        return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
+    return ""
 
 
 # -- all rows --------------------------------------------------------------------------------------------------------
@@ -131,73 +102,67 @@ def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
         yield from table_rows(folder / name)
 
 
-def merged_rows(
-    folder: Path, report: Callable[[DamagedError], None], files: Iterable[Path] | None = None
-) -> list[TextRow]:
-    """Return the rows of a folder's task files and of ``rows.csv.xz``; damaged task files are reported and omitted.
+def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[Path] | None = None) -> list[TextRow]:
+    """Return the rows of a folder's task files and of ``rows.csv.xz``, or of both tables if it has no task files.
+
+    Damaged task files are omitted, and the sentences on them are reported.
 
     Raises
     ------
     UserError
-        If ``rows.csv.xz`` is damaged, or the task files are too large.
+        If a table is damaged, or the task files are too large.
     """
-    size, most, check = 0, most_bytes(), row_check(folder)
-
-    def rows_of_tasks() -> Iterator[list[TextRow]]:
-        nonlocal size
-        for file in task_files(folder) if files is None else files:
-            try:
-                content = require_file(folder, file, MOST_TASK)
-                size += len(content)
-                if size > most:
-                    raise too_large(folder / "tasks", f"at least {size}", most)
-                rows = parse_task(content, folder, file, check)
-            except DamagedError as error:
-                report(error)
-                continue
-            yield rows
-
-    return united(folder, chain(rows_of_tasks(), [_rows_at(folder, COMPRESSED_TABLE)]))
+    files = list(task_files(folder)) if files is None else files
+    tables = [COMPRESSED_TABLE] if files else [TABLE, COMPRESSED_TABLE]
+    return united(folder, chain(_task_rows(folder, files, report), (_rows_at(folder, name) for name in tables)))
 
 
-def table_rows_united(folder: Path) -> list[TextRow]:
-    """Return the rows of both tables of a folder without task files."""
-    return united(folder, [_rows_at(folder, TABLE), _rows_at(folder, COMPRESSED_TABLE)])
+def _task_rows(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[list[TextRow]]:
+    """Yield the rows of each undamaged task file; all together may be as many as those of one table."""
+    check, count, most = RowCheck(folder), 0, most_bytes()
+    size = sum(status.st_size for file in files if (status := file_status(folder, file)))
+    if size > most:
+        raise too_large(folder / "tasks", str(size), most)
+    for file in files:
+        try:
+            rows = parse_task(require_file(folder, file, MOST_TASK), folder, file, check)
+        except DamagedError as error:
+            report(str(error))  # the error itself would keep what was read
+            continue
+        count += len(rows)
+        check_rows(count, folder / "tasks")
+        yield rows
 
 
 def all_rows(folder: Path) -> list[TextRow]:
-    """Return the rows of a folder's task files, or of its tables if it has no task files.
+    """Return the rows of a folder as `merged_rows` does; raise `DamagedError` if a task file is damaged."""
 
-    Raises
-    ------
-    UserError
-        If one of these files is damaged.
-    """
+    def refuse(sentence: str) -> None:
+        raise DamagedError(sentence)
 
-    def refuse(error: DamagedError) -> None:
-        raise error
-
-    return merged_rows(folder, refuse) if any(task_files(folder)) else table_rows_united(folder)
+    return merged_rows(folder, refuse)
 
 
 def rows_in(folder: Path) -> list[TextRow]:
-    """Return the rows of a folder's undamaged task files, or of its table if it has no task files."""
+    """Return the rows of a folder's undamaged task files, or of its tables if it has no task files."""
     try:
-        return merged_rows(folder, lambda _: None) if any(task_files(folder)) else read_rows(rows_file(folder))
+        return merged_rows(folder, lambda _: None)
     except DamagedError:
         return []
 
 
 def is_merged(folder: Path) -> bool:
-    """Return True if ``rows.csv`` is the table of the undamaged task files and matches its checksum."""
-    damaged: list[DamagedError] = []
+    """Return True if ``rows.csv`` matches its checksum and is the table of the task files, which may be damaged."""
+    damaged: list[str] = []
     digest = digest_of(csv_blocks(merged_rows(folder, damaged.append)))
-    written = table_digest(folder / TABLE)
-    known = merged_state(folder)[1] == written
-    if known and written != digest:  # older versions wrote whole paths, which are shortened when they are read
+    if damaged:
+        return True
+    if not (read_note(folder, TABLE).sha256 and (written := table_digest(folder / TABLE))):
+        return False
+    if written != digest:  # older versions wrote whole paths, which are shortened when they are read
         with suppress(UserError):
             written = digest_of(csv_blocks(_rows_at(folder, TABLE)))
-    return bool(damaged) or (known and written == digest)
+    return written == digest
 
 
 # -- uniting ---------------------------------------------------------------------------------------------------------
@@ -232,11 +197,11 @@ def _rank(row: Mapping[str, str], current: Callable[[str, str, str, str], str]) 
 
 def _add_settings(rows: list[TextRow], folder: Path) -> None:
     """Fill the columns of settings in rows that were written before these columns were added."""
-    settings = settings_by_config(folder, {(row["config_hash"], row["engine"]) for row in rows})
-    for row in rows:
-        if not row["engine"] and row["config_hash"] in settings:
-            for name, text in settings[row["config_hash"]].items():
-                row[name] = text
+    check = RowCheck(folder)
+    settings = {key: check.settings(key, "") for key in {row["config_hash"] for row in rows if not row["engine"]}}
+    for row in (row for row in rows if not row["engine"]):
+        for name, text in settings[row["config_hash"]].items():
+            row[name] = text
 
 
 def add_ratios(rows: list[TextRow]) -> int:
