@@ -75,14 +75,14 @@ def main() -> int:
             run(checkout.resolve(), Path(scratch) / name, arguments.tasks, arguments.seed)
             for name, checkout in (("before", arguments.before), ("after", arguments.after))
         )
-    columns = [name for name in before if name in after and not any(word in name for word in DIFFERENT)]
+    columns = [name for name in map(str, before) if name in after and not any(word in name for word in DIFFERENT)]
     print(f"{len(before)} and {len(after)} rows; compared: {', '.join(columns)}")
     if len(before) != len(after):
         return 1
     unequal = before[columns].ne(after[columns])
     for name in columns:
         if unequal[name].any():
-            row = int(unequal[name].idxmax())
+            row = int(unequal[name].to_numpy().argmax())
             print(f"{name}: {unequal[name].sum()} differ, first {before[name][row]!r} and {after[name][row]!r}")
     same, ok = int((~unequal.any(axis=1)).sum()), int((before["status"] == "ok").sum())
     print(f"{same} of {len(before)} rows are the same; {ok} are ok")
