@@ -333,7 +333,7 @@ def _with_settings(rows: pd.DataFrame, check: RowCheck) -> pd.DataFrame:
     """Fill the columns of settings in rows that were written before these columns were added."""
     configs = rows[["config_hash", "engine"]].drop_duplicates()
     pairs = configs.itertuples(index=False, name=None)
-    settings = {key: found for key, engine in pairs if (found := check.settings(key, engine))}
+    settings = {key: columns for key, engine in pairs if (columns := check.settings(key, engine))}
     if settings:
         filled = pd.DataFrame.from_dict(settings, orient="index").astype(str).reindex(rows["config_hash"])
         older = (rows["engine"] == "").to_numpy() & filled["engine"].notna().to_numpy()

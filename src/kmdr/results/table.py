@@ -118,7 +118,7 @@ def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[P
 
 
 def _task_rows(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[list[TextRow]]:
-    """Yield the rows of each undamaged task file; all together may be as many as those of one table."""
+    """Yield the rows of each undamaged task file; together they may take the memory of one table."""
     check, count, most = RowCheck(folder), 0, most_bytes()
     size = sum(status.st_size for file in files if (status := file_status(folder, file)))
     if size > most:
