@@ -18,9 +18,12 @@ from kmdr.analysis.statistics import (
     directional,
     equal,
     holm,
+    median_above,
+    median_below,
+    median_equal,
+    median_interval,
     not_inferior,
     ratio_above,
-    ratio_below,
     retest,
     several,
     share,
@@ -171,15 +174,45 @@ def test_share_is_scipys_binomial_test(successes, n, threshold):
 
 def test_ratios_are_tested_by_their_logarithms(rng):
     ratios = np.exp(symmetric(rng, -0.2, 0.3, 10))
-    expected = stats.ttest_1samp(np.log(ratios), np.log(1.1), alternative="less")
-    got = ratio_below("", ratios, 1.1)
+    expected = stats.ttest_1samp(np.log(ratios), np.log(1.1), alternative="greater")
+    got = ratio_above("", ratios, 1.1)
     assert got.p_for == pytest.approx(expected.pvalue, rel=1e-9)
     assert got.effect == pytest.approx(stats.gmean(ratios), rel=1e-12)
     low, high = stats.ttest_1samp(np.log(ratios), 0).confidence_interval()
     assert (got.low, got.high) == pytest.approx((np.exp(low), np.exp(high)), rel=1e-9)
-    assert ratio_above("", ratios, 1.1).p_for == got.p_against
     # a half and a double weigh the same
-    assert ratio_below("", [0.5, 2.0]).effect == pytest.approx(1.0)
+    assert ratio_above("", [0.5, 2.0]).effect == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 12, 30])
+def test_medians_are_tested_by_the_exact_sign_test(n, rng):
+    x = rng.exponential(size=n)
+    more = stats.binomtest(int((x > 0.6).sum()), n, 0.5, alternative="greater").pvalue
+    fewer = stats.binomtest(int((x < 0.6).sum()), n, 0.5, alternative="greater").pvalue
+    got, other = median_above("", x, 0.6), median_below("", x, 0.6)
+    assert (got.p_for, got.p_against) == pytest.approx((more, fewer), rel=1e-9)
+    assert (other.p_for, other.p_against) == (got.p_against, got.p_for)
+    expected = stats.quantile_test(x, q=0, p=0.5).confidence_interval(0.95) if n > 5 else (np.nan, np.nan)
+    assert (got.effect, got.low, got.high) == pytest.approx((np.median(x), *expected), nan_ok=True)
+    equal_ = median_equal("", x, 0.5, centre=0.7)
+    below_, above_ = median_below("", x, 1.2), median_above("", x, 0.7 - 0.5)
+    assert equal_.p_for == max(below_.p_for, above_.p_for)
+    assert equal_.p_against == min(1.0, 2 * min(below_.p_against, above_.p_against))
+
+
+def test_an_interrupted_trial_decides_nothing_about_a_median():
+    """The mean of twelve equal times and one that took 100 times as long is far above them."""
+    times = np.r_[np.linspace(0.9, 0.95, 12), 95.0]
+    assert above("", times, 1.0).effect > 8
+    assert median_below("", times, 1.0).p_for < 0.002
+
+
+def test_the_interval_of_a_median_holds_it_in_95_percent_of_samples(rng):
+    held = {}
+    for n in (6, 12, 30):
+        intervals = [median_interval(rng.exponential(size=n)) for _ in range(2000)]
+        held[n] = np.mean([low <= np.log(2) <= high for _, low, high, _ in intervals])
+    assert all(0.945 <= share_held <= 0.99 for share_held in held.values()), held
 
 
 @pytest.mark.parametrize("m", [1, 3, 7])
@@ -266,7 +299,9 @@ def test_slopes_are_numpys_fits(rng):
         (lambda x, m: equal("", x - 0.4, m, centre=0.1), 0.3),
         (lambda x, m: not_inferior("", x - 0.5, m), 0.02),
         (lambda x, m: ratio_above("", x + 1, m), 1.3),
-        (lambda x, m: ratio_below("", x + 1, m), 1.7),
+        (lambda x, m: median_above("", x, m), 0.1),
+        (lambda x, m: median_below("", x, m), 0.9),
+        (lambda x, m: median_equal("", x - 0.4, m, centre=0.1), 0.3),
         (lambda x, m: certain("", float(x.mean()), m, 5, "share", at_most=True), 0.2),
         (lambda x, m: several("", {"a": [above("", x, m)], "b": [above("", x + 1, m)]}, 2), 0.1),
     ],

@@ -1,8 +1,9 @@
 """Tests of the claims: small pure functions with stated assumptions.
 
-A test returns a `Component`: an effect with its interval, and two p-values. ``p_for`` is small when the data support
-the statement, ``p_against`` when they contradict it; when neither is small, the statement is undecided. Equality is
-tested by two one-sided tests against a margin, so that too little data never count as equality.
+A test returns a `Component`: an effect with its interval, and two p-values. F, P and shares are tested by their means,
+times by their medians. ``p_for`` is small when the data support the statement, ``p_against`` when they contradict it;
+when neither is small, the statement is undecided. Equality is tested by two one-sided tests against a margin, so that
+too little data never count as equality.
 """
 
 import math
@@ -13,9 +14,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, stdtr
-from scipy.stats import beta, binomtest
+from scipy.stats import beta, binom, binomtest
 
-from kmdr.analysis.rows import half_width, standard_error
+from kmdr.analysis.rows import Interval, half_width, standard_error
 
 # The level of every test.
 LEVEL = 0.05
@@ -411,13 +412,59 @@ def ratio_above(
     return with_margin(component, threshold, partial(ratio_above, label, x, unit=unit))
 
 
-def ratio_below(
-    label: str, ratios: ArrayLike, threshold: float | Margin = 1.0, unit: str = "ratio of times"
+def median_interval(values: ArrayLike) -> Interval:
+    """Return a median and its exact 95 % interval, between two order statistics.
+
+    The interval is that of the sign test (David & Nagaraja, Order Statistics, 2003, § 7.1): it holds the median of any
+    distribution with probability at least 95 %, for independent repetitions. Fewer than six values have no interval.
+    """
+    x = _clean(values)
+    place = int(binom.ppf(0.025, x.size, 0.5))
+    low, high = (float(x[place - 1]), float(x[-place])) if place else (math.nan, math.nan)
+    return Interval(float(np.median(x)), low, high, x.size)
+
+
+def _median_test(values: Floats, threshold: float) -> tuple[float, float]:
+    """Return the one-sided p-values of median ≤ and of median ≥ threshold, by the sign test."""
+    greater, less = np.count_nonzero(values > threshold), np.count_nonzero(values < threshold)
+    return float(binom.sf(greater - 1, values.size, 0.5)), float(binom.sf(less - 1, values.size, 0.5))
+
+
+def median_above(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
+    """Test that a median is above a threshold, by the exact sign test; for times and their ratios.
+
+    It assumes only that the repetitions are independent: one interrupted trial, and any skewness, count for no more
+    than one value. A value equal to the threshold speaks for neither side. With n values no p-value is below 2⁻ⁿ.
+
+    Parameters
+    ----------
+    values : array_like
+        One value per repetition.
+    """
+    x = _settled(values, float(threshold))
+    p_for, p_against = _median_test(x, float(threshold))
+    component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    return with_margin(component, threshold, partial(median_above, label, _clean(values), unit=unit))
+
+
+def median_below(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: str = "") -> Component:
+    """Test that a median is below a threshold; see `median_above`."""
+    x = _settled(values, float(threshold))
+    p_against, p_for = _median_test(x, float(threshold))
+    component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    return with_margin(component, threshold, partial(median_below, label, _clean(values), unit=unit))
+
+
+def median_equal(
+    label: str, values: ArrayLike, margin: float | Margin, unit: str = "", *, centre: float = 0.0
 ) -> Component:
-    """Test that a geometric mean of positive ratios is below a threshold; see `ratio_above`."""
-    x = _clean(ratios)
-    component = _exponentiated(below(label, np.log(x), math.log(float(threshold)), unit))
-    return with_margin(component, threshold, partial(ratio_below, label, x, unit=unit))
+    """Test that a median lies within ± margin of a centre, by two one-sided sign tests; see `median_above`."""
+    x = _clean(values)
+    p_not_above, p_above = _median_test(_settled(x, centre - float(margin)), centre - float(margin))
+    p_below, p_not_below = _median_test(_settled(x, centre + float(margin)), centre + float(margin))
+    p_for, p_against = max(p_not_above, p_not_below), min(1.0, 2 * min(p_above, p_below))
+    component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    return with_margin(component, margin, partial(median_equal, label, x, unit=unit, centre=centre))
 
 
 def best_in_blocks(F: ArrayLike, m: int) -> NDArray[np.int64]:

@@ -3,8 +3,9 @@
 A claim is a few statements, each about one of these:
 
 * a **paired difference**: two methods on trials that started alike (`paired`), one value per repetition
-  (`mean_by_repetition`); times are compared by the logarithms of their ratio;
+  (`mean_by_repetition`); times are compared by their ratios, averaged over r by their logarithms;
 * a **slope on r**: of a quantity on log r within each repetition (`slopes_on_log_r`);
+* a **median** of times or of their ratios: `kmdr.analysis.statistics.median_below` and its relatives;
 * a **share** of runs: `kmdr.analysis.statistics.share`;
 * **equivalence**: a difference within a margin, `kmdr.analysis.statistics.equal`;
 * a **tally** of many statements, each tested alone (`tally`).
@@ -284,7 +285,7 @@ def estimate(component: Component, form: str) -> str:
     '+2.0% [+1.0%, +3.0%]'
     """
     effect, low, high = (format(value, form) for value in (component.effect, component.low, component.high))
-    return f"{effect} [{low}, {high}]" if component.n > 1 else effect
+    return effect if math.isnan(component.low) else f"{effect} [{low}, {high}]"
 
 
 def counted(n: int, what: str) -> str:
