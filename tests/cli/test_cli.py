@@ -398,6 +398,27 @@ def test_all_studies_at_once_are_what_hydra_composes():
     assert compose_studies("results") == [compose(f"study={name}", "out=results") for name in names]
 
 
+@pytest.mark.slow
+def test_a_reference_draws_every_study_and_every_universe_from_its_seed(monkeypatch, tmp_path):
+    asked = {}
+
+    def run_multiverses(specs, studies, *_):
+        asked["multiverses"] = {config["seed"] for config in studies.values()}
+        return 0
+
+    def run_jobs(jobs, *_, **__):
+        asked["studies"] = {experiment.seed for job in jobs for experiment in job.experiments}
+        return 0
+
+    monkeypatch.setattr("kmdr.multiverse.design.run_multiverses", run_multiverses)
+    monkeypatch.setattr("kmdr.reporting.reproduce.run_jobs", run_jobs)
+    monkeypatch.setattr("kmdr.results.table.compress", lambda folder: "")
+    assert COMMANDS["reference"](["--seed", "1", f"OUT={tmp_path}"]) == 0
+    assert asked == {"multiverses": {1}, "studies": {1}}
+    assert COMMANDS["reference"]([f"OUT={tmp_path}"]) == 0
+    assert asked == {"multiverses": {0}, "studies": {0}}
+
+
 # -- rows that are not there, and rows of other code -----------------------------------------------------------------
 
 

@@ -493,7 +493,7 @@ def guest(monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
-    def sequential(out):
+    def sequential(out, seed=None):
         config_source.register()
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             config = hydra.compose("config", ["study=own30_table1", "runner=sequential", f"out={out}"])

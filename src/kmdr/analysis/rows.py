@@ -1,7 +1,7 @@
 """Quantities in rows: the time rule, means and intervals, and settings that distinguish rows."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -150,6 +150,12 @@ def fairly_timed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the serially timed rows of each dataset, or all of its rows if there are none; of any machine."""
     alone = rows["concurrency"] == 1
     return rows[alone | ~rows["dataset"].isin(rows.loc[alone, "dataset"])]
+
+
+def without_scores(rows: pd.DataFrame, studies: Collection[str]) -> pd.DataFrame:
+    """Return rows of which those of some studies have no scores: studies that were run for their times."""
+    scored = ~rows["study"].isin(studies)
+    return rows.assign(**{name: rows[name].where(scored) for name in ("objective", "accuracy", "nmi", "ari")})
 
 
 def serial_rows(rows: pd.DataFrame) -> pd.DataFrame:

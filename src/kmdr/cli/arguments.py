@@ -234,7 +234,12 @@ COMMANDS = {
         ),
         Command(
             "reference", "Run what a folder lacks of studies and multiverses, and compress its rows for publication.",
-            "kmdr.cli.commands:reference", (_PAPERS, _out("results/reference")),
+            "kmdr.cli.commands:reference",
+            (
+                _PAPERS, _out("results/reference"),
+                _argument("--seed", type=_whole_number("SEED", 0), default=0, metavar="N",
+                          help="root seed of all draws (0)"),
+            ),
         ),
         Command(
             "verify", "Rerun a random sample of rows and compare them digit by digit.", "kmdr.cli.commands:verify",

@@ -83,7 +83,7 @@ def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> i
     return status
 
 
-def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = None) -> int:
+def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = None, seed: int | None = None) -> int:
     from kmdr.config.compose import composed_studies
     from kmdr.config.protocols import pairs
     from kmdr.multiverse.choices import multiverses
@@ -91,17 +91,17 @@ def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = 
     from kmdr.reporting.reproduce import draw
 
     specs = [spec for spec in multiverses() if not papers or spec.paper in papers]
-    return run_multiverses(specs, composed_studies(str(out)), pairs, out, budget, draw) if specs else 0
+    return run_multiverses(specs, composed_studies(str(out), seed), pairs, out, budget, draw) if specs else 0
 
 
-def reference(papers: Sequence[str], out: Path) -> int:
-    """Run what a folder lacks of studies and multiverses, and compress its rows for publication."""
+def reference(papers: Sequence[str], out: Path, seed: int) -> int:
+    """Run what a folder lacks of studies and multiverses with a seed, and compress its rows for publication."""
     from kmdr.harness.plan import Limits
     from kmdr.reporting.reproduce import run_papers
     from kmdr.results.paths import MULTIVERSE, multiverse_folder
     from kmdr.results.table import compress
 
-    status = max(_run_multiverses(papers, out / MULTIVERSE), run_papers(papers, out, Limits()))
+    status = max(_run_multiverses(papers, out / MULTIVERSE, seed=seed), run_papers(papers, out, Limits(), seed))
     for folder in dict.fromkeys((multiverse_folder(out), out)):
         print(compress(folder))
     return status

@@ -143,12 +143,13 @@ def _group_files() -> tuple[tuple[Path, int], ...]:
     return tuple((file, file.stat().st_mtime_ns) for file in files)
 
 
-def _composed(file: Path, out: str, files: tuple[tuple[Path, int], ...]) -> Config:
+def _composed(file: Path, out: str, files: tuple[tuple[Path, int], ...], seed: int | None = None) -> Config:
     """Return the configuration of a study: Hydra composes the groups of its defaults list once for all studies."""
     study = load_config(file)
     overrides = tuple(_group_choices(study.pop("defaults", None) or [], file))
+    settings = {"out": out} | ({} if seed is None else {"seed": seed})
     try:
-        return plain(OmegaConf.merge(_base(overrides, files), study, {"out": out}))
+        return plain(OmegaConf.merge(_base(overrides, files), study, settings))
     except (UserError, OmegaConfBaseException) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 
@@ -166,8 +167,8 @@ def _group_choices(defaults: Sequence[Any], file: Path) -> Iterator[str]:
             raise UserError(f"{file} has {shown(item)} among its defaults; write 'override /GROUP: NAME'")
 
 
-def composed_studies(out: str) -> dict[str, Config]:
-    """Return the configuration of each study by name, with the results folder ``out``.
+def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
+    """Return the configuration of each study by name, with the results folder ``out`` and, if given, another seed.
 
     Raises
     ------
@@ -175,13 +176,13 @@ def composed_studies(out: str) -> dict[str, Config]:
         When a file is malformed.
     """
     files = _group_files()
-    return {name: _composed(file, out, files) for name, file in sorted(config_files("study").items())}
+    return {name: _composed(file, out, files, seed) for name, file in sorted(config_files("study").items())}
 
 
-def compose_study_configs(out: str) -> list[list[Config]]:
+def compose_study_configs(out: str, seed: int | None = None) -> list[list[Config]]:
     """Return what `compose_configs` returns for each study that runs without being named."""
     named_only = on_request()
-    return [_expanded(config, []) for name, config in composed_studies(out).items() if name not in named_only]
+    return [_expanded(config, []) for name, config in composed_studies(out, seed).items() if name not in named_only]
 
 
 def study_configs(study: str) -> list[Config]:

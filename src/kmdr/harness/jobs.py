@@ -106,9 +106,12 @@ def compose(*overrides: str) -> Job:
     return Job.from_configs(compose_configs(*overrides))
 
 
-def compose_studies(out: str) -> list[Job]:
-    """Return a job for each study that is not only run on request, with the results in folder ``out``."""
-    return [Job.from_configs(configs) for configs in compose_study_configs(out)]
+def compose_studies(out: str, seed: int | None = None) -> list[Job]:
+    """Return a job for each study that is not only run on request, with the results in folder ``out``.
+
+    ``seed`` replaces the root seed of the configuration.
+    """
+    return [Job.from_configs(configs) for configs in compose_study_configs(out, seed)]
 
 
 class Prepared:

@@ -43,13 +43,15 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     return [build(out, studies(), tell=progress.making)]
 
 
-def run_papers(names: Sequence[str], out: Path, limits: Limits) -> int:
+def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None = None) -> int:
     """Run every study of some papers, or of all, and make the report; return the exit status.
 
     Parameters
     ----------
     names : sequence of str
         Names of papers; empty for all.
+    seed : int, optional
+        The root of all random draws, if not that of the configuration.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits) -> int:
     for name in names:
         if name not in known:
             raise unknown("paper", name, known)
-    jobs = [job for job in compose_studies(str(out)) if not names or (job.study or {}).get("paper") in names]
+    jobs = [job for job in compose_studies(str(out), seed) if not names or (job.study or {}).get("paper") in names]
     if not jobs:
         raise UserError(f"{', '.join(names)} has no studies to run; add one to its folder 'studies'")
     status = run_jobs(jobs, limits, draw=draw)

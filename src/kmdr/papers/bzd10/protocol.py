@@ -9,6 +9,7 @@ from kmdr.analysis.rows import REPETITION
 ORL = "orl_64x64"
 FIGURE1, TABLE1, TABLE1_ORL = "bzd10_fig1", "bzd10_table1", "bzd10_table1_orl"
 TABLE2, TABLE2_SIGNS = "bzd10_table2", "bzd10_table2_signs"
+FIGURE1_TIMES, TABLE2_TIMES = "bzd10_fig1_times", "bzd10_table2_times"
 DIMENSIONS = (10, 20, 50, 100)
 
 

@@ -1,13 +1,13 @@
 """bzmd15's Figures 1–3 and Table 1."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from kmdr.analysis.results import Results
-from kmdr.analysis.rows import REPETITION
+from kmdr.analysis.rows import REPETITION, without_scores
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import reported
@@ -15,19 +15,19 @@ from kmdr.figures.canvas import Drawing
 from kmdr.figures.panels import dataset_label, paper_grid
 from kmdr.figures.tables import Table
 
-from .facts import BOUNDS, COLUMNS, FIGURES, REAL, REPEATS, bounds, label
+from .facts import BOUNDS, COLUMNS, FIGURES, REAL, REPEATS, SYNTH_TIMES, TIMES, bounds, label
 
 
-def _figure_of(study: str, datasets: tuple[str, str]) -> Callable[[Results], Drawing]:
+def _figure_of(study: str, datasets: tuple[str, str], timed: Sequence[str]) -> Callable[[Results], Drawing]:
     def make(results: Results) -> Drawing:
         """Draw running time, objective and accuracy against r, top to bottom; one column of panels per dataset.
 
         Markers are means of the first five repetitions, as in the paper; lines and bands are means of all repetitions
-        and their 95 % intervals. SVD and ApprSVD have k columns for every r, so their lines are horizontal, like that
-        of k-means on all features.
+        and their 95 % intervals. Times are from the studies of times, at fewer r. SVD and
+        ApprSVD have k columns for every r, so their lines are horizontal, like that of k-means on all features.
         """
-        results.rows(study)
-        rows = results.trials(study)
+        results.rows((study, *timed))
+        rows = without_scores(results.trials((study, *timed)), timed)
         note = "The paper prints no numbers for its curves or axes, so no reported values are drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 
@@ -39,9 +39,10 @@ _FIGURES = tuple(
         study,
         "Running time, objective and accuracy against the number of dimensions on "
         + " and ".join(map(dataset_label, datasets)),
-        studies=(study,),
-    )(_figure_of(study, datasets))
+        studies=(study, *timed),
+    )(_figure_of(study, datasets, timed))
     for study, datasets in COLUMNS.items()
+    for timed in [(TIMES, SYNTH_TIMES) if "synth" in datasets else (TIMES,)]
 )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import count_repetitions, mean_interval
+from kmdr.analysis.rows import count_repetitions, is_time, mean_interval, without_scores
 from kmdr.claims.best_of import SYMBOLS, law, runs, selection_table
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.reported import Number, numbers
@@ -29,6 +29,8 @@ from .protocol import (
     NIPS_RUNS,
     ORL,
     ORL_64,
+    ORL_64_TIMES,
+    ORL_TIMES,
     TABLE2,
     TABLE2_NIPS_R,
     WORDS_R,
@@ -49,7 +51,8 @@ _ONE_RUN = "The report does not say how many runs a point represents; ours are m
 
 def _draw_panel(results: Results, id_: str, quantity: str) -> Drawing:
     """Draw one quantity of random signs on ORL against t, with the value that the text reports."""
-    rows = results.rows(ORL, datasets=["orl"], reducers=["random_sign"])
+    studies = (ORL, ORL_TIMES) if is_time(quantity) else ORL
+    rows = results.rows(studies, datasets=["orl"], reducers=["random_sign"])
     with print_style():
         fig, (ax,) = canvas(1)
         drawn = plot_panel(ax, rows, quantity)
@@ -97,18 +100,18 @@ def figure2(results: Results) -> Drawing:
     return _draw_panel(results, "lf20_fig2", "accuracy")
 
 
-@figure("lf20_fig3", "Total running time of random signs on ORL against t", studies=[ORL])
+@figure("lf20_fig3", "Total running time of random signs on ORL against t", studies=[ORL, ORL_TIMES])
 def figure3(results: Results) -> Drawing:
-    """Time of reduction and k-means against t = 5, 10, …, 300, one panel."""
+    """Time of reduction and k-means against t, one panel."""
     return _draw_panel(results, "lf20_fig3", "total_seconds")
 
 
 @figure(
-    "lf20_fig4", "Total and preprocessing time of four projection matrices on ORL 64×64", studies=[ORL_64]
+    "lf20_fig4", "Total and preprocessing time of four projection matrices on ORL 64×64", studies=[ORL_64, ORL_64_TIMES]
 )  # fmt: skip
 def figure4(results: Results) -> Drawing:
     """Total time solid and the part before k-means dashed, in one panel, for each matrix (the report shows one)."""
-    rows = results.rows(ORL_64, reducers=MATRICES)
+    rows = results.rows((ORL_64, ORL_64_TIMES), reducers=MATRICES)
     solid = method_styles((name, params) for name, params in rows[["reducer", "params"]].drop_duplicates().to_numpy())
     whole, before = (
         {key: look._replace(linestyle=line, marker="", label=f"{look.label}, {part}") for key, look in solid.items()}
@@ -134,7 +137,7 @@ def figure4(results: Results) -> Drawing:
         return Drawing(finish(fig, [note], legend_columns=2), [both])
 
 
-@figure("lf20_fig5", "Accuracy of four projection matrices on ORL 64×64", studies=[ORL_64])
+@figure("lf20_fig5", "Accuracy of four projection matrices on ORL 64×64", studies=[ORL_64, ORL_64_TIMES])
 def figure5(results: Results) -> Drawing:
     """P against t for random signs, normal, sparse ternary (Achlioptas) and fast Johnson–Lindenstrauss matrices."""
     return paper_grid(results.rows(ORL_64, reducers=MATRICES), ["orl_64x64"], ["accuracy"], note=_ONE_RUN)
@@ -241,7 +244,7 @@ def replications(results: Results) -> Table:
 
 @figure(
     "lf20_fig8", "Accuracy and time of leverage-score sampling and random signs on ORL",
-    studies=[*AS_SCORED.values(), ORL],
+    studies=[*AS_SCORED.values(), ORL, ORL_TIMES],
 )  # fmt: skip
 def figure8(results: Results) -> Drawing:
     """P (left) and total time (right) against r for leverage sampling and random signs, with the reported curves.
@@ -256,7 +259,7 @@ def figure8(results: Results) -> Drawing:
         look = KNOWN[name]._replace(marker="")
         styles[name, scored] = look._replace(linestyle="-", label=f"{look.label}, report's matching")
         styles[name, right] = look._replace(linestyle="--", label=f"{look.label}, best matching")
-    timed = rows[rows["params"] == right]
+    timed = results.rows((ORL, ORL_TIMES), datasets=["orl"], reducers=list(AS_SCORED)).assign(params=right)
     with print_style():
         fig, axes = canvas(2, height=2.3)
         panels = []
@@ -281,10 +284,11 @@ def figure8(results: Results) -> Drawing:
         return Drawing(finish(fig, notes, legend_columns=3), panels)
 
 
-@figure("lf20_fig9", "Accuracy and time with approximate singular vectors on ORL", studies=[ORL])
+@figure("lf20_fig9", "Accuracy and time with approximate singular vectors on ORL", studies=[ORL, ORL_TIMES])
 def figure9(results: Results) -> Drawing:
     """Draw (a) P and (b) total time against r: leverage sampling by exact and approximate vectors, random signs."""
-    rows = results.rows(ORL, datasets=["orl"], reducers=["leverage", "leverage_approx", "random_sign"])
+    methods = ["leverage", "leverage_approx", "random_sign"]
+    rows = without_scores(results.rows((ORL, ORL_TIMES), datasets=["orl"], reducers=methods), [ORL_TIMES])
     styles = method_styles((name, params) for name, params in rows[["reducer", "params"]].drop_duplicates().to_numpy())
     with print_style():
         fig, axes = canvas(2)

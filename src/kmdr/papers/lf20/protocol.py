@@ -9,6 +9,7 @@ from kmdr.analysis.rows import REPETITION
 from kmdr.claims.reported import numbers
 
 ORL, ORL_64, NIPS, NIPS_RUNS = "lf20_orl", "lf20_fig5", "lf20_nips", "lf20_nips_runs"
+ORL_TIMES, ORL_64_TIMES = "lf20_times", "lf20_fig4_times"
 # Figure 8 scored as the report's code did: (study, reducer).
 AS_SCORED = {"leverage": "lf20_fig8_leverage", "random_sign": "lf20_fig8_random_sign"}
 MATRICES = ("random_sign", "gaussian", "achlioptas", "fjlt")

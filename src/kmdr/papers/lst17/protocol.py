@@ -7,8 +7,10 @@ import pandas as pd
 
 from kmdr.claims.effects import Floats, slopes_on_log_r
 
+TIMES = "lst17_times"
 STUDIES = (
     "lst17_coil20",
+    TIMES,
     *("lst17_sector", "lst17_sector_slow", "lst17_sector_lle"),
     *("lst17_rcv1", "lst17_rcv1_slow"),
     *("lst17_ilsvrc2012", "lst17_ilsvrc"),
