@@ -110,7 +110,7 @@ def deterministic(method, value=None, seconds=0.1, **changes):
         return lambda t, repeat: told[min(t, 100) if method != "none" else 10, quantity] if value is None else value
 
     return make_rows(
-        protocol.TABLE2, protocol.ORL, method, r_grid, 3, objective=at("objective"), accuracy=at("accuracy"),
+        protocol.TABLE2, protocol.ORL, method, r_grid, 12, objective=at("objective"), accuracy=at("accuracy"),
         seconds=noisy(lambda t: seconds, 0.01), **changes,
     )  # fmt: skip
 
@@ -166,7 +166,7 @@ def products(mailman):
     lines = [
         (n, way, repeat, seconds * (1 + 0.01 * repeat))
         for n in facts.POINTS
-        for repeat in range(5)
+        for repeat in range(12)
         for way, seconds in {"MM1": 1e-4 * n, "MM2": 0.9e-4 * n, "mailman": mailman(n)}.items()
     ]
     return {"bzd10_products": pd.DataFrame(lines, columns=["n", "way", "repeat", "seconds"])}

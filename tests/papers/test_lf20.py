@@ -356,7 +356,7 @@ def test_claim_11(bad: float, still: float, n: int, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("clustering", "repeats", "expected"),
-    [(0.8, 5, "supported"), (0.3, 5, "not supported"), (0.8, 1, "undecided")],
+    [(0.8, 12, "supported"), (0.3, 12, "not supported"), (0.8, 1, "undecided")],
 )
 def test_claim_12(clustering: float, repeats: int, expected: str) -> None:
     rows = [make_rows("lf20_fig5", "orl_64x64", name, COARSE, repeats) for name in protocol.MATRICES]

@@ -30,7 +30,7 @@ from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.parts import Context, Part, make_item, make_parts, part_name
 from kmdr.reporting.study_runs import study_runs
-from kmdr.reporting.verdict_tables import verdict_tables
+from kmdr.reporting.verdict_tables import verdict_tables, with_seeds
 from kmdr.results.folder import file_status, read_file, write_files
 from kmdr.results.json_files import plan_of, read_or_note
 from kmdr.results.reader import check_places
@@ -178,7 +178,8 @@ def build(
     made_from = fingerprint(folder)
     if again or not _is_made_from(folder, made_from):
         sweep_abandoned(folder)
-        report = report_of(read_contents(folder), configs, tell)
+        contents = read_contents(folder)
+        report = with_seeds(report_of(contents, configs, tell), contents.earlier)
         tell("the page")
         pages = report_pages(report, code_version())
         write_files(folder, report.files | verdict_tables(report) | pages | {_MADE_FROM: made_from})

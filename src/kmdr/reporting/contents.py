@@ -10,10 +10,13 @@ import pandas as pd
 
 from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
+from kmdr.base.private_paths import without_folders
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import papers
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
 from kmdr.multiverse.run import STUDY
+from kmdr.reporting.seeds import FILE as SEEDS
+from kmdr.reporting.seeds import read_earlier
 from kmdr.results.folder import list_files
 from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
@@ -57,6 +60,8 @@ class Contents:
         What was planned (``plan.json``).
     notes : list of str
         Sentences on refused rows and damaged files.
+    earlier : DataFrame or None
+        Statements of an earlier seed, see `kmdr.reporting.seeds`.
     """
 
     results: Results
@@ -64,6 +69,7 @@ class Contents:
     plan: Mapping[str, Any]
     multiverses: list[MultiverseRun]
     notes: list[str]
+    earlier: pd.DataFrame | None = None
 
 
 def read_contents(folder: Path) -> Contents:
@@ -79,7 +85,12 @@ def read_contents(folder: Path) -> Contents:
     rows = results.columns(["env_hash"])
     environments = environments_of(folder, rows, notes)
     plan = read_or_note(plan_of, folder, notes)
-    return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes)
+    try:
+        earlier = read_earlier(folder)
+    except UserError as error:
+        earlier = None
+        notes.append(without_folders(str(error)))
+    return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes, earlier)
 
 
 def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
@@ -100,7 +111,7 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
 def fingerprint(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code and papers."""
     digest = sha256(code_version().encode())
-    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES]
+    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES, SEEDS]
     home = multiverse_folder(folder)
     if home != folder:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]

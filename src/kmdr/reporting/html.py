@@ -40,6 +40,7 @@ from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.opening import opening
+from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.study_runs import StudyRuns
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
@@ -470,6 +471,7 @@ def _environment() -> Environment:
         "LEVEL": LEVEL,
         "outcome": decided,
         "frozen_note": frozen_note,
+        "seeds_sentence": seeds_sentence,
     }
     environment.globals |= {"KINDS": KINDS}
     environment.globals |= {"POWER": POWER, "LEAST": LEAST}

@@ -79,6 +79,8 @@ class Report:
         Number of rows by study and environment.
     explored : mapping
         Data of the interactive plots, from `kmdr.reporting.explore.explored`; may be empty.
+    seeds : DataFrame or None
+        Central statements under this and an earlier seed, see `kmdr.reporting.seeds`.
     """
 
     papers: Sequence[Paper]
@@ -96,6 +98,7 @@ class Report:
     beyond: Sequence[StudyRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
+    seeds: pd.DataFrame | None = None
 
     @property
     def files(self) -> dict[Path, bytes]:

@@ -1,5 +1,6 @@
 """The verdicts of a report as CSV tables: one row per claim, per statement, and per value of a margin."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pandas as pd
 
 from kmdr.claims.verdicts import GROUPS
 from kmdr.figures.escape import spreadsheet_csv
+from kmdr.reporting import seeds
 from kmdr.reporting.html import changes_at, evidence
 from kmdr.reporting.model import Report
 
@@ -18,7 +20,16 @@ def verdict_tables(report: Report) -> dict[Path, bytes]:
     The last has one row per value of a margin that kmdr chose, with the verdict that it would give.
     """
     tables = {"verdicts": _verdicts(report), "components": _components(report), "margins": _margins(report)}
-    return {Path(f"{name}.csv"): spreadsheet_csv(pd.DataFrame(rows)) for name, rows in tables.items()}
+    made = {Path(f"{name}.csv"): spreadsheet_csv(pd.DataFrame(rows)) for name, rows in tables.items()}
+    return made if report.seeds is None else made | seeds.files(report.seeds)
+
+
+def with_seeds(report: Report, earlier: pd.DataFrame | None) -> Report:
+    """Return a report that compares its verdicts with those of an earlier seed, if there are any."""
+    if earlier is None:
+        return report
+    now = seeds.central(pd.DataFrame(_verdicts(report)), pd.DataFrame(_components(report)))
+    return replace(report, seeds=seeds.side_by_side(earlier, now))
 
 
 def _verdicts(report: Report) -> list[dict[str, Any]]:

@@ -1,0 +1,68 @@
+"""The verdicts of two seeds side by side: what a verdict owes to the draws.
+
+``seeds.csv`` in a folder of results has the central statements of an earlier run of the same studies with another seed,
+judged by the same tests; ``scripts/compare_seeds.py`` writes it. The report compares its own verdicts with them.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from kmdr.base.errors import UserError
+from kmdr.figures.tables import Table, table_files
+from kmdr.results.stream import open_table
+
+FILE = "seeds.csv"
+TABLE = Path("tables", "seeds")
+_STATEMENT = ["claim", "label"]
+_NUMBERS = ["effect", "low", "high"]
+COLUMNS = [*_STATEMENT, "verdict", "statement_verdict", *_NUMBERS, "unit"]
+
+
+def central(verdicts: pd.DataFrame, components: pd.DataFrame) -> pd.DataFrame:
+    """Return the central statements of ``components.csv`` with the verdicts on their claims."""
+    statements = components[components["decides"] == "yes"].drop_duplicates(_STATEMENT)
+    return statements.merge(verdicts[["claim", "verdict"]], on="claim")[COLUMNS]
+
+
+def read_earlier(folder: Path) -> pd.DataFrame | None:
+    """Return the statements of the earlier seed; None if the folder has none.
+
+    Raises
+    ------
+    UserError
+        If the file is not a table of such statements.
+    """
+    with open_table(folder, FILE) as file:
+        if file is None:
+            return None
+        try:
+            kinds = {name: float if name in _NUMBERS else str for name in COLUMNS}
+            empty = {name: [""] for name in _NUMBERS}
+            return pd.read_csv(file, usecols=COLUMNS, dtype=kinds, keep_default_na=False, na_values=empty)
+        except ValueError as error:
+            raise UserError(f"{FILE} is not a table of statements; write it by scripts/compare_seeds.py") from error
+
+
+def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
+    """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both."""
+    both = now.merge(earlier, on=_STATEMENT, suffixes=("", ", earlier seed"))
+    agrees = both["verdict"] == both["verdict, earlier seed"]
+    same = both["statement_verdict"] == both["statement_verdict, earlier seed"]
+    return both.assign(same_statement=same, same_verdict=agrees).drop(columns="unit, earlier seed")
+
+
+def sentence(table: pd.DataFrame) -> str:
+    """Return how many verdicts and central statements are the same for both seeds, and which verdicts are not."""
+    claims = table.drop_duplicates("claim")
+    other = claims.loc[~claims["same_verdict"], "claim"].tolist()
+    text = (
+        f"Under another seed, {len(claims) - len(other)} of {len(claims)} verdicts and "
+        f"{int(table['same_statement'].sum())} of {len(table)} central statements are the same"
+    )
+    return f"{text}; other verdicts: {', '.join(other)}." if other else f"{text}."
+
+
+def files(table: pd.DataFrame) -> dict[Path, bytes]:
+    """Return the comparison as CSV, Markdown and LaTeX."""
+    return table_files(Table(table, dict.fromkeys([c for c in table if c.partition(",")[0] in _NUMBERS], ".3g")), TABLE)
