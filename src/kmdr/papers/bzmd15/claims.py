@@ -36,7 +36,7 @@ from kmdr.claims.effects import (
 from kmdr.claims.reported import reported
 from kmdr.figures.style import KNOWN
 
-from .facts import BOUNDS, FIGURES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
+from .facts import BOUNDS, ENDS, FIGURES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
 
 FEW = (20, 30)  # the r that §7.5 calls small
 F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close to it")
@@ -166,7 +166,7 @@ def objective_falls(results: Results) -> Finding:
     "In all cases the normalised objective of the proposed methods converges to that of k-means on all features, as "
     "the number of dimensions increases.",
     "§7.5, Figures 2 and 3",
-    studies=FIGURES,
+    studies=(*FIGURES, *ENDS),
     central="converge to the objective value attained by the naive k-means algorithm",
     scope=REAL,
 )
@@ -184,7 +184,7 @@ def objective_converges(results: Results) -> Finding:
     """
     varying = _varying(results, FIGURES)
     need([name for name, _ in varying if name in REAL], "several r on the real datasets")
-    values = results.wide(FIGURES, "objective", datasets=REAL)
+    values = results.wide((*FIGURES, *ENDS), "objective", datasets=REAL)
     tested: Tested = []
     first, last = {}, {}
     for pair in pairs(values, REAL, PROPOSED, "none"):

@@ -20,6 +20,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {  # the datasets of each figure
 }
 FIGURES = tuple(COLUMNS)
 TIMES, SYNTH_TIMES = "bzmd15_times", "bzmd15_synth_times"
+ENDS = ("bzmd15_ends", "bzmd15_ends_orl")
 REAL = ("usps", "coil20", "light", "pie", "orl_64x64")
 REDUCED = ("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score")
 PROPOSED = ("leverage", "leverage_approx", "random_sign", "approx_svd")  # Algorithms 1 to 3; the exact SVD is of [12]
