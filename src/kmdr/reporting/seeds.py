@@ -65,4 +65,6 @@ def sentence(table: pd.DataFrame) -> str:
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:
     """Return the comparison as CSV, Markdown and LaTeX."""
-    return table_files(Table(table, dict.fromkeys([c for c in table if c.partition(",")[0] in _NUMBERS], ".3g")), TABLE)
+    return table_files(
+        Table(table, dict.fromkeys([c for c in map(str, table) if c.partition(",")[0] in _NUMBERS], ".3g")), TABLE
+    )
