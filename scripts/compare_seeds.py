@@ -1,6 +1,6 @@
-"""Let a report show another seed beside its own: ``compare_seeds.py OLD NEW``.
+"""Let a report compare its verdicts with another seed: ``compare_seeds.py OLD NEW``.
 
-Both are folders of results with a report by the same code. The central statements of OLD and their verdicts are stored
+Both are folders of results with a report by the same code. The old central statements and their verdicts are stored
 in ``NEW/seeds.csv``, and the report of NEW is made again, with ``tables/seeds.csv`` and a sentence on what differs.
 """
 

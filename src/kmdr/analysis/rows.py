@@ -153,7 +153,7 @@ def fairly_timed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_scores(rows: pd.DataFrame, studies: Collection[str]) -> pd.DataFrame:
-    """Return rows of which those of some studies have no scores: studies that were run for their times."""
+    """Return rows without the scores of some studies, which were run for their times."""
     scored = ~rows["study"].isin(studies)
     return rows.assign(**{name: rows[name].where(scored) for name in ("objective", "accuracy", "nmi", "ari")})
 

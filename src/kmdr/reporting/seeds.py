@@ -1,4 +1,4 @@
-"""The verdicts of two seeds side by side: what a verdict owes to the draws.
+"""The verdicts of two seeds side by side, which show how much a verdict depends on the draws.
 
 ``seeds.csv`` in a folder of results has the central statements of an earlier run of the same studies with another seed,
 judged by the same tests; ``scripts/compare_seeds.py`` writes it. The report compares its own verdicts with them.
@@ -53,7 +53,7 @@ def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
 
 
 def sentence(table: pd.DataFrame) -> str:
-    """Return how many verdicts and central statements are the same for both seeds, and which verdicts are not."""
+    """Return how many verdicts and central statements are the same for both seeds, and which verdicts differ."""
     claims = table.drop_duplicates("claim")
     other = claims.loc[~claims["same_verdict"], "claim"].tolist()
     text = (

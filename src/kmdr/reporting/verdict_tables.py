@@ -25,7 +25,7 @@ def verdict_tables(report: Report) -> dict[Path, bytes]:
 
 
 def with_seeds(report: Report, earlier: pd.DataFrame | None) -> Report:
-    """Return a report that compares its verdicts with those of an earlier seed, if there are any."""
+    """Return a report that compares its verdicts with the verdicts of an earlier seed, if there are any."""
     if earlier is None:
         return report
     now = seeds.central(pd.DataFrame(_verdicts(report)), pd.DataFrame(_components(report)))
