@@ -103,15 +103,8 @@ def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | N
     """Return a hash of a matrix and its labels that does not depend on the file they came from.
 
     It is the SHA-256 over, for each array, a line of text with its name, dtype and shape, and its little-endian bytes
-    in C order. For CSR the shape of the matrix goes first, and the arrays are indptr, indices and data.
-
-    Parameters
-    ----------
-    A : ndarray or csr_array of shape (n, d)
-        A CSR array should be canonical, because its parts are hashed as they are.
-    labels : ndarray of shape (n,) or None
-    dtype : dtype, optional
-        Type to which a dense A is converted; by default its own.
+    in C order. A dense A is converted to `dtype`, if that is given. For CSR, which should be canonical, the shape of
+    the matrix goes first, and the arrays are indptr, indices and data.
     """
     digest = hashlib.sha256()
 

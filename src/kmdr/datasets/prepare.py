@@ -41,7 +41,7 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
 
 
 def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:
-    """Acquire, load, check and write a dataset, unless an intact and current prepared folder exists.
+    """Acquire, load, check and write a dataset, unless an intact and current prepared folder exists; return the folder.
 
     A damaged folder is prepared again, with a message on standard error.
 
@@ -53,11 +53,6 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
         Options that differ from the registry's defaults.
     verify : {"once", "always", "never"}
         When to verify that prepared files are intact: once per boot of the machine, now, or not at all.
-
-    Returns
-    -------
-    Path
-        Folder for `open_prepared`.
 
     Raises
     ------
@@ -157,19 +152,9 @@ def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tup
 
 
 def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
-    """Read and profile a custom file without preparing it.
+    """Read and profile a custom file without preparing it, with options of the dataset ``file``.
 
-    Parameters
-    ----------
-    options : mapping
-        Options of the dataset ``file``.
-
-    Returns
-    -------
-    content : Content
-    seen : Profile
-    refusal : str
-        Why the file cannot be used with these options; empty if it can.
+    The third result says why the file cannot be used with these options; it is empty if it can.
     """
     e = entry("file")
     settings = checked_options(e, options)

@@ -77,17 +77,8 @@ def file_state(path: Path) -> tuple[int, ...]:
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
 
-    Parameters
-    ----------
-    folder : Path
-    verify : {"once", "always", "never"}
-        As for `kmdr.datasets.prepare`. With ``"never"`` the structure of a sparse matrix is checked instead, because
-        compiled code relies on it.
-
-    Returns
-    -------
-    Dataset
-        Its A is mapped read-only, so that processes share one copy in memory.
+    A is mapped read-only, so that processes share one copy in memory. With `verify` ``"never"``, the structure of a
+    sparse matrix is checked instead, because compiled code relies on it.
 
     Raises
     ------
@@ -155,15 +146,7 @@ def changed(data: Dataset) -> str:
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """Return the content of ``meta.json`` of a prepared folder.
-
-    Raises
-    ------
-    DamagedDataError
-        It is damaged.
-    OSError
-        It cannot be read.
-    """
+    """Return the content of ``meta.json`` of a prepared folder; raise a DamagedDataError if it is damaged."""
     path = folder / "meta.json"
     text = path.read_bytes()
     try:
@@ -181,13 +164,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def is_current(folder: Path, fingerprint: str, verify: str) -> bool:
-    """Return whether a folder holds data with this fingerprint.
-
-    Raises
-    ------
-    DamagedDataError
-        It does, but a file is damaged.
-    """
+    """Return whether a folder holds data with this fingerprint; raise a DamagedDataError if they are damaged."""
     if not folder.exists():
         return False
     try:
@@ -277,16 +254,7 @@ def write(
 ) -> None:
     """Write a prepared folder under a temporary name, then rename it, so that it is complete or absent.
 
-    Parameters
-    ----------
-    folder : Path
-    fingerprint : str
-        For `is_current`.
-    parts : mapping of str to ndarray or Path
-        Arrays by file name. A path is a ``.npy`` file to be moved.
-    meta : mapping
-        Content of ``meta.json``; for a file that is mapped in place, its path and `file_state`.
-    feature_names : tuple of str or None
+    `parts` are arrays, or paths of ``.npy`` files to be moved, by file name; `meta` is the content of ``meta.json``.
     """
     with temporary_folder(folder.parent) as temporary:
         for name, array in parts.items():
