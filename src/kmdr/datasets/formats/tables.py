@@ -612,7 +612,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
                 split = [_cells(line, best) for line in lines] if best != "space" else rows
                 # A single column may be quoted.
                 split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
-                rows = split if len({len(row) for row in split}) == 1 else rows
+                rows = split if len({len(row) for row in split}) == 1 and any(split) else rows
     named = len(rows) == n + 1
     names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
     if label and label not in names:

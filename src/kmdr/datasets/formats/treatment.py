@@ -188,7 +188,7 @@ def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
 
 def scale_columns(path: Path, A: NDArray[Any], how: str) -> Any:
     """Scale columns: ``"standard"`` to mean 0 and standard deviation 1, ``"minmax"`` to the range 0 to 1."""
-    if how == "none":
+    if how == "none" or not A.size:
         return A
     A = stream_if_large(A)
     if isinstance(A, Streamed):
