@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from threading import Event, Semaphore
 
 from kmdr.base.errors import UserError
 from kmdr.datasets import prepared
-from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder, start_thread
+from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.prepare import load
 from kmdr.datasets.prepared import DamagedDataError
@@ -84,19 +84,12 @@ def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
         False if a file or a matrix failed its check; True if the dataset is ready or merely not reachable.
     """
     wanted = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
-    turns = Semaphore(_PARALLEL_DOWNLOADS)
-    stopped = Event()
-
-    def fetch(name: str) -> None:
-        with turns:
-            if not stopped.is_set() and availability(name).state == "remote":
-                obtain(entry(name))
-
-    fetched = {name: start_thread(fetch, name) for name in wanted}
-    try:
+    # Unlike the threads of an executor, these do not keep the process alive.
+    with ThreadPool(_PARALLEL_DOWNLOADS) as pool:
+        fetched = {name: pool.apply_async(_fetch, (name,)) for name in wanted}
         for name in wanted:
             try:
-                fetched[name].result()
+                fetched[name].get()
                 dataset = load(name)
             except UnavailableError as e:
                 yield f"{name}: missing: {e}", not e.failed_check
@@ -105,5 +98,8 @@ def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
             else:
                 n, d = dataset.A.shape
                 yield f"{name}: ready, {n} x {d}, from {dataset.source}", True
-    finally:
-        stopped.set()
+
+
+def _fetch(name: str) -> None:
+    if availability(name).state == "remote":
+        obtain(entry(name))

@@ -99,17 +99,17 @@ def kept_form(A: Any) -> Any:
     return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, valid.kept_type(A)))
 
 
-def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | None = None) -> str:
+def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
     """Return a hash of a matrix and its labels that does not depend on the file they came from.
 
     It is the SHA-256 over, for each array, a line of text with its name, dtype and shape, and its little-endian bytes
-    in C order. A dense A is converted to `dtype`, if that is given. For CSR, which should be canonical, the shape of
+    in C order. A dense A is converted to the type in which it is kept. For CSR, which should be canonical, the shape of
     the matrix goes first, and the arrays are indptr, indices and data.
     """
     digest = hashlib.sha256()
 
-    def add(name: str, array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> None:
-        little = (dtype or array.dtype).newbyteorder("<")
+    def add(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+        little = dtype.newbyteorder("<")
         digest.update(f"{name} {little.str} {array.shape}\n".encode())
         for _, block in valid.blocks(array, little):
             digest.update(block.data.cast("B"))
@@ -117,9 +117,9 @@ def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | N
     if scipy.sparse.issparse(A):
         digest.update(f"csr {tuple(A.shape)}\n".encode())
         for part in ("indptr", "indices", "data"):
-            add(part, getattr(A, part))
+            add(part, getattr(A, part), getattr(A, part).dtype)
     else:
-        add("A", A, dtype)
+        add("A", A, valid.kept_type(A))
     if labels is not None:
-        add("labels", labels)
+        add("labels", labels, labels.dtype)
     return digest.hexdigest()

@@ -99,7 +99,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         files = obtain(e)
         (A, labels, feature_names), notes, warnings = _load(e, files, settings, store)
         k = _clusters(e, settings, A, labels)
-        digest = content_sha256(A, labels, valid.kept_type(A))
+        digest = content_sha256(A, labels)
         if e.needs_path or settings == dict(e.options):
             _verify(e, A, labels, digest)
         if prepared_folder(e, settings)[1] != fingerprint:

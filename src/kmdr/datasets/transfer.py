@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.files import private_folder
 from kmdr.base.paths import cache_folder
-from kmdr.datasets import UnverifiedError, content_sha256, prepared, valid
+from kmdr.datasets import UnverifiedError, content_sha256, prepared
 
 _BLOCK_BYTES = 2**24
 # Entries of ``meta.json`` that are valid on one machine only.
@@ -88,7 +88,7 @@ def keep(meta: Mapping[str, Any], parts: Mapping[str, NDArray[Any]]) -> Path:
     """
     A = prepared.matrix(parts, meta)
     labels = parts.get("labels.npy")
-    if content_sha256(A, labels, valid.kept_type(A)) != meta["data_sha256"]:
+    if content_sha256(A, labels) != meta["data_sha256"]:
         shutil.rmtree(_arriving(meta["data_sha256"]), ignore_errors=True)
         raise UnverifiedError(f"dataset {meta['name']!r} was damaged in transfer: its content hash differs; run again")
     folder = cache_folder() / "prepared" / f"received-{meta['data_sha256'][:12]}"

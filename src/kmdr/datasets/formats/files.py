@@ -37,18 +37,8 @@ _FOLDERS = ("images", "parts", "zarr")
 def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     """Read a custom data file; the keywords are the other fields of `FileOptions`.
 
-    Returns
-    -------
-    A : ndarray, csr_array or Streamed of shape (n, d)
-        As stored; a ``.npy`` file is mapped.
-    labels : ndarray of shape (n,) or None
-        Classes, counted from 0 in their sorted order. Labels of a table are equal if their cells are written alike.
-    features : tuple of str or None
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or not with these options.
+    The matrix is as stored; a ``.npy`` file is mapped. Classes are counted from 0 in their sorted order. Labels of a
+    table are equal if their cells are written alike.
     """
     file_options = FileOptions([path] if isinstance(path, str | Path) else path, **options)
     return treat(look(file_options), file_options)

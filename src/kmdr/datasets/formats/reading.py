@@ -66,9 +66,14 @@ def refuse_irregular(path: Path, folder: bool = False) -> None:
         raise UserError(f"{path} is {_KINDS.get(kind, 'a device')}; name a regular file")
 
 
-def is_hidden(folder: Path, path: Path) -> bool:
-    """Return whether a file in a folder, or a subfolder on the way to it, is hidden or made by an archiver."""
-    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
+def visible_files(folder: Path, deep: bool = True) -> list[Path]:
+    """Return the files in a folder, and if `deep` in its subfolders, but not what is hidden or made by an archiver."""
+    try:
+        inner = [(path, path.relative_to(folder).parts) for path in (folder.rglob("*") if deep else folder.iterdir())]
+        shown = [path for path, parts in inner if not any(part.startswith((".", "__MACOSX")) for part in parts)]
+        return [path for path in shown if path.is_file()]
+    except OSError as e:
+        raise UserError(f"{folder} cannot be read ({e.strerror}); choose a readable folder") from e
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:

@@ -5,14 +5,7 @@ from numpy.typing import NDArray
 
 
 def digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return 8 x 8 images of handwritten digits, read by `sklearn.datasets.load_digits`.
-
-    Returns
-    -------
-    A : ndarray of shape (1797, 64)
-        Grey levels from 0 to 16, each image row by row.
-    labels : ndarray of shape (1797,)
-        The digits.
+    """Return 1797 images of 8 x 8 grey levels from 0 to 16, each row by row, by `sklearn.datasets.load_digits`.
 
     References
     ----------

