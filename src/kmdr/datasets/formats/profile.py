@@ -37,45 +37,21 @@ _MOST_CLASSES = 5
 
 @dataclass
 class Profile:
-    """Properties of a matrix. Columns are given by their names.
-
-    Attributes
-    ----------
-    held : str
-        Types of the entries in words.
-    names : list of str
-        All columns.
-    text : dict of str to int
-        Columns with text, and how many different values each has.
-    missing : dict of str to int
-        Number of missing values in the columns that have some.
-    constant : list of str
-    repeated : list of (str, str)
-        Columns that are equal to an earlier one, which is named second.
-    repeated_rows : int
-    deviations : tuple of two floats or None
-        Smallest and largest standard deviation of the columns that are not constant.
-    identifiers : list of str
-        Columns that look like an index or identifier.
-    like_classes : list of str
-        Columns of whole numbers that by their names may be the classes, if no labels are given.
-    classes : list of (str, int)
-        Each class with its number of points, the largest first.
-    """
+    """Properties of a matrix. Columns are given by their names."""
 
     n: int
     d: int
-    held: str
-    names: list[str]
-    text: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)
+    held: str  # types of the entries in words
+    names: list[str]  # all columns
+    text: dict[str, int] = field(default_factory=dict)  # columns with text: how many different values each has
+    missing: dict[str, int] = field(default_factory=dict)  # number of missing values in the columns that have some
     constant: list[str] = field(default_factory=list)
-    repeated: list[tuple[str, str]] = field(default_factory=list)
+    repeated: list[tuple[str, str]] = field(default_factory=list)  # columns with an equal earlier one, named second
     repeated_rows: int = 0
-    deviations: tuple[float, float] | None = None
-    identifiers: list[str] = field(default_factory=list)
-    like_classes: list[str] = field(default_factory=list)
-    classes: list[tuple[str, int]] = field(default_factory=list)
+    deviations: tuple[float, float] | None = None  # least and largest standard deviation of columns, unless constant
+    identifiers: list[str] = field(default_factory=list)  # columns that look like an index or identifier
+    like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
+    classes: list[tuple[str, int]] = field(default_factory=list)  # with their number of points, the largest first
 
 
 def profile(content: Content) -> Profile:
