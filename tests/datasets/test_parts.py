@@ -15,10 +15,10 @@ from scipy.stats import kstest, norm
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.datasets import fingerprint, prepared, valid
+from kmdr.datasets import fingerprint, prepared, validation
 from kmdr.datasets.check_file import check_files
-from kmdr.datasets.formats import files as formats
-from kmdr.datasets.options import FileOptions
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.sources.features_like import features_like
 from kmdr.datasets.streamed import Streamed, stack_rows
 from kmdr.linalg import matrix
@@ -30,7 +30,7 @@ Y = np.arange(37) % 3
 def _alone(monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KMDR_DATA", "")
-    monkeypatch.setattr(valid, "_BLOCK_BYTES", 100)  # a few rows
+    monkeypatch.setattr(validation, "_BLOCK_BYTES", 100)  # a few rows
 
     def refused(*args, **kwargs):
         raise OSError("the network is off in tests")
@@ -445,7 +445,7 @@ def test_generated_features_follow_their_law():
 
 
 def test_ilsvrc_like_is_a_stand_in_that_is_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr(valid, "_BLOCK_BYTES", 2**24)
+    monkeypatch.setattr(validation, "_BLOCK_BYTES", 2**24)
     folder = datasets.prepare("ilsvrc_like", {"n": 1000})
     data = datasets.open_prepared(folder)
     assert (data.A.shape, data.A.dtype, data.k) == ((1000, 4096), np.float32, 1000)
@@ -480,7 +480,7 @@ def test_streamed_is_a_matrix_that_nothing_reads_whole():
         return np.ones((stop - start, 5), np.float32)
 
     A = Streamed((1000, 5), np.dtype(np.float32), read)
-    valid.check(A, None)
+    validation.check(A, None)
     datasets.content_sha256(A, None)
     assert sum(asked) == 2000
     assert max(asked) == 5

@@ -8,11 +8,11 @@ from pathlib import Path
 from kmdr.base.errors import UserError
 from kmdr.datasets import prepared
 from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder
+from kmdr.datasets.dataset_options import checked_options, missing_files, paths_of
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.prepare import load
 from kmdr.datasets.prepared import DamagedDataError
 from kmdr.datasets.registry import entry, names
-from kmdr.datasets.settings import checked_options, missing_files, paths_of
 
 _PARALLEL_DOWNLOADS = 4
 

@@ -11,10 +11,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, plain_name, whole_number
-from kmdr.datasets import valid
-from kmdr.datasets.formats import treatment
+from kmdr.datasets import validation
+from kmdr.datasets.formats import preprocessing
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import identifier_warning, profile
-from kmdr.datasets.formats.reading import Content
 from kmdr.datasets.streamed import Streamed
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
@@ -74,14 +74,16 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     Raises
     ------
     UserError
-        A or the labels are not valid (`kmdr.datasets.valid.check`), or neither k nor labels are given.
+        A or the labels are not valid (`kmdr.datasets.validation.check`), or neither k nor labels are given.
     """
     features = None
     if isinstance(A, pd.DataFrame):
-        A, features = treatment.numbers(name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it")
+        A, features = preprocessing.numbers(
+            name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
+        )
     A = kept_form(A if scipy.sparse.issparse(A) else np.asarray(A))
-    classes = None if labels is None else valid.codes(labels, name)
-    valid.check(A, classes)
+    classes = None if labels is None else validation.codes(labels, name)
+    validation.check(A, classes)
     if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
         warnings.warn(f"{name}: {warning}", stacklevel=3)
     if k is None and classes is None:
@@ -95,8 +97,8 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
 def kept_form(A: Any) -> Any:
     """Return A as canonical CSR, or as float64 or float32 in C order; read-only. Matrices read in blocks stay as is."""
     if scipy.sparse.issparse(A):
-        return valid.canonical(A)
-    return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, valid.kept_type(A)))
+        return validation.canonical(A)
+    return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, validation.kept_type(A)))
 
 
 def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
@@ -111,7 +113,7 @@ def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
     def add(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
         little = dtype.newbyteorder("<")
         digest.update(f"{name} {little.str} {array.shape}\n".encode())
-        for _, block in valid.blocks(array, little):
+        for _, block in validation.blocks(array, little):
             digest.update(block.data.cast("B"))
 
     if scipy.sparse.issparse(A):
@@ -119,7 +121,7 @@ def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
         for part in ("indptr", "indices", "data"):
             add(part, getattr(A, part), getattr(A, part).dtype)
     else:
-        add("A", A, valid.kept_type(A))
+        add("A", A, validation.kept_type(A))
     if labels is not None:
         add("labels", labels, labels.dtype)
     return digest.hexdigest()

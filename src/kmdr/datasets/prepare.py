@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.files import temporary_folder
 from kmdr.base.text import tell
-from kmdr.datasets import prepared, valid
+from kmdr.datasets import prepared, validation
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import Found, UnavailableError, UnwritableError, obtain
 from kmdr.datasets.dataset import Dataset, content_sha256, kept_form
+from kmdr.datasets.dataset_options import checked_options, display_name, file_title, paths_of, refuse_missing
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.fingerprint import prepared_folder
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import readers as formats
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.options import FileOptions
 from kmdr.datasets.prepared import CSR_PARTS, DamagedDataError, file_state, open_prepared
 from kmdr.datasets.registry import COMMON, Entry, entry
-from kmdr.datasets.settings import checked_options, display_name, file_title, paths_of, refuse_missing
 from kmdr.datasets.sources.loaders import Loaded, all_loaders
 from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.linalg.matrix import read_only
@@ -57,7 +57,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     Raises
     ------
     UserError
-        Unknown dataset or option; an option out of range; an invalid matrix or labels (`valid.check`).
+        Unknown dataset or option; an option out of range; an invalid matrix or labels (`validation.check`).
     UnavailableError
         A file is not available. The message says what was tried, and which file to put where.
     UnverifiedError
@@ -135,7 +135,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
 
 def _is_mapped(A: Any) -> bool:
     """Return whether A is mapped from a file that can be used without conversion."""
-    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == valid.kept_type(A)
+    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == validation.kept_type(A)
     return usable and A.filename is not None
 
 
@@ -211,12 +211,12 @@ def _checked(
     unit = settings.get("rows") == "unit"
     A = stream_if_large(A) if unit else A
     if in_blocks := isinstance(A, Streamed):
-        A = valid.unit_rows(A) if unit else A
+        A = validation.unit_rows(A) if unit else A
         A = store(A) if store else A  # before the checks, so that it is read, or generated, once
     try:
         A = kept_form(A)
-        valid.check(A, labels, e.nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
-        A = read_only(valid.unit_rows(A)) if unit and not in_blocks else A
+        validation.check(A, labels, e.nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
+        A = read_only(validation.unit_rows(A)) if unit and not in_blocks else A
     except UserError as error:
         raise UserError(f"{display_name(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError
 from kmdr.base.files import flush, sweep_abandoned, sync_folder, temporary_folder, write_atomically
 from kmdr.base.paths import cache_folder
-from kmdr.datasets import valid
+from kmdr.datasets import validation
 from kmdr.datasets.dataset import Dataset
 from kmdr.datasets.formats.arrays import map_npy
 from kmdr.datasets.streamed import Streamed
@@ -100,7 +100,7 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
         raise UserError(f"{folder} does not hold a prepared dataset ({e}); prepare it again") from e
     A = matrix(parts, meta)
     if scipy.sparse.issparse(A):
-        if verify == "never" and not valid.is_canonical(A):
+        if verify == "never" and not validation.is_canonical(A):
             raise DamagedDataError(folder)
         # It was written in this form; to find that out, scipy would read all of it.
         A.has_canonical_format = True
@@ -232,7 +232,7 @@ def arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 
 def store(path: Path, A: Streamed) -> NDArray[Any]:
     """Write a matrix to a ``.npy`` file block by block, and map it. `write` moves the file."""
-    dtype = valid.kept_type(A)
+    dtype = validation.kept_type(A)
     needed, free = A.size * dtype.itemsize, shutil.disk_usage(path.parent).free
     if needed > free:
         raise UserError(
@@ -262,7 +262,7 @@ def write(
                 array.rename(temporary / name)
                 continue
             with (temporary / name).open("wb") as file:
-                _save(file, array, valid.kept_type(array) if name == "A.npy" else array.dtype)
+                _save(file, array, validation.kept_type(array) if name == "A.npy" else array.dtype)
                 flush(file)
         if feature_names is not None:
             with (temporary / meta["feature_names"]).open("wb") as file:
@@ -366,7 +366,7 @@ def _save(file: IO[bytes], array: NDArray[Any] | Streamed, dtype: np.dtype[Any])
     """Write a ``.npy`` file block by block."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for _, block in valid.blocks(array, dtype):
+    for _, block in validation.blocks(array, dtype):
         file.write(block.data.cast("B"))
 
 

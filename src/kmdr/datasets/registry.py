@@ -12,7 +12,7 @@ from typing import Any
 from kmdr.base import paths
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.plugins import origin_of_root, plugin_roots
-from kmdr.datasets.options import DEFAULTS, IDENTIFYING
+from kmdr.datasets.file_options import DEFAULTS, IDENTIFYING
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from kmdr.base.errors import UserError
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, natural_key, reading, visible_files
 from kmdr.datasets.formats.parts import SUFFIXES as PARTS
-from kmdr.datasets.formats.reading import Content, afford, natural_key, reading, visible_files
-from kmdr.datasets.options import FileOptions
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
 # Modes of grey images with more than 8 bits, which are not converted.

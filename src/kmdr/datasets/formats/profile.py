@@ -12,10 +12,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 from pandas.util import hash_array, hash_pandas_object
 
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.formats.treatment import column_names, first_few, is_numeric, setting
+from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.preprocessing import column_names, first_few, is_numeric, setting
 from kmdr.datasets.streamed import Streamed
-from kmdr.datasets.valid import blocks, canonical
+from kmdr.datasets.validation import blocks, canonical
 from kmdr.linalg.matrix import BLOCK, CACHED, is_out_of_core, read_only
 
 # Names of columns that identify points instead of describing them.

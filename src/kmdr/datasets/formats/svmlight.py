@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from kmdr.base.errors import UserError
-from kmdr.datasets.formats.reading import COMPRESSED, Content, afford, afford_shape, reading
-from kmdr.datasets.options import FileOptions
-from kmdr.datasets.valid import codes
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading
+from kmdr.datasets.validation import codes
 
 _LINE_BYTES = 2**26
 _HEAD_BYTES = 2**16

@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.formats.reading import COMPRESSED, READ_BYTES, Content, afford, import_extra, reading
-from kmdr.datasets.options import AUTO, DECIMALS, SEPARATORS, FileOptions
+from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
+from kmdr.datasets.formats.common import COMPRESSED, READ_BYTES, Content, afford, import_extra, reading
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
 _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])

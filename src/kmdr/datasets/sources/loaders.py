@@ -23,7 +23,7 @@ from kmdr.base.identity import name_of
 from kmdr.base.plugins import Registry
 from kmdr.datasets.acquire.archives import UnverifiedError, read_members
 from kmdr.datasets.acquire.find import UnavailableError
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.svmlight import svmlight
 from kmdr.datasets.registry import entry
 from kmdr.datasets.sources.features_like import features_like

@@ -9,9 +9,9 @@ import pytest
 from kmdr.base import errors
 from kmdr.base.errors import UserError
 from kmdr.datasets import load
-from kmdr.datasets.formats.files import read
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.formats.treatment import numbers, select_columns
+from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.preprocessing import numbers, select_columns
+from kmdr.datasets.formats.readers import read
 
 COLOURS = ["red", "blue", "green", "red"]
 
