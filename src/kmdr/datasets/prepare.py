@@ -29,7 +29,6 @@ from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.linalg.matrix import read_only
 
 _MISSING_REMEDY = "put a number there, or set dataset.missing=mean or dataset.missing=drop"
-_Checked = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
@@ -172,7 +171,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
 
 def _load(
     e: Entry, files: tuple[Found, ...], settings: Mapping[str, Any], store: Callable[[Streamed], Any]
-) -> tuple[_Checked, list[str], list[str]]:
+) -> tuple[formats.Loaded, list[str], list[str]]:
     """Return the checked data of a dataset, notes on how a custom file was read, and warnings."""
     loader = all_loaders()[_format(e, files)]
     arguments = _arguments(e, settings)
@@ -204,7 +203,7 @@ def _arguments(e: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked(
     e: Entry, settings: Mapping[str, Any], loaded: Loaded, store: Callable[[Streamed], Any] | None = None
-) -> _Checked:
+) -> formats.Loaded:
     """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks."""
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None

@@ -53,7 +53,6 @@ _WRONG_HASH = "the downloaded file does not have the SHA-256 of the registry"
 # Error message of each host that did not answer this process.
 _silent: dict[str, str] = {}
 _pip_lock = threading.Lock()
-_errors: dict[str, tuple[str, ...]] = {}
 _origins: dict[Path, str] = {}
 
 
@@ -100,18 +99,7 @@ def obtain(entry: Entry) -> tuple[Found, ...]:
 
     If one is not available, the error says what was tried, and which file to put where.
     """
-    try:
-        files = tuple(_obtain(entry, part) for part in entry.parts)
-    except UnavailableError as e:
-        _errors[entry.name] = e.tried
-        raise
-    _errors.pop(entry.name, None)
-    return files
-
-
-def last_errors(name: str) -> tuple[str, ...]:
-    """Return what was tried the last time this process failed to `obtain` a dataset."""
-    return _errors.get(name, ())
+    return tuple(_obtain(entry, part) for part in entry.parts)
 
 
 def find(entry: Entry) -> tuple[Found, ...] | None:

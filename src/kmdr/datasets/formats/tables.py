@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
-from kmdr.datasets.formats.common import COMPRESSED, READ_BYTES, Content, afford, import_extra, reading
+from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
+from kmdr.datasets.formats.common import COMPRESSED, READ_BYTES, Content, afford, import_extra, memory_limit, reading
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
 _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])
@@ -589,7 +589,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     with reading(path, "label"):
         if suffix == ".npy":
             return np.load(path, allow_pickle=False), path.name
-        limit = 20.0 * path.stat().st_size + 5e8
+        limit = memory_limit([path], DEFAULTS["max_gb"])
         if suffix in (".parquet", ".pq"):
             content = parquet(path, limit, FileOptions(label=label))
             if content.labels is None:
