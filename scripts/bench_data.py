@@ -22,7 +22,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from kmdr.datasets import load, registry
-from kmdr.datasets.formats.reading import unpacked
+from kmdr.datasets.formats.common import unpacked
 from kmdr.datasets.formats.svmlight import svmlight
 from kmdr.datasets.sources.text_like import text_like
 

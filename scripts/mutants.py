@@ -37,8 +37,8 @@ TESTS = {
     "clustering.kmeans": ("clustering/test_kmeans.py", "clustering/test_online.py", "linalg/test_large.py"),
     "reducers.leverage": ("reducers/test_transformers.py", "reducers/test_reducers.py", "reducers/test_theory.py"),
     "harness.plan": ("harness/test_plan.py",),
-    "datasets.formats.treatment": (
-        "datasets/test_treatment.py", "datasets/test_own_files.py", "datasets/test_reading_tables.py",
+    "datasets.formats.preprocessing": (
+        "datasets/test_preprocessing.py", "datasets/test_own_files.py", "datasets/test_reading_tables.py",
         "datasets/test_parts.py",
     ),
 }  # fmt: skip

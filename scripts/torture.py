@@ -44,7 +44,7 @@ import kmdr.harness.jobs
 import sandbox
 from kmdr.base.text import aligned
 from kmdr.cli import commands as cli
-from kmdr.datasets import status
+from kmdr.datasets import command as data_command
 from sandbox import HANG_SECONDS, KINDS, Command, Kind, Sandbox, compared, is_worker
 
 _IN_A_ROW = 6
@@ -491,7 +491,7 @@ def _run_lightly(jobs: list[Any]) -> None:
 def _checks() -> list[tuple[str, ...]]:
     """Return the commands that look for damage."""
     known = (("check", "out"), ("data", "check"))
-    return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else status._ACTIONS)]
+    return [argv for argv in known if "check" in (cli.COMMANDS if argv[0] == "check" else data_command._ACTIONS)]
 
 
 def _arm(box: Sandbox, protocol: Path, number: int, code: int, lasting: bool) -> None:

@@ -14,7 +14,7 @@ from kmdr.base.threads import pinned
 from kmdr.cli.jobs import from_command_line
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import entry_points
-from kmdr.datasets import valid
+from kmdr.datasets import validation
 from kmdr.datasets.sources import loaders
 from kmdr.harness.compiled import is_compiled
 from kmdr.harness.task import warm_up
@@ -23,7 +23,7 @@ from kmdr.harness.task import warm_up
 def warm() -> None:
     """Fill the caches."""
     points = {point for name in reducers.names() for point in entry_points(name, "synth")}
-    reach(*sorted(points), loaders.__name__, valid.__name__)
+    reach(*sorted(points), loaders.__name__, validation.__name__)
     for cached in (modules.is_source, modules.distribution, modules.distributions, modules.imported_names):
         cached.cache_clear()
     if is_compiled():

@@ -596,7 +596,7 @@ def test_availability_of_the_registered(monkeypatch, tmp_path):
 def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     monkeypatch.setattr(paths, "REGISTRY", paths.CONF.parent / "datasets" / "registry.toml")
     monkeypatch.setenv("KMDR_DATA", "")
-    (line, ok), (last, fine) = datasets.fetch_all(["usps", "synth"])
+    (_, line, ok, _), (_, last, fine, _) = datasets.fetch_all(["usps", "synth"])
     assert line.startswith("usps: missing: ")
     assert "usps_all.mat" in line
     assert ok
@@ -604,7 +604,7 @@ def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     assert fine
     toy(np.eye(3), np.array([[1], [2], [1]]), content_sha256="0" * 64)
     monkeypatch.setenv("KMDR_DATA", str(Path(os.environ["KMDR_CACHE"]).parent / "mine"))
-    ((line, ok),) = datasets.fetch_all()
+    ((_, line, ok, _),) = datasets.fetch_all()
     assert line.startswith("toy: failed: ")
     assert not ok
 

@@ -16,8 +16,8 @@ import scipy.sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file, load_svmlight_files
 
 from kmdr.base.errors import UserError
-from kmdr.datasets import valid
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets import validation
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats import svmlight, tables
 from kmdr.datasets.sources import text_like
 
@@ -275,9 +275,9 @@ def test_parquet_of_zeros_is_refused_by_what_it_unpacks_to(tmp_path):
 def test_labels_take_memory_by_their_own_lengths(tmp_path):
     # The longest of them times all points, as an array of numpy's text takes, would be 400 GB.
     labels = np.array(["b" * 10**6, *["a", "c"] * 50_000], dtype=object)
-    assert valid.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
+    assert validation.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
     (tmp_path / "labels.txt").write_text("\n".join(labels))
-    assert valid.codes(tables.label_file(tmp_path / "labels.txt", len(labels))[0], "labels.txt")[:3].tolist() == [
+    assert validation.codes(tables.label_file(tmp_path / "labels.txt", len(labels))[0], "labels.txt")[:3].tolist() == [
         1,
         0,
         2,
@@ -336,7 +336,7 @@ def test_duplicates_and_float16_are_the_same_in_every_sparse_container(tmp_path)
         csr = scipy.sparse.csr_array(parts, shape=(2, 2))
         csc = scipy.sparse.csc_array((coo.data[[2, 0, 1]], np.array([1, 0, 0]), np.array([0, 1, 3])), shape=(2, 2))
         for A in (coo, csr, csc):
-            A = valid.canonical(A)  # noqa: PLW2901
+            A = validation.canonical(A)  # noqa: PLW2901
             assert A.dtype == np.float64
             assert A.toarray().tolist() == [[0, total], [values[2], 0]]
 
@@ -359,16 +359,16 @@ def test_names_that_say_nothing(tmp_path):
 
 
 def test_labels_of_any_kind_become_codes():
-    assert valid.codes(["b", "a", "b"], "x").tolist() == [1, 0, 1]
-    assert valid.codes(np.array([[-1.5], [2.0], [-1.5]]), "x").tolist() == [0, 1, 0]
-    assert valid.codes(np.array([True, False]), "x").tolist() == [1, 0]
-    assert valid.codes(np.array(["b", "a"], object), "x").tolist() == [1, 0]
+    assert validation.codes(["b", "a", "b"], "x").tolist() == [1, 0, 1]
+    assert validation.codes(np.array([[-1.5], [2.0], [-1.5]]), "x").tolist() == [0, 1, 0]
+    assert validation.codes(np.array([True, False]), "x").tolist() == [1, 0]
+    assert validation.codes(np.array(["b", "a"], object), "x").tolist() == [1, 0]
     with pytest.raises(UserError, match="missing at row 1"):
-        valid.codes(np.array([1.0, np.nan]), "x")
+        validation.codes(np.array([1.0, np.nan]), "x")
     with pytest.raises(UserError, match="missing at row 0"):
-        valid.codes(np.array([None, "a"], object), "x")
+        validation.codes(np.array([None, "a"], object), "x")
     with pytest.raises(UserError, match=r"shape \(2, 2\)"):
-        valid.codes(np.eye(2), "x")
+        validation.codes(np.eye(2), "x")
 
 
 # --- what every matrix must be
@@ -382,28 +382,28 @@ def with_value(value):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_entries_are_checked_wherever_they_are(monkeypatch, sparse):
-    monkeypatch.setattr(valid, "_BLOCK_BYTES", 70)
+    monkeypatch.setattr(validation, "_BLOCK_BYTES", 70)
     make = scipy.sparse.csr_array if sparse else np.array
     for value in (np.nan, np.inf, -np.inf):
         with pytest.raises(UserError, match="NaN or an infinite value at row 3, column 2"):
-            valid.check(make(with_value(value)), None)
-    valid.check(make(with_value(-1.0)), None)
+            validation.check(make(with_value(value)), None)
+    validation.check(make(with_value(-1.0)), None)
     with pytest.raises(UserError, match="negative value at row 3, column 2"):
-        valid.check(make(with_value(-1.0)), None, nonnegative=True)
+        validation.check(make(with_value(-1.0)), None, nonnegative=True)
 
 
 def test_rows_without_an_entry_are_refused_in_sparse_data_and_counts(monkeypatch):
-    monkeypatch.setattr(valid, "_BLOCK_BYTES", 70)
+    monkeypatch.setattr(validation, "_BLOCK_BYTES", 70)
     A = np.ones((5, 4))
     A[[2, 4]] = 0
-    valid.check(A, None)  # the origin is a point like any other
+    validation.check(A, None)  # the origin is a point like any other
     with pytest.raises(UserError, match=r"row 2, counted from 0, has only zeros .*: 2\)"):
-        valid.check(scipy.sparse.csr_array(A), None)
+        validation.check(scipy.sparse.csr_array(A), None)
     with pytest.raises(UserError, match="row 2, counted from 0"):
-        valid.check(A, None, nonnegative=True)
+        validation.check(A, None, nonnegative=True)
     stored = scipy.sparse.csr_array((np.array([1.0, 0.0]), ([0, 1], [0, 0])))
     with pytest.raises(UserError, match="row 1"):
-        valid.check(valid.canonical(stored), None)
+        validation.check(validation.canonical(stored), None)
 
 
 @pytest.mark.parametrize(
@@ -420,25 +420,25 @@ def test_rows_without_an_entry_are_refused_in_sparse_data_and_counts(monkeypatch
 )
 def test_what_is_no_dataset(A, labels, reason):
     with pytest.raises(UserError, match=reason):
-        valid.check(A, labels)
+        validation.check(A, labels)
 
 
 @pytest.mark.parametrize("A", [np.ones((3, 2), complex), np.array([["a"], ["b"]]), np.array([[None], [1]], object)])
 def test_what_is_no_real_number(A):
     with pytest.raises(UserError, match="matrix of real numbers"):
-        valid.kept_type(A)
+        validation.kept_type(A)
 
 
 def test_canonical_is_one_form_and_refuses_parts_that_do_not_fit():
     messy = scipy.sparse.csr_array((np.array([3, 1, 2, 0]), np.array([2, 0, 0, 1]), np.array([0, 3, 4])), shape=(2, 3))
-    neat = valid.canonical(messy)
+    neat = validation.canonical(messy)
     assert (neat.data.tolist(), neat.indices.tolist(), neat.indptr.tolist()) == ([3.0, 3.0], [0, 2], [0, 2, 2])
     for layout in (scipy.sparse.csr_array, scipy.sparse.csc_array):
         for indices, indptr in (([5], [0, 1, 1, 1]), ([0], [0, 1, 1, 9]), ([-1], [0, 1, 1, 1])):
             bad = layout((3, 3))
             bad.data, bad.indices, bad.indptr = np.ones(1), np.array(indices), np.array(indptr)
             with pytest.raises(UserError, match="are inconsistent"):
-                valid.canonical(bad)
+                validation.canonical(bad)
 
 
 # --- generated text
@@ -451,7 +451,7 @@ def test_text_like_is_what_it_says():
     assert A.has_canonical_format
     assert (A.data > 0).all()
     np.testing.assert_allclose(A.multiply(A).sum(axis=1), 1)
-    valid.check(A, labels, nonnegative=True)
+    validation.check(A, labels, nonnegative=True)
     sizes = np.bincount(labels)
     # Shares 1 / (c H_7), H_7 = 2.593: the first class has 38.6 %, the last 5.5 %.
     assert len(sizes) == 7

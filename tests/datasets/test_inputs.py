@@ -17,9 +17,9 @@ import kmdr
 from inputs import TYPES, bytes_of, dense_matrices, sparse_matrices
 from kmdr import datasets, linalg, metrics, reducers
 from kmdr.base.errors import ArgumentError
-from kmdr.datasets import valid
+from kmdr.datasets import validation
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import lines, profile
-from kmdr.datasets.formats.reading import Content
 from kmdr.linalg import matrix
 from kmdr.linalg.matrix import read_only, treat_as_out_of_core
 from kmdr.reducers.base import REGISTRY
@@ -40,8 +40,8 @@ def prepare(A):
 
 def check(A):
     A = prepare(A).A
-    valid.check(A, None)
-    valid.unit_rows(A)
+    validation.check(A, None)
+    validation.unit_rows(A)
     datasets.content_sha256(A, None)
 
 
@@ -170,7 +170,9 @@ def test_a_file_of_a_sparse_matrix_is_clustered_as_it_was_saved(save, pair, tmp_
         assert np.array_equal(content.A.toarray(), D)
         data = datasets.load("file", {"path": str(path), "k": 2})
         assert np.array_equal(data.A.toarray(), D)
-        assert data.data_sha256 == datasets.content_sha256(valid.canonical(sp.csr_array(D.astype(data.A.dtype))), None)
+        assert data.data_sha256 == datasets.content_sha256(
+            validation.canonical(sp.csr_array(D.astype(data.A.dtype))), None
+        )
 
 
 def test_a_read_only_view_shares_the_arrays_and_refuses_every_change():

@@ -672,7 +672,7 @@ def test_bio_through_the_registry(tmp_path, expression, monkeypatch):
     data = datasets.load("bio", table(tmp_path / "t.txt", *expression))
     assert (data.A.shape, data.k) == ((31, 5520), 3)
     np.testing.assert_array_equal(data.A, expression[1][kept_rows(expression[0])[0]])
-    ((line, ok),) = datasets.fetch_all(["bio"])
+    ((_, line, ok, _),) = datasets.fetch_all(["bio"])
     assert line.startswith("bio: missing: ")
     assert "dataset.sha256" in line
     assert ok

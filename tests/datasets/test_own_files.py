@@ -23,12 +23,12 @@ from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.cli.commands import main
 from kmdr.datasets import check_file, readme, registry
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.dataset_options import checked_options
+from kmdr.datasets.file_options import AUTO, TEXTS, FileOptions
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats import tables
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import lines, profile, scale_hint
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.options import AUTO, TEXTS, FileOptions
-from kmdr.datasets.settings import checked_options
 from kmdr.harness.jobs import compose
 
 A = np.array([[0.5, 2.0, 7.0], [1.5, 2.5, -3.0], [2.25, 4.0, 0.0], [9.0, -1.0, 1.0], [3.0, 3.5, 2.0]])
@@ -144,7 +144,7 @@ def test_profile_of_sparse_and_of_mapped_data_is_that_of_the_array(rng, tmp_path
     assert (expected.constant, expected.repeated) == (["3"], [("5", "2")])
     assert expected.repeated_rows == len(dense) - len(np.unique(dense, axis=0))
     sparse = profile(Content(scipy.sparse.csr_array(dense)))
-    monkeypatch.setattr("kmdr.datasets.valid._BLOCK_BYTES", 200)
+    monkeypatch.setattr("kmdr.datasets.validation._BLOCK_BYTES", 200)
     np.save("a.npy", dense)
     mapped = profile(formats.look(FileOptions("a.npy")))
     for other in (sparse, mapped):

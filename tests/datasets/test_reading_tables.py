@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.datasets import valid
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets import validation
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.profile import lines, profile
-from kmdr.datasets.options import FileOptions
 
 BIG = 2**53
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -194,8 +194,8 @@ def test_integers_beyond_2_to_the_53_stay_apart_in_parquet(tmp_path):
 
 
 def test_integers_beyond_2_to_the_53_stay_apart_in_memory_and_are_refused_in_svmlight():
-    assert valid.codes([BIG, BIG + 1, 0.5], "x").max() == 2
-    assert valid.codes(np.array([2**64 - 1, 2**64 - 2], np.uint64), "x").tolist() == [1, 0]
+    assert validation.codes([BIG, BIG + 1, 0.5], "x").max() == 2
+    assert validation.codes(np.array([2**64 - 1, 2**64 - 2], np.uint64), "x").tolist() == [1, 0]
     write("a.svm", f"{BIG} 1:1\n{BIG + 1} 1:2\n")
     with pytest.raises(UserError, match=r"labels of 2\^53 or more"):
         formats.read("a.svm")

@@ -19,9 +19,9 @@ from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.datasets import UnavailableError, UnverifiedError, fingerprint, prepared, valid
+from kmdr.datasets import UnavailableError, UnverifiedError, fingerprint, prepared, validation
 from kmdr.datasets.acquire.find import sha256_of
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.registry import entry
 from kmdr.harness.jobs import compose
 
@@ -257,7 +257,7 @@ def test_npy_is_used_where_it_lies(tmp_path):
     "stored", [A.astype(np.int16), np.asfortranarray(A), A.astype(">f8"), A.astype(np.float16), A > 3, A.astype("f4")]
 )
 def test_npy_of_another_layout_is_converted_block_by_block(tmp_path, monkeypatch, stored):
-    monkeypatch.setattr(valid, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(validation, "_BLOCK_BYTES", 50)
     np.save(tmp_path / "a.npy", stored)
     data = load(tmp_path / "a.npy", k=2)
     assert data.A.dtype == (np.float32 if stored.dtype == np.float32 else np.float64)
@@ -279,13 +279,13 @@ def test_large_npy_is_never_in_memory_whole(tmp_path):
         file.truncate(file.tell() + size)  # zeros, a hole in the file
     code = f"""
 import re
-from kmdr.datasets import valid
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets import validation
+from kmdr.datasets.formats import readers as formats
 def private():
     return sum(map(int, re.findall(r"RssAnon:\\s*(\\d+)", open("/proc/self/status").read())))
 A = formats.read({str(tmp_path / "a.npy")!r})[0]
 before, most = private(), 0
-for _, block in valid.blocks(A, valid.kept_type(A)):
+for _, block in validation.blocks(A, validation.kept_type(A)):
     most = max(most, private())
 print(most - before)
 """

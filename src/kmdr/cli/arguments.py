@@ -175,7 +175,7 @@ COMMANDS = {
             "kmdr.cli.commands:report", (_RESULTS,), "Needs no data.",
         ),
         Command(
-            "data", "Show, download, locate or check datasets.", "kmdr.datasets.status:run",
+            "data", "Show, download, locate or check datasets.", "kmdr.datasets.command:run",
             (
                 _argument("action", nargs="?", default="status", help="status (default), get, where or check"),
                 _argument("names", nargs="*", metavar="NAME", help="datasets, all by default; or files to check"),

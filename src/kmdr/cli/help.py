@@ -195,7 +195,7 @@ def _settings_in(file: Path) -> list[Setting]:
 
 def _dataset_settings(name: str) -> list[Setting]:
     from kmdr.datasets import registry
-    from kmdr.datasets.options import TEXTS
+    from kmdr.datasets.file_options import TEXTS
     from kmdr.datasets.sources.loaders import all_loaders
 
     entry = registry.entry(name)

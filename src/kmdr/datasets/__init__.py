@@ -8,6 +8,7 @@ from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import UnavailableError
 from kmdr.datasets.availability import Availability, availability, fetch_all
 from kmdr.datasets.dataset import Dataset, content_sha256, from_arrays
+from kmdr.datasets.dataset_options import locate_files
 from kmdr.datasets.fingerprint import is_outdated
 from kmdr.datasets.prepare import inspect_file, load, prepare
 from kmdr.datasets.prepared import (
@@ -18,7 +19,6 @@ from kmdr.datasets.prepared import (
     prepared_by_content,
 )
 from kmdr.datasets.registry import names
-from kmdr.datasets.settings import locate_files
 from kmdr.datasets.sources.loaders import generated_by
 
 __all__ = [

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from threading import Event, Semaphore
+from typing import NamedTuple
 
 from kmdr.base.errors import UserError
 from kmdr.datasets import prepared
-from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder, start_thread
+from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder
+from kmdr.datasets.dataset_options import checked_options, missing_files, paths_of
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.prepare import load
 from kmdr.datasets.prepared import DamagedDataError
 from kmdr.datasets.registry import entry, names
-from kmdr.datasets.settings import checked_options, missing_files, paths_of
 
 _PARALLEL_DOWNLOADS = 4
 
@@ -71,39 +72,41 @@ def _seems_current(folder: Path, fingerprint: str) -> bool:
         return False
 
 
-def fetch_all(which: Iterable[str] | None = None) -> Iterator[tuple[str, bool]]:
+class Fetched(NamedTuple):
+    """The result of fetching a dataset.
+
+    `line` says that it is ready and its source, or why it is missing. `ok` is False if a file or a matrix failed its
+    check; True if the dataset is ready or merely not reachable. `tried` is that of an `UnavailableError`.
+    """
+
+    name: str
+    line: str
+    ok: bool
+    tried: tuple[str, ...] = ()
+
+
+def fetch_all(which: Iterable[str] | None = None) -> Iterator[Fetched]:
     """Prepare datasets, by default all except ``file``; one that is not available does not stop the others.
 
     Files are downloaded in parallel. Matrices are loaded one after the other, so that only one is in memory at a time.
-
-    Yields
-    ------
-    line : str
-        That the dataset is ready and its source, or why it is missing, in the order of the names.
-    ok : bool
-        False if a file or a matrix failed its check; True if the dataset is ready or merely not reachable.
     """
     wanted = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
-    turns = Semaphore(_PARALLEL_DOWNLOADS)
-    stopped = Event()
-
-    def fetch(name: str) -> None:
-        with turns:
-            if not stopped.is_set() and availability(name).state == "remote":
-                obtain(entry(name))
-
-    fetched = {name: start_thread(fetch, name) for name in wanted}
-    try:
+    # Unlike the threads of an executor, these do not keep the process alive.
+    with ThreadPool(_PARALLEL_DOWNLOADS) as pool:
+        fetched = {name: pool.apply_async(_fetch, (name,)) for name in wanted}
         for name in wanted:
             try:
-                fetched[name].result()
+                fetched[name].get()
                 dataset = load(name)
             except UnavailableError as e:
-                yield f"{name}: missing: {e}", not e.failed_check
+                yield Fetched(name, f"{name}: missing: {e}", not e.failed_check, e.tried)
             except (UserError, OSError) as e:
-                yield f"{name}: failed: {e}", False
+                yield Fetched(name, f"{name}: failed: {e}", False)
             else:
                 n, d = dataset.A.shape
-                yield f"{name}: ready, {n} x {d}, from {dataset.source}", True
-    finally:
-        stopped.set()
+                yield Fetched(name, f"{name}: ready, {n} x {d}, from {dataset.source}", True)
+
+
+def _fetch(name: str) -> None:
+    if availability(name).state == "remote":
+        obtain(entry(name))

@@ -16,17 +16,11 @@ from kmdr.datasets.registry import entry
 
 
 class Finding(NamedTuple):
-    """The state of a file or folder of the cache.
+    """The state of a file or folder of the cache, and what was done, or why it could not be done.
 
-    Attributes
-    ----------
-    path : Path
-    state : str
-        ``"intact"``, ``"damaged"``, ``"repaired"``, ``"outdated"`` (prepared again at the next use), ``"unknown"`` (its
-        hash is not known), ``"unfinished"`` (a download, resumed the next time) or ``"leftover"`` (temporary, of a
-        process that was killed or is still running).
-    reason : str
-        What was done, or why it could not be done.
+    The state is ``"intact"``, ``"damaged"``, ``"repaired"``, ``"outdated"`` (prepared again at the next use),
+    ``"unknown"`` (its hash is not known), ``"unfinished"`` (a download, resumed the next time) or ``"leftover"``
+    (temporary, of a process that was killed or is still running).
     """
 
     path: Path

@@ -27,11 +27,7 @@ def is_file(word: str) -> bool:
 def check_files(files: Sequence[str], settings: Sequence[str]) -> int:
     """Print how files are read; return 1 if one cannot be used as it is.
 
-    Parameters
-    ----------
-    files : sequence of str
-    settings : sequence of str
-        Options of the dataset ``file`` as on the command line, with or without ``dataset.`` before them.
+    `settings` are options of the dataset ``file`` as on the command line, with or without ``dataset.`` before them.
     """
     options = dict(map(_option, settings))
     refused, printed = 0, False

@@ -11,10 +11,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, plain_name, whole_number
-from kmdr.datasets import valid
-from kmdr.datasets.formats import treatment
+from kmdr.datasets import validation
+from kmdr.datasets.formats import preprocessing
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import identifier_warning, profile
-from kmdr.datasets.formats.reading import Content
 from kmdr.datasets.streamed import Streamed
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
@@ -74,14 +74,16 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     Raises
     ------
     UserError
-        A or the labels are not valid (`kmdr.datasets.valid.check`), or neither k nor labels are given.
+        A or the labels are not valid (`kmdr.datasets.validation.check`), or neither k nor labels are given.
     """
     features = None
     if isinstance(A, pd.DataFrame):
-        A, features = treatment.numbers(name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it")
+        A, features = preprocessing.numbers(
+            name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
+        )
     A = kept_form(A if scipy.sparse.issparse(A) else np.asarray(A))
-    classes = None if labels is None else valid.codes(labels, name)
-    valid.check(A, classes)
+    classes = None if labels is None else validation.codes(labels, name)
+    validation.check(A, classes)
     if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
         warnings.warn(f"{name}: {warning}", stacklevel=3)
     if k is None and classes is None:
@@ -95,38 +97,31 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
 def kept_form(A: Any) -> Any:
     """Return A as canonical CSR, or as float64 or float32 in C order; read-only. Matrices read in blocks stay as is."""
     if scipy.sparse.issparse(A):
-        return valid.canonical(A)
-    return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, valid.kept_type(A)))
+        return validation.canonical(A)
+    return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, validation.kept_type(A)))
 
 
-def content_sha256(A: Any, labels: NDArray[Any] | None, dtype: np.dtype[Any] | None = None) -> str:
+def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
     """Return a hash of a matrix and its labels that does not depend on the file they came from.
 
     It is the SHA-256 over, for each array, a line of text with its name, dtype and shape, and its little-endian bytes
-    in C order. For CSR the shape of the matrix goes first, and the arrays are indptr, indices and data.
-
-    Parameters
-    ----------
-    A : ndarray or csr_array of shape (n, d)
-        A CSR array should be canonical, because its parts are hashed as they are.
-    labels : ndarray of shape (n,) or None
-    dtype : dtype, optional
-        Type to which a dense A is converted; by default its own.
+    in C order. A dense A is converted to the type in which it is kept. For CSR, which should be canonical, the shape of
+    the matrix goes first, and the arrays are indptr, indices and data.
     """
     digest = hashlib.sha256()
 
-    def add(name: str, array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> None:
-        little = (dtype or array.dtype).newbyteorder("<")
+    def add(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+        little = dtype.newbyteorder("<")
         digest.update(f"{name} {little.str} {array.shape}\n".encode())
-        for _, block in valid.blocks(array, little):
+        for _, block in validation.blocks(array, little):
             digest.update(block.data.cast("B"))
 
     if scipy.sparse.issparse(A):
         digest.update(f"csr {tuple(A.shape)}\n".encode())
         for part in ("indptr", "indices", "data"):
-            add(part, getattr(A, part))
+            add(part, getattr(A, part), getattr(A, part).dtype)
     else:
-        add("A", A, dtype)
+        add("A", A, validation.kept_type(A))
     if labels is not None:
-        add("labels", labels)
+        add("labels", labels, labels.dtype)
     return digest.hexdigest()

@@ -11,12 +11,12 @@ from kmdr.base.errors import UserError
 from kmdr.base.identity import code_hash, name_of
 from kmdr.base.paths import cache_folder
 from kmdr.base.plugins import origin_of
-from kmdr.datasets import prepared, valid
+from kmdr.datasets import prepared, validation
 from kmdr.datasets.acquire.find import sha256_of
-from kmdr.datasets.formats.files import files_in, folder_kind
+from kmdr.datasets.dataset_options import files_of
+from kmdr.datasets.formats.readers import files_in, folder_kind
 from kmdr.datasets.prepared import file_state
 from kmdr.datasets.registry import Entry, entry, names
-from kmdr.datasets.settings import files_of
 from kmdr.datasets.sources.loaders import all_loaders
 
 # Part of every fingerprint. To be raised when the output of a loader or the files of a prepared folder change.
@@ -61,7 +61,7 @@ def _loader_code(e: Entry) -> list[list[str]]:
     """Return hash and origin of each loader that may turn the files of a dataset into its matrix."""
     known = all_loaders()
     loaders = {known[name] for name in (e.format, *(s.format for s in e.sources)) if name in known}
-    return sorted([code_hash(name_of(loader), valid.__name__), origin_of(loader.__module__)] for loader in loaders)
+    return sorted([code_hash(name_of(loader), validation.__name__), origin_of(loader.__module__)] for loader in loaders)
 
 
 def _file_identity(path: Path, kind: str = "", large: bool = False) -> Any:

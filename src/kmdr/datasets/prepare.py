@@ -12,24 +12,23 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.files import temporary_folder
 from kmdr.base.text import tell
-from kmdr.datasets import prepared, valid
+from kmdr.datasets import prepared, validation
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import Found, UnavailableError, UnwritableError, obtain
 from kmdr.datasets.dataset import Dataset, content_sha256, kept_form
+from kmdr.datasets.dataset_options import checked_options, display_name, file_title, paths_of, refuse_missing
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.fingerprint import prepared_folder
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import readers as formats
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.options import FileOptions
 from kmdr.datasets.prepared import CSR_PARTS, DamagedDataError, file_state, open_prepared
 from kmdr.datasets.registry import COMMON, Entry, entry
-from kmdr.datasets.settings import checked_options, display_name, file_title, paths_of, refuse_missing
 from kmdr.datasets.sources.loaders import Loaded, all_loaders
 from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.linalg.matrix import read_only
 
 _MISSING_REMEDY = "put a number there, or set dataset.missing=mean or dataset.missing=drop"
-_Checked = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
@@ -41,7 +40,7 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
 
 
 def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "once") -> Path:
-    """Acquire, load, check and write a dataset, unless an intact and current prepared folder exists.
+    """Acquire, load, check and write a dataset, unless an intact and current prepared folder exists; return the folder.
 
     A damaged folder is prepared again, with a message on standard error.
 
@@ -54,15 +53,10 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     verify : {"once", "always", "never"}
         When to verify that prepared files are intact: once per boot of the machine, now, or not at all.
 
-    Returns
-    -------
-    Path
-        Folder for `open_prepared`.
-
     Raises
     ------
     UserError
-        Unknown dataset or option; an option out of range; an invalid matrix or labels (`valid.check`).
+        Unknown dataset or option; an option out of range; an invalid matrix or labels (`validation.check`).
     UnavailableError
         A file is not available. The message says what was tried, and which file to put where.
     UnverifiedError
@@ -104,7 +98,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         files = obtain(e)
         (A, labels, feature_names), notes, warnings = _load(e, files, settings, store)
         k = _clusters(e, settings, A, labels)
-        digest = content_sha256(A, labels, valid.kept_type(A))
+        digest = content_sha256(A, labels)
         if e.needs_path or settings == dict(e.options):
             _verify(e, A, labels, digest)
         if prepared_folder(e, settings)[1] != fingerprint:
@@ -140,7 +134,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
 
 def _is_mapped(A: Any) -> bool:
     """Return whether A is mapped from a file that can be used without conversion."""
-    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == valid.kept_type(A)
+    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == validation.kept_type(A)
     return usable and A.filename is not None
 
 
@@ -157,19 +151,9 @@ def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tup
 
 
 def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
-    """Read and profile a custom file without preparing it.
+    """Read and profile a custom file without preparing it, with options of the dataset ``file``.
 
-    Parameters
-    ----------
-    options : mapping
-        Options of the dataset ``file``.
-
-    Returns
-    -------
-    content : Content
-    seen : Profile
-    refusal : str
-        Why the file cannot be used with these options; empty if it can.
+    The third result says why the file cannot be used with these options; it is empty if it can.
     """
     e = entry("file")
     settings = checked_options(e, options)
@@ -187,7 +171,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
 
 def _load(
     e: Entry, files: tuple[Found, ...], settings: Mapping[str, Any], store: Callable[[Streamed], Any]
-) -> tuple[_Checked, list[str], list[str]]:
+) -> tuple[formats.Loaded, list[str], list[str]]:
     """Return the checked data of a dataset, notes on how a custom file was read, and warnings."""
     loader = all_loaders()[_format(e, files)]
     arguments = _arguments(e, settings)
@@ -219,19 +203,19 @@ def _arguments(e: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked(
     e: Entry, settings: Mapping[str, Any], loaded: Loaded, store: Callable[[Streamed], Any] | None = None
-) -> _Checked:
+) -> formats.Loaded:
     """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks."""
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None
     unit = settings.get("rows") == "unit"
     A = stream_if_large(A) if unit else A
     if in_blocks := isinstance(A, Streamed):
-        A = valid.unit_rows(A) if unit else A
+        A = validation.unit_rows(A) if unit else A
         A = store(A) if store else A  # before the checks, so that it is read, or generated, once
     try:
         A = kept_form(A)
-        valid.check(A, labels, e.nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
-        A = read_only(valid.unit_rows(A)) if unit and not in_blocks else A
+        validation.check(A, labels, e.nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
+        A = read_only(validation.unit_rows(A)) if unit and not in_blocks else A
     except UserError as error:
         raise UserError(f"{display_name(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError
 from kmdr.base.files import flush, sweep_abandoned, sync_folder, temporary_folder, write_atomically
 from kmdr.base.paths import cache_folder
-from kmdr.datasets import valid
+from kmdr.datasets import validation
 from kmdr.datasets.dataset import Dataset
 from kmdr.datasets.formats.arrays import map_npy
 from kmdr.datasets.streamed import Streamed
@@ -77,17 +77,8 @@ def file_state(path: Path) -> tuple[int, ...]:
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
 
-    Parameters
-    ----------
-    folder : Path
-    verify : {"once", "always", "never"}
-        As for `kmdr.datasets.prepare`. With ``"never"`` the structure of a sparse matrix is checked instead, because
-        compiled code relies on it.
-
-    Returns
-    -------
-    Dataset
-        Its A is mapped read-only, so that processes share one copy in memory.
+    A is mapped read-only, so that processes share one copy in memory. With `verify` ``"never"``, the structure of a
+    sparse matrix is checked instead, because compiled code relies on it.
 
     Raises
     ------
@@ -109,7 +100,7 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
         raise UserError(f"{folder} does not hold a prepared dataset ({e}); prepare it again") from e
     A = matrix(parts, meta)
     if scipy.sparse.issparse(A):
-        if verify == "never" and not valid.is_canonical(A):
+        if verify == "never" and not validation.is_canonical(A):
             raise DamagedDataError(folder)
         # It was written in this form; to find that out, scipy would read all of it.
         A.has_canonical_format = True
@@ -155,15 +146,7 @@ def changed(data: Dataset) -> str:
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """Return the content of ``meta.json`` of a prepared folder.
-
-    Raises
-    ------
-    DamagedDataError
-        It is damaged.
-    OSError
-        It cannot be read.
-    """
+    """Return the content of ``meta.json`` of a prepared folder; raise a DamagedDataError if it is damaged."""
     path = folder / "meta.json"
     text = path.read_bytes()
     try:
@@ -181,13 +164,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def is_current(folder: Path, fingerprint: str, verify: str) -> bool:
-    """Return whether a folder holds data with this fingerprint.
-
-    Raises
-    ------
-    DamagedDataError
-        It does, but a file is damaged.
-    """
+    """Return whether a folder holds data with this fingerprint; raise a DamagedDataError if they are damaged."""
     if not folder.exists():
         return False
     try:
@@ -255,7 +232,7 @@ def arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 
 def store(path: Path, A: Streamed) -> NDArray[Any]:
     """Write a matrix to a ``.npy`` file block by block, and map it. `write` moves the file."""
-    dtype = valid.kept_type(A)
+    dtype = validation.kept_type(A)
     needed, free = A.size * dtype.itemsize, shutil.disk_usage(path.parent).free
     if needed > free:
         raise UserError(
@@ -277,16 +254,7 @@ def write(
 ) -> None:
     """Write a prepared folder under a temporary name, then rename it, so that it is complete or absent.
 
-    Parameters
-    ----------
-    folder : Path
-    fingerprint : str
-        For `is_current`.
-    parts : mapping of str to ndarray or Path
-        Arrays by file name. A path is a ``.npy`` file to be moved.
-    meta : mapping
-        Content of ``meta.json``; for a file that is mapped in place, its path and `file_state`.
-    feature_names : tuple of str or None
+    `parts` are arrays, or paths of ``.npy`` files to be moved, by file name; `meta` is the content of ``meta.json``.
     """
     with temporary_folder(folder.parent) as temporary:
         for name, array in parts.items():
@@ -294,7 +262,7 @@ def write(
                 array.rename(temporary / name)
                 continue
             with (temporary / name).open("wb") as file:
-                _save(file, array, valid.kept_type(array) if name == "A.npy" else array.dtype)
+                _save(file, array, validation.kept_type(array) if name == "A.npy" else array.dtype)
                 flush(file)
         if feature_names is not None:
             with (temporary / meta["feature_names"]).open("wb") as file:
@@ -398,7 +366,7 @@ def _save(file: IO[bytes], array: NDArray[Any] | Streamed, dtype: np.dtype[Any])
     """Write a ``.npy`` file block by block."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for _, block in valid.blocks(array, dtype):
+    for _, block in validation.blocks(array, dtype):
         file.write(block.data.cast("B"))
 
 

@@ -3,7 +3,7 @@
 import json
 
 from kmdr.base import paths
-from kmdr.datasets.options import DEFAULTS, TEXTS
+from kmdr.datasets.file_options import DEFAULTS, TEXTS
 from kmdr.datasets.registry import entry, names
 
 _BEGIN, _END = "<!-- table: python -m kmdr.datasets.readme -->", "<!-- end of table -->"

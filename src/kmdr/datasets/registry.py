@@ -12,7 +12,7 @@ from typing import Any
 from kmdr.base import paths
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.plugins import origin_of_root, plugin_roots
-from kmdr.datasets.options import DEFAULTS, IDENTIFYING
+from kmdr.datasets.file_options import DEFAULTS, IDENTIFYING
 
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -30,22 +30,11 @@ _SOURCE_MAY = {"kind", "format", "part", "max_bytes"}
 
 @dataclass(frozen=True)
 class Source:
-    """One place that has a file for a loader.
+    """One place that has a file for a loader: a ``"local"`` file, a ``"url"``, or a ``"package"`` of the index.
 
-    Attributes
-    ----------
-    kind : str
-        ``"local"``, ``"url"`` or ``"package"``.
-    filename, sha256 : str
-        The file that the loader reads: its name in the cache and in a user's folder, and its hash.
-    format : str
-        The loader.
-    part : str
-        Which of a dataset's files this is; empty if there is only one.
-    package, version, archive, archive_sha256, member : str
-        For a ``package`` source. Without ``member`` the archive itself is the file.
-    max_bytes : int
-        Longer files are neither downloaded nor unpacked.
+    `filename` is the name of the file in the cache and in a user's folder, `format` its loader. `part` says which of a
+    dataset's files it is, if there are several. A package's file is a `member` of its `archive`, or the archive itself.
+    Files longer than `max_bytes` are neither downloaded nor unpacked.
     """
 
     kind: str
@@ -117,13 +106,7 @@ class Entry:
 
 
 def entries() -> Mapping[str, Entry]:
-    """Return all entries by name: the built-in ones in the order of the registry, then the ones from plugins.
-
-    Raises
-    ------
-    UserError
-        A registry is malformed, or two datasets have the same name.
-    """
+    """Return all entries by name: the built-in ones in the order of the registry, then the ones from plugins."""
     known = dict(_read(paths.REGISTRY))
     for root in plugin_roots():
         for file in root.files("datasets", "*.toml"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.files import private_folder
 from kmdr.base.paths import cache_folder
-from kmdr.datasets import UnverifiedError, content_sha256, prepared, valid
+from kmdr.datasets import UnverifiedError, content_sha256, prepared
 
 _BLOCK_BYTES = 2**24
 # Entries of ``meta.json`` that are valid on one machine only.
@@ -51,12 +51,6 @@ def blocks_of(folder: Path) -> Iterator[Block]:
             yield Block(name, array.shape, start, np.array(flat[start : start + step]))
 
 
-def copy(folder: Path, target: Path) -> None:
-    """Copy a prepared folder, so that it can be used on another machine."""
-    meta = meta_of(folder)
-    prepared.write(target, meta["data_sha256"], arrays_of(folder), meta, None)
-
-
 def _arriving(data_sha256: str) -> Path:
     return cache_folder() / "arriving" / data_sha256[:12]
 
@@ -85,14 +79,7 @@ def keep_received(meta: Mapping[str, Any]) -> Path:
 
 
 def keep(meta: Mapping[str, Any], parts: Mapping[str, NDArray[Any]]) -> Path:
-    """Write a prepared folder with data from another machine, and return it.
-
-    Parameters
-    ----------
-    meta : mapping
-        From `meta_of`.
-    parts : mapping of str to ndarray
-        From `arrays_of`.
+    """Write a prepared folder with the results of `meta_of` and `arrays_of` on another machine, and return it.
 
     Raises
     ------
@@ -101,7 +88,7 @@ def keep(meta: Mapping[str, Any], parts: Mapping[str, NDArray[Any]]) -> Path:
     """
     A = prepared.matrix(parts, meta)
     labels = parts.get("labels.npy")
-    if content_sha256(A, labels, valid.kept_type(A)) != meta["data_sha256"]:
+    if content_sha256(A, labels) != meta["data_sha256"]:
         shutil.rmtree(_arriving(meta["data_sha256"]), ignore_errors=True)
         raise UnverifiedError(f"dataset {meta['name']!r} was damaged in transfer: its content hash differs; run again")
     folder = cache_folder() / "prepared" / f"received-{meta['data_sha256'][:12]}"

@@ -32,16 +32,9 @@ class UnverifiedError(UserError):
 
 
 def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
-    """Return the content of the wanted members of an archive by name.
+    """Return the content of the wanted members of a zip archive, such as a wheel, or a tar archive, by name.
 
-    Parameters
-    ----------
-    path : Path
-        A zip archive (such as a wheel) or a tar archive, compressed or not.
-    wanted : callable
-        Whether to read the member with a given name.
-    max_bytes : int
-        Largest total size of the wanted members.
+    `wanted` says whether to read the member with a given name; `max_bytes` bounds the total size of these members.
 
     Raises
     ------
@@ -59,14 +52,8 @@ def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> d
 def open_decompressed(path: Path, max_bytes: int) -> io.BufferedReader:
     """Open a file as a stream of its content, which is unpacked if it is a bzip2, gzip or xz file.
 
-    The first bytes decide, not the name. The stream only goes forward and unpacks no more than is read. The caller
-    closes it.
-
-    Parameters
-    ----------
-    path : Path
-    max_bytes : int
-        Largest size of the content.
+    The first bytes decide, not the name. The stream only goes forward and unpacks no more than is read, at most
+    `max_bytes`. The caller closes it.
 
     Raises
     ------

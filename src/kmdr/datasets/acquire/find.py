@@ -15,12 +15,11 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ParamSpec, TypeVar
+from typing import IO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -54,11 +53,7 @@ _WRONG_HASH = "the downloaded file does not have the SHA-256 of the registry"
 # Error message of each host that did not answer this process.
 _silent: dict[str, str] = {}
 _pip_lock = threading.Lock()
-_errors: dict[str, tuple[str, ...]] = {}
 _origins: dict[Path, str] = {}
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class UnwritableError(UserError):
@@ -75,12 +70,8 @@ class UnwritableError(UserError):
 class UnavailableError(UserError):
     """A dataset is not available now.
 
-    Attributes
-    ----------
-    failed_check : bool
-        True if a file was found or downloaded but failed its check; False if there was none.
-    tried : tuple of str
-        Each thing that was tried, with its result.
+    `failed_check` is True if a file was found or downloaded but failed its check. `tried` has each thing that was
+    tried, with its result.
     """
 
     def __init__(self, message: str, failed_check: bool = False, tried: tuple[str, ...] = ()) -> None:
@@ -106,32 +97,15 @@ def raw_folder(name: str) -> Path:
 def obtain(entry: Entry) -> tuple[Found, ...]:
     """Find or download one verified file for each part of a dataset, in the order of ``entry.parts``.
 
-    Raises
-    ------
-    UnavailableError
-        A part is not available. The message says what was tried, and which file to put where.
+    If one is not available, the error says what was tried, and which file to put where.
     """
-    try:
-        files = tuple(_obtain(entry, part) for part in entry.parts)
-    except UnavailableError as e:
-        _errors[entry.name] = e.tried
-        raise
-    _errors.pop(entry.name, None)
-    return files
-
-
-def last_errors(name: str) -> tuple[str, ...]:
-    """Return what was tried the last time this process failed to `obtain` a dataset."""
-    return _errors.get(name, ())
+    return tuple(_obtain(entry, part) for part in entry.parts)
 
 
 def find(entry: Entry) -> tuple[Found, ...] | None:
     """Find the files in the cache and the folders of ``KMDR_DATA`` only, without network and without writing.
 
-    Returns
-    -------
-    tuple of Found or None
-        None if a part is missing. A package archive is returned as it is, not unpacked.
+    A package archive is returned as it is, not unpacked. The result is None if a part is missing.
     """
     files = [_find(entry.name, _sources(entry, part), []) for part in entry.parts]
     return None if None in files else tuple(f for f in files if f is not None)
@@ -142,15 +116,7 @@ def _sources(entry: Entry, part: str) -> list[Source]:
 
 
 def _obtain(entry: Entry, part: str) -> Found:
-    """Return the file of one part: from the cache, else from a user's folder, else downloaded.
-
-    Raises
-    ------
-    UnavailableError
-        No source has it.
-    UnwritableError
-        The cache cannot be written to.
-    """
+    """Return the file of one part: from the cache, else from a user's folder, else downloaded."""
     sources = _sources(entry, part)
     tried: list[str] = []
     file = _find(entry.name, sources, tried)
@@ -244,20 +210,6 @@ def sha256_of(path: Path) -> str:
 
 
 # --- downloading ----------------------------------------------------------------------------------------------------
-
-
-def start_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-    """Call a function in a daemon thread, which, unlike the threads of an executor, does not keep the process alive."""
-    future: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function(*args, **kwargs))
-        except BaseException as e:
-            future.set_exception(e)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def _raise_unwritable(folder: Path, error: Exception) -> None:

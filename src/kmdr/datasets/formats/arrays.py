@@ -17,8 +17,8 @@ import scipy.io
 import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.formats.reading import Content, afford, afford_shape, reading, unpacked
-from kmdr.datasets.options import FileOptions
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, afford_shape, reading, unpacked
 
 _POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
 _NAMES = ("feature_names", "words")

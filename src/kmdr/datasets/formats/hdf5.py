@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.reading import Content, afford, afford_shape, import_extra, reading
-from kmdr.datasets.options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, afford_shape, import_extra, reading
 
 _PARTS = {"data", "indices", "indptr"}
 # Attributes with layout and shape of a sparse group, in AnnData's files and in older ones.

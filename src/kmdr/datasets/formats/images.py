@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from kmdr.base.errors import UserError
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, natural_key, reading, visible_files
 from kmdr.datasets.formats.parts import SUFFIXES as PARTS
-from kmdr.datasets.formats.reading import Content, afford, is_hidden, natural_key, reading
-from kmdr.datasets.options import FileOptions
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
 # Modes of grey images with more than 8 bits, which are not converted.
@@ -24,21 +24,11 @@ _DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
 
 def find_images(folder: Path) -> list[Path]:
     """Return the images in a folder and all its subfolders."""
-    try:
-        every = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and not is_hidden(folder, path)]
-        return [path for path in every if path.is_file()]
-    except OSError as e:
-        raise UserError(f"{folder} cannot be read ({e.strerror}); choose a readable folder") from e
+    return [path for path in visible_files(folder) if path.suffix.lower() in _SUFFIXES]
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Return the images of a folder or of its subfolders, in natural order (2 before 10).
-
-    Raises
-    ------
-    UserError
-        There are none, some are deeper, or some are in the folder and some in its subfolders.
-    """
+    """Return the images of a folder or of its subfolders, but not of both, in natural order (2 before 10)."""
     every = find_images(folder)
     if not every:
         raise UserError(
@@ -78,9 +68,7 @@ def images(folder: Path, limit: float, options: FileOptions) -> Content:
         row[:] = _grey(path, height, width).ravel()
     flat = paths[0].parent == folder
     labels = None if flat else np.array([path.parent.name for path in paths], dtype=object)
-    unused = sum(
-        path.is_file() and path not in set(paths) and not is_hidden(folder, path) for path in folder.rglob("*")
-    )
+    unused = len(visible_files(folder)) - n
     form = f"{n} images as grey levels of {height} x {width}" + (
         f", scaled from {len(sizes)} sizes" if any(size) else ""
     )

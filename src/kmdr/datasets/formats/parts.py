@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import arrays, tables
-from kmdr.datasets.formats.reading import Content, import_extra, is_hidden, natural_key, reading
-from kmdr.datasets.formats.treatment import column_places, first_few, is_numeric, select_columns, setting
-from kmdr.datasets.options import FileOptions
+from kmdr.datasets.formats.common import Content, import_extra, natural_key, reading, visible_files
+from kmdr.datasets.formats.preprocessing import column_places, first_few, is_numeric, select_columns, setting
 from kmdr.datasets.streamed import Streamed, from_blocks, stack_rows
 
 SUFFIXES = {".npy": "npy", ".parquet": "Parquet", ".pq": "Parquet"}
@@ -24,7 +24,9 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 def part_files(folder: Path) -> list[Path]:
     """Return the parts in a folder, if any, in natural order (2 before 10)."""
-    parts = [path for path in _visible(folder) if path.suffix.lower() in SUFFIXES and not _is_labels(path)]
+    parts = [
+        path for path in visible_files(folder, deep=False) if path.suffix.lower() in SUFFIXES and not _is_labels(path)
+    ]
     parts.sort(key=lambda path: (natural_key(path.name), path.name))
     first = {kind: path for path in reversed(parts) for kind in [SUFFIXES[path.suffix.lower()]]}
     if len(first) > 1:
@@ -35,7 +37,7 @@ def part_files(folder: Path) -> list[Path]:
 
 def label_files(folder: Path) -> list[Path]:
     """Return the label file in a folder of parts, if any."""
-    files = sorted(path for path in _visible(folder) if _is_labels(path))
+    files = sorted(path for path in visible_files(folder, deep=False) if _is_labels(path))
     if len(files) > 1:
         raise UserError(
             f"{folder.name} holds labels in {' and in '.join(path.name for path in files)}; keep one of them"
@@ -61,7 +63,7 @@ def parts(folder: Path, limit: float, options: FileOptions) -> Content:
         )
     else:
         content = select_columns(folder, _npy(files, limit, options), options.columns, options.drop)
-    unused = len(_visible(folder)) - len(files)
+    unused = len(visible_files(folder, deep=False)) - len(files)
     if (label_file := label_files(folder)) and content.labels is None:
         content.labels, content.labelled = tables.label_file(label_file[0], len(content.A))
         unused -= 1
@@ -70,13 +72,6 @@ def parts(folder: Path, limit: float, options: FileOptions) -> Content:
     content.form += f"; {unused} other file{'s' * (unused > 1)} ignored" if unused else ""
     content.warnings = _gaps(files)
     return content
-
-
-def _visible(folder: Path) -> list[Path]:
-    try:
-        return [path for path in folder.iterdir() if path.is_file() and not is_hidden(folder, path)]
-    except OSError as e:
-        raise UserError(f"{folder} cannot be read ({e.strerror}); choose a readable folder") from e
 
 
 def _is_labels(path: Path) -> bool:

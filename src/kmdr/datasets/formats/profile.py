@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
+from pandas.util import hash_array, hash_pandas_object
 
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.formats.treatment import column_names, first_few, is_numeric, setting
+from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.preprocessing import column_names, first_few, is_numeric, setting
 from kmdr.datasets.streamed import Streamed
-from kmdr.datasets.valid import blocks, canonical
+from kmdr.datasets.validation import blocks, canonical
 from kmdr.linalg.matrix import BLOCK, CACHED, is_out_of_core, read_only
 
 # Names of columns that identify points instead of describing them.
@@ -32,50 +33,25 @@ _FEWEST_RISING, _FEWEST_COUNTING = 8, 4
 # Above this ratio of standard deviations, the widest columns dominate, because F is a sum of squares.
 _WIDE = 100
 _MOST_CLASSES = 5
-_ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 
 
 @dataclass
 class Profile:
-    """Properties of a matrix. Columns are given by their names.
-
-    Attributes
-    ----------
-    held : str
-        Types of the entries in words.
-    names : list of str
-        All columns.
-    text : dict of str to int
-        Columns with text, and how many different values each has.
-    missing : dict of str to int
-        Number of missing values in the columns that have some.
-    constant : list of str
-    repeated : list of (str, str)
-        Columns that are equal to an earlier one, which is named second.
-    repeated_rows : int
-    deviations : tuple of two floats or None
-        Smallest and largest standard deviation of the columns that are not constant.
-    identifiers : list of str
-        Columns that look like an index or identifier.
-    like_classes : list of str
-        Columns of whole numbers that by their names may be the classes, if no labels are given.
-    classes : list of (str, int)
-        Each class with its number of points, the largest first.
-    """
+    """Properties of a matrix. Columns are given by their names."""
 
     n: int
     d: int
-    held: str
-    names: list[str]
-    text: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)
+    held: str  # types of the entries in words
+    names: list[str]  # all columns
+    text: dict[str, int] = field(default_factory=dict)  # columns with text: how many different values each has
+    missing: dict[str, int] = field(default_factory=dict)  # number of missing values in the columns that have some
     constant: list[str] = field(default_factory=list)
-    repeated: list[tuple[str, str]] = field(default_factory=list)
+    repeated: list[tuple[str, str]] = field(default_factory=list)  # columns with an equal earlier one, named second
     repeated_rows: int = 0
-    deviations: tuple[float, float] | None = None
-    identifiers: list[str] = field(default_factory=list)
-    like_classes: list[str] = field(default_factory=list)
-    classes: list[tuple[str, int]] = field(default_factory=list)
+    deviations: tuple[float, float] | None = None  # least and largest standard deviation of columns, unless constant
+    identifiers: list[str] = field(default_factory=list)  # columns that look like an index or identifier
+    like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
+    classes: list[tuple[str, int]] = field(default_factory=list)  # with their number of points, the largest first
 
 
 def profile(content: Content) -> Profile:
@@ -92,7 +68,7 @@ def profile(content: Content) -> Profile:
             if absent := int(A.iloc[:, j].isna().sum()):
                 seen.missing[names[j]] = absent
         if not numeric.all():
-            texts = pd.util.hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
+            texts = hash_pandas_object(A.loc[:, ~numeric].astype(str), index=False).to_numpy()
         A = read_only(A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan))
     if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
         numeric_names = _select(numeric, names)
@@ -137,17 +113,21 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
         count = sum(seen.missing.values())
         yield "missing", f"{count} value{'s' * (count > 1)}, in {where}"
     if seen.constant:
-        yield "constant", f"{_columns(len(seen.constant))}: {first_few(seen.constant)}"
+        yield "constant", f"{_count(seen.constant)}: {first_few(seen.constant)}"
     if seen.repeated:
         which = first_few([f"{name} is {earlier}" for name, earlier in seen.repeated])
-        yield "repeated", f"{_columns(len(seen.repeated))}: {which}"
+        yield "repeated", f"{_count(seen.repeated)}: {which}"
     if seen.repeated_rows:
         rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
         yield "repeated", f"{rows} equal to an earlier one"
 
 
+def _count(columns: Sequence[Any]) -> str:
+    return f"{len(columns)} column{'s' * (len(columns) > 1)}"
+
+
 def identifier_warning(seen: Profile, remedy: str = "") -> str:
-    """Return a warning about columns that look like identifiers, or nothing. The default remedy is to drop them."""
+    """Return a warning about columns that look like identifiers, if any; the default remedy is to drop them."""
     if not seen.identifiers:
         return ""
     which = first_few([repr(name) for name in seen.identifiers])
@@ -159,15 +139,17 @@ def identifier_warning(seen: Profile, remedy: str = "") -> str:
     )
 
 
-def class_warning(seen: Profile) -> str:
-    """Return a warning about a column that may hold the classes, or nothing."""
-    if not seen.like_classes:
-        return ""
-    name = seen.like_classes[0]
-    return (
-        f"column {name!r} may hold the classes but is a feature; set dataset.label={name} if it does, or omit it: "
-        f"{setting('drop', [name])}"
-    )
+def warnings_of(seen: Profile) -> list[str]:
+    """Return warnings about columns that should probably not be features."""
+    warning = identifier_warning(seen)
+    return [
+        *([warning] if warning else []),
+        *(
+            f"column {name!r} may hold the classes but is a feature; set dataset.label={name} if it does, or omit it: "
+            f"{setting('drop', [name])}"
+            for name in seen.like_classes[:1]
+        ),
+    ]
 
 
 def scale_hint(seen: Profile) -> str:
@@ -178,10 +160,6 @@ def scale_hint(seen: Profile) -> str:
         "standard deviations of the columns range from {:.3g} to {:.3g}, so the widest dominate; if their units "
         "differ, set dataset.scale=standard".format(*seen.deviations)
     )
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
 
 
 def _held(A: Any) -> str:
@@ -210,17 +188,6 @@ def _counted(labels: Any) -> list[tuple[str, int]]:
 
 def _weights(count: int) -> NDArray[np.uint64]:
     return np.random.default_rng(0).integers(0, 2**64, count, np.uint64) | np.uint64(1)
-
-
-def _mix(bits: NDArray[np.uint64], out: NDArray[np.uint64], work: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Permute 64-bit words so that all bits matter; 0 stays 0.
-
-    As float64, small integers and float32 numbers end in zeros. Their products with weights and the sums of these would
-    end in zeros, too, with too few bits left to distinguish rows.
-    """
-    np.bitwise_xor(bits, np.right_shift(bits, _HALF, out=work), out=out)
-    np.multiply(out, _ODD, out=out)
-    return np.bitwise_xor(out, np.right_shift(out, _HALF, out=work), out=out)
 
 
 def _select(mask: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
@@ -254,9 +221,9 @@ def _are_equal(A: Any, B: Any) -> NDArray[np.bool_]:
 def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[np.uint64]) -> None:
     """Profile columns of numbers in one pass, block by block.
 
-    Rows and columns are hashed by sums of the mixed bits of their entries, each times a random number, modulo 2^64; 0
-    is added, so that -0.0 is 0.0. Rows or columns with equal hashes are then compared, unless the matrix is large or
-    read in blocks.
+    Rows and columns are hashed by sums of the hashes of their entries, each times a random number, modulo 2^64; 0 is
+    added, so that -0.0 is 0.0. Rows or columns with equal hashes are then compared, unless the matrix is large or read
+    in blocks.
     """
     n, d = A.shape
     like_classes = np.array([_CLASSES.fullmatch(name) is not None for name in names])
@@ -266,7 +233,7 @@ def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[n
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     whole, rising, falling, counting = np.ones((4, d), bool)
     shift, before = np.zeros(d), np.empty((0, d))
-    buffer, product, mixture = np.empty((3, max(1, CACHED // d), d))
+    buffer, product = np.empty((2, max(1, CACHED // d), d))
     with np.errstate(all="ignore"):  # infinite values are refused elsewhere, and huge ones do not matter here
         for start, block in blocks(A, A.dtype):
             for first in range(0, len(block), len(buffer)):
@@ -277,8 +244,7 @@ def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[n
                 nan = np.isnan(values) if np.isnan(least).any() else None
                 if nan is not None:
                     values[nan] = np.nan  # one bit pattern for all NaN
-                terms = work.view(np.uint64)
-                bits = _mix(values.view(np.uint64), mixture[:size].view(np.uint64), terms)
+                terms, bits = work.view(np.uint64), hash_array(values.ravel()).reshape(size, d)
                 rows[at] = np.multiply(bits, by_column, out=terms).sum(axis=1)
                 columns += np.multiply(bits, by_row[at, None], out=terms).sum(axis=0)
                 if at.start == 0:
@@ -314,9 +280,7 @@ def _profile_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
     """Profile a sparse matrix. None of its columns is an index, whose entries are hardly ever 0."""
     A = canonical(A).astype(np.float64, copy=False)
     n, d = A.shape
-    bits = A.data.view(np.uint64)
-    bits = _mix(bits, np.empty_like(bits), np.empty_like(bits))
-    bits = scipy.sparse.csr_array((bits, A.indices, A.indptr), shape=A.shape)
+    bits = scipy.sparse.csr_array((hash_array(A.data), A.indices, A.indptr), shape=A.shape)  # the hash of 0 is 0
     rows, columns = bits @ _weights(d), bits.T @ _weights(n)
     with np.errstate(all="ignore"):
         mean = np.asarray(A.sum(axis=0)).ravel() / n
@@ -337,11 +301,6 @@ def _fill(
     seen.repeated_rows = len(_repeated(rows, whole))
     spread = deviations[~constant & np.isfinite(deviations) & (deviations > 0)]
     seen.deviations = (float(spread.min()), float(spread.max())) if len(spread) else None
-
-
-def warnings_of(seen: Profile) -> list[str]:
-    """Return warnings about columns that should probably not be features."""
-    return [sentence for sentence in (identifier_warning(seen), class_warning(seen)) if sentence]
 
 
 def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: Sequence[int]) -> list[str]:

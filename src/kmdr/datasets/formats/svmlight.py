@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from kmdr.base.errors import UserError
-from kmdr.datasets.formats.reading import COMPRESSED, Content, afford, afford_shape, reading
-from kmdr.datasets.options import FileOptions
-from kmdr.datasets.valid import codes
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading
+from kmdr.datasets.validation import codes
 
 _LINE_BYTES = 2**26
 _HEAD_BYTES = 2**16
@@ -37,21 +37,9 @@ def read(path: Path, limit: float, options: FileOptions) -> Content:
 def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, NDArray[np.int64]]:
     """Read text with one ``label index:value …`` per line, which may be compressed by bz2, gz or xz.
 
-    Parameters
-    ----------
-    *paths : Path
-        Their rows are stacked. Indices count from 0 if any of the files has an index 0, else from 1.
-    d : int
-        Number of features; by default as many as occur.
-    limit : float
-        Most bytes that the matrix may take in memory.
-
-    Returns
-    -------
-    A : csr_array of shape (n, d)
-        float64, each value as Python reads it.
-    labels : ndarray of shape (n,)
-        Classes counted from 0, in the order of their numbers.
+    The rows of all files are stacked. Indices count from 0 if any of the files has an index 0, else from 1. The values
+    are as Python reads them, and classes are counted from 0 in the order of their numbers. There are d features, by
+    default as many as occur. `limit` is the most bytes that the matrix may take in memory.
 
     Raises
     ------

@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.formats.reading import COMPRESSED, READ_BYTES, Content, afford, import_extra, reading
-from kmdr.datasets.options import AUTO, DECIMALS, SEPARATORS, FileOptions
+from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
+from kmdr.datasets.formats.common import COMPRESSED, READ_BYTES, Content, afford, import_extra, memory_limit, reading
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
 _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])
@@ -589,7 +589,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     with reading(path, "label"):
         if suffix == ".npy":
             return np.load(path, allow_pickle=False), path.name
-        limit = 20.0 * path.stat().st_size + 5e8
+        limit = memory_limit([path], DEFAULTS["max_gb"])
         if suffix in (".parquet", ".pq"):
             content = parquet(path, limit, FileOptions(label=label))
             if content.labels is None:
@@ -612,7 +612,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
                 split = [_cells(line, best) for line in lines] if best != "space" else rows
                 # A single column may be quoted.
                 split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
-                rows = split if len({len(row) for row in split}) == 1 else rows
+                rows = split if len({len(row) for row in split}) == 1 and any(split) else rows
     named = len(rows) == n + 1
     names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
     if label and label not in names:

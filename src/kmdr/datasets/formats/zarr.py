@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.reading import Content, afford, import_extra, reading
-from kmdr.datasets.options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, import_extra, reading
 from kmdr.datasets.streamed import from_blocks
 
 _METADATA = (".zarray", ".zgroup", "zarr.json")

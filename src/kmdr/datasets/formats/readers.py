@@ -12,10 +12,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.formats import arrays, hdf5, images, parts, svmlight, tables, treatment, zarr
-from kmdr.datasets.formats.reading import COMPRESSED, Content, memory_limit, refuse_irregular
-from kmdr.datasets.options import FORMATS, NO_LABELS, FileOptions
-from kmdr.datasets.valid import codes, csr
+from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions
+from kmdr.datasets.formats import arrays, hdf5, images, parts, preprocessing, svmlight, tables, zarr
+from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular
+from kmdr.datasets.validation import codes, csr
 
 Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 """A (ndarray, CSR array or `Streamed`, n x d), labels (n) counted from 0 or None, names of the features or None."""
@@ -37,18 +37,8 @@ _FOLDERS = ("images", "parts", "zarr")
 def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     """Read a custom data file; the keywords are the other fields of `FileOptions`.
 
-    Returns
-    -------
-    A : ndarray, csr_array or Streamed of shape (n, d)
-        As stored; a ``.npy`` file is mapped.
-    labels : ndarray of shape (n,) or None
-        Classes, counted from 0 in their sorted order. Labels of a table are equal if their cells are written alike.
-    features : tuple of str or None
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or not with these options.
+    The matrix is as stored; a ``.npy`` file is mapped. Classes are counted from 0 in their sorted order. Labels of a
+    table are equal if their cells are written alike.
     """
     file_options = FileOptions([path] if isinstance(path, str | Path) else path, **options)
     return treat(look(file_options), file_options)
@@ -86,7 +76,7 @@ def look(options: FileOptions) -> Content:
     elif separate_labels:
         content.labels, content.labelled = tables.label_file(Path(options.labels), content.A.shape[0], options.label)
     if kind != "parts":  # whose reader selects the columns
-        content = treatment.select_columns(first, content, options.columns, drop)
+        content = preprocessing.select_columns(first, content, options.columns, drop)
     content.warnings += tuple(tables.doubts(content, first.name))
     if content.labels is not None and (unlabelled := int(pd.isna(np.ravel(np.asarray(content.labels))).sum())):
         content.labelled += f", {unlabelled} without a label,"
@@ -98,11 +88,11 @@ def treat(content: Content, options: FileOptions) -> Loaded:
     first = options.paths[0]
     A, labels, features = content.A, content.labels, content.features
     if isinstance(A, pd.DataFrame):
-        A, features = treatment.numbers(first.name, A, options.encode)
-    treatment.refuse_sparse(first, A, options.scale, options.missing)
-    names = features or tuple(treatment.column_names(content))
-    A, labels = treatment.complete(first, A, labels, options.missing, names)
-    A = treatment.scale_columns(first, A, options.scale)
+        A, features = preprocessing.numbers(first.name, A, options.encode)
+    preprocessing.refuse_sparse(first, A, options.scale, options.missing)
+    names = features or tuple(preprocessing.column_names(content))
+    A, labels = preprocessing.complete(first, A, labels, options.missing, names)
+    A = preprocessing.scale_columns(first, A, options.scale)
     return A, None if labels is None else codes(labels, first.name), features
 
 

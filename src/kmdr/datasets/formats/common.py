@@ -27,26 +27,15 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a so
 class Content:
     """The content of a file before any treatment.
 
-    Attributes
-    ----------
-    A : ndarray, sparse array, Streamed or DataFrame of n rows
-        Read-only, so that inspecting a file cannot change its data. Tables are DataFrames, as they may have text.
-    labels : array of n entries or None
-        Classes as they are in the file.
-    features : tuple of str or None
-        Names of the columns, if A is not a table.
-    form : str
-        The detected format in words.
-    labelled : str
-        Where the labels are, in words.
-    warnings : tuple of str
+    A is an ndarray, a sparse array, a `Streamed`, or a DataFrame for tables, which may have text. It is read-only, so
+    that inspecting a file cannot change its data.
     """
 
     A: Any
-    labels: Any = None
-    features: tuple[str, ...] | None = None
-    form: str = ""
-    labelled: str = ""
+    labels: Any = None  # as they are in the file
+    features: tuple[str, ...] | None = None  # names of the columns, if A is not a table
+    form: str = ""  # the detected format in words
+    labelled: str = ""  # where the labels are, in words
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -66,9 +55,14 @@ def refuse_irregular(path: Path, folder: bool = False) -> None:
         raise UserError(f"{path} is {_KINDS.get(kind, 'a device')}; name a regular file")
 
 
-def is_hidden(folder: Path, path: Path) -> bool:
-    """Return whether a file in a folder, or a subfolder on the way to it, is hidden or made by an archiver."""
-    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
+def visible_files(folder: Path, deep: bool = True) -> list[Path]:
+    """Return the files in a folder, and if `deep` in its subfolders, but not what is hidden or made by an archiver."""
+    try:
+        inner = [(path, path.relative_to(folder).parts) for path in (folder.rglob("*") if deep else folder.iterdir())]
+        shown = [path for path, parts in inner if not any(part.startswith((".", "__MACOSX")) for part in parts)]
+        return [path for path in shown if path.is_file()]
+    except OSError as e:
+        raise UserError(f"{folder} cannot be read ({e.strerror}); choose a readable folder") from e
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:

@@ -8,8 +8,10 @@ import pytest
 
 from kmdr.base import errors
 from kmdr.base.errors import UserError
-from kmdr.datasets.formats.reading import Content
-from kmdr.datasets.formats.treatment import numbers, select_columns
+from kmdr.datasets import load
+from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.preprocessing import numbers, select_columns
+from kmdr.datasets.formats.readers import read
 
 COLOURS = ["red", "blue", "green", "red"]
 
@@ -60,3 +62,21 @@ def test_a_copy_of_chosen_columns_may_take_half_of_the_memory(monkeypatch):
     assert kept.features == ("0", "3", "4", "7", "19")
     with pytest.raises(UserError, match=r"the columns of a\.npy take"):
         select_columns(Path("a.npy"), content, ["0", "3", "4", "7", "18", "19"], [])
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax"])
+def test_a_table_of_labels_alone_has_no_columns_to_scale(scale, tmp_path):
+    pd.DataFrame({"label": ["a", "b", "a"]}).to_csv(tmp_path / "a.csv", index=False)
+    A, labels, _ = read(tmp_path / "a.csv", scale=scale)
+    assert A.shape == (3, 0)
+    assert labels.tolist() == [0, 1, 0]
+    with pytest.raises(UserError, match="a matrix of 3 x 0 was given"):
+        load("file", {"path": str(tmp_path / "a.csv"), "scale": scale})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt"])
+def test_a_file_of_empty_labels_lacks_the_label_of_each_point(suffix, tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    (tmp_path / f"y{suffix}").write_text("\n\n\n")
+    with pytest.raises(UserError, match=r"the labels of a\.npy are missing at row 0"):
+        read(tmp_path / "a.npy", labels=str(tmp_path / f"y{suffix}"))
