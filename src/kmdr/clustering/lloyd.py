@@ -16,7 +16,7 @@ In an iteration a point passes at most three stages, and goes to the next only w
    smallest, and decides.
 
 Dense data, unless they are large, are kept twice: row by row in float64, and in float32 in blocks that are transposed,
-(blocks, r, m), so that a vector instruction serves as many points of a product. Large data are not
+(blocks, r, m), because BLAS multiplies small matrices fastest when neither is transposed on the way. Large data are not
 copied: a block is gathered, centred and transposed each time its points wait.
 
 After Lloyd's last iteration points may be moved one at a time, which `_move_singly` does with all of the n·k values.
@@ -35,7 +35,6 @@ from numba.core import types
 from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense
-from kmdr.linalg.product import COLUMNS, multiply_panel, panel_tile
 
 F = TypeVar("F")
 
@@ -43,7 +42,6 @@ _U32 = 2.0**-24
 _U64 = 2.0**-53
 # Points transposed together: one cache line of float32.
 _LINE = 16
-_WIDE = 64
 EMPTY_ACTIONS = ("singleton", "drop", "error")
 _SINGLETON, _, _ERROR = range(3)  # their indices, for compiled code
 
@@ -93,13 +91,13 @@ class Points(NamedTuple):
     terms: int
 
 
-def block_size(n: int, r: int) -> int:
+def block_size(n: int, r: int, k: int) -> int:
     """Return the number of points per block: a multiple of 16 that leaves few over in the last block.
 
-    Few coordinates of 512 points, or many of 256, stay in a second-level cache; half as many took 1.0–1.6 times as long
-    and 512 of 100 or 300 coordinates 1.2 times.
+    OpenBLAS takes products of up to 10⁶ terms without packing them. Beyond 512 points nothing is gained, and below 128
+    the call costs as much as a small product.
     """
-    blocks = -(-n // (512 if r < _WIDE else 256))
+    blocks = -(-n // min(max(10**6 // (r * k), 128), 512))
     return -(-n // (_LINE * blocks)) * _LINE
 
 
@@ -266,8 +264,8 @@ class Run(NamedTuple):
         Clusters whose sums changed in this iteration.
     travelled : (k,) ndarray of float64
         Drift: the distance that each centre has moved since the start.
-    single : (groups, r, width) ndarray of float32
-        −2 × centres, transposed, ``width`` of them per group.
+    single : (r, k) ndarray of float32
+        −2 × centres, transposed.
     inner : (k, n) ndarray of float64
         −2c·x from the inner products of the points; (k, 0) without these.
     single_squares, path : (k,), (k + 1,) ndarray of float32
@@ -277,8 +275,8 @@ class Run(NamedTuple):
         any other centre, plus the largest drift.
     listed : (2m + 1,) ndarray of uint64
         Queue of unsettled points.
-    part, rows, tile, values : ndarray of float32
-        Buffers for (16, r) points, r×m gathered points, `panel_tile` vectors, and k×m products.
+    part, rows, values : ndarray of float32
+        Buffers for (16, r) points, r×m gathered points, and k×m products.
     best, second, point_norms : (m,) ndarray of float32
     near : (m,) ndarray of int32
     moved, block : (m + 1,) ndarray of int64, (m,) ndarray of uint64
@@ -300,7 +298,6 @@ class Run(NamedTuple):
     listed: Dense
     part: Dense
     rows: Dense
-    tile: Dense
     values: Dense
     best: Dense
     second: Dense
@@ -315,13 +312,12 @@ def workspace(points: Points, k: int) -> Run:
     """Return buffers that serve every start, so that their pages are touched for the first time only once."""
     n, (_, r, m) = len(points.norms), points.panels.shape
     f = np.float32
-    groups, width = (-(-k // COLUMNS), COLUMNS) if len(points.X) else (1, k)
     return Run(
         *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
-        *(np.zeros((groups, r, width), f), np.empty((k, len(points.gram)))),
+        *(np.empty((r, k), f), np.empty((k, len(points.gram)))),
         *(np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
         *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f)),
-        *(panel_tile(m), np.empty(m * groups * width, f)),
+        np.empty(m * k, f),
         *(np.empty(m, f), np.empty(m, f), np.empty(m, f), np.empty(m, np.int32)),
         *(np.empty(m + 1, np.int64), np.empty(m, np.uint64), np.empty(n)),
     )
@@ -379,13 +375,13 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
                 values[c, q] = run.inner[c, index[q]]
         return values
     if len(points.X) == 0:
-        _csr_products(points.data, points.indices, points.indptr, index, m, run.single[0], values)
+        _csr_products(points.data, points.indices, points.indptr, index, m, run.single, values)
         return values
     panel = points.panels[max(block, 0)]
     if block < 0:
         panel = run.rows[: r * width].reshape(r, width)
         _gather(points.X, index, run.part, panel)
-    multiply_panel(panel, run.single, run.tile, run.values)
+    np.dot(run.single.T, panel, values)
     return values
 
 
@@ -589,7 +585,6 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
     With the empty action "error", a start that loses a cluster ends with infinite inertia.
     """
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
-    width = run.single.shape[2]
     largest_norm = _reset(points, run, rows, labels)
     # Rounding changes s by at most ``rounding_error``, and no distance is larger than ``max_distance``.
     rounding_error, max_distance = _gamma(r + points.terms, _U64) * 4 * largest_norm * largest_norm, 2.01 * largest_norm
@@ -610,7 +605,7 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
             dropped = iteration > 1 and run.sizes[c] == 0
             run.path[c], run.single_squares[c] = run.travelled[c], np.inf if dropped else run.squares[c]
             for j in range(0 if by_gram else r):
-                run.single[c // width, j, c % width] = -2 * run.centres[c, j]
+                run.single[j, c] = -2 * run.centres[c, j]
         if by_gram:
             # A product has an error of γ‖x‖‖y‖, their mean as much again. Each addition so far may have changed the
             # centre's sum by u of its length, which is n‖x‖ at most.
