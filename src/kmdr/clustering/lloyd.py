@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
-from numba.core import types
+from numba import types
 from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense

@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.sparse as sp
-from numba.core import types
+from numba import types
 from numba.extending import overload
 
 from kmdr.base.threads import process_row_blocks
