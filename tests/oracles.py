@@ -5,7 +5,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from kmdr.linalg import squared_frobenius, take_columns
-from kmdr.linalg.signs import sign_matrix_reference
+from kmdr.linalg.signs import sign_matrix
 from kmdr.reducers.laplacian_score import least_variance
 
 
@@ -199,7 +199,7 @@ def fast_frobenius_svd_reference(A, k, R):
 
 def sign_product_reference(A, bits, scale):
     """Return what `sign_product` does, in float64, from the explicit sign matrix."""
-    return np.asarray(scale * (A @ sign_matrix_reference(bits, A.shape[1])))
+    return np.asarray(scale * (A @ sign_matrix(bits, A.shape[1])))
 
 
 def sign_product_error(A, bits, scale, C, rng):
@@ -209,7 +209,7 @@ def sign_product_error(A, bits, scale, C, rng):
     divisor is 0 it is left out.
     """
     w = rng.standard_normal(bits.shape[1])
-    Rw = np.concatenate([sign_matrix_reference(row[None], 64) @ w for row in bits])[: A.shape[1]]
+    Rw = np.concatenate([sign_matrix(row[None], 64) @ w for row in bits])[: A.shape[1]]
     residual = np.linalg.norm(C @ w - scale * (A @ Rw))
     return float(residual / (abs(scale) * np.sqrt(squared_frobenius(A)) * np.linalg.norm(Rw) or 1))
 

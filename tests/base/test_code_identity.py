@@ -206,7 +206,7 @@ def moved(old, new):
     [("kmdr.clustering.lloyd", "kmdr.clustering.compiled"), ("kmdr.harness.once", "kmdr.timing_of_steps"),
      ("kmdr.linalg.singular_vectors", "kmdr.reducers.exact"), ("kmdr.base.seeding", "kmdr.run.generators"),
      ("kmdr.base.timing", "kmdr.datasets.clocks"), ("kmdr.clustering.masked_kmeans", "kmdr.linalg.masks"),
-     ("kmdr.linalg.tiles", "kmdr.vectors")],
+     ("kmdr.linalg.count_sketch", "kmdr.vectors")],
 )  # fmt: skip
 def test_a_module_that_moves_keeps_the_hash(old, new):
     entries = reaching(old)

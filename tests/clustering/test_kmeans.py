@@ -307,7 +307,7 @@ def test_blocks_that_wait_in_part_are_gathered_as_they_should(noise, rng):
 @pytest.mark.parametrize(("r", "k"), [(1, 1), (5, 5), (100, 68), (10_304, 40)])
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 512, 513, 500_000])
 def test_blocks_are_whole_cache_lines_and_leave_little_over(n, r, k):
-    m = block_size(n, r)
+    m = block_size(n, r, k)
     blocks = -(-n // m)
     assert m % 16 == 0
     assert m <= 512

@@ -137,9 +137,8 @@ def test_trials_that_are_done_together_have_the_rows_of_those_done_alone(reducer
     ["sparse_embedding", "osnap", "random_sign", "random_sign_mailman", "srht", "fjlt", "gaussian", "sparsified"],
 )
 def test_a_large_matrix_is_read_once_for_all_r_with_the_rows_of_a_read_for_each(reducer, monkeypatch):
-    monkeypatch.setattr(matrix, "WHOLE", 100)
     for name, value in (("WHOLE", 100), ("_ROWS", 16)):
-        monkeypatch.setattr(base, name, value)
+        monkeypatch.setattr(matrix, name, value)
     several = task(reducer, r_grid=(2, 3, 5), keep_labels=True)
     beside = replace(STAMP, concurrency=2)
     alone, _ = run(several, data(), STAMP), run(several, data(), beside)  # the other has all compiled
@@ -152,8 +151,7 @@ def test_a_large_matrix_is_read_once_for_all_r_with_the_rows_of_a_read_for_each(
     assert values(together) == [{**row, "concurrency": 2} for row in values(alone)]
     n = data().A.shape[0]
     blocks = [min(16, n - start) for start in range(0, n, 16) for _ in several.r_grid]
-    by_rows = {"gaussian": [n] * 3, "sparsified": [n] * 3, "random_sign": []}  # random_sign's are one product
-    assert asked == by_rows.get(reducer, blocks)
+    assert asked == ([n] * 3 if reducer in ("gaussian", "sparsified") else blocks)
 
 
 def test_a_class_says_itself_whether_it_works_row_by_row(monkeypatch):
@@ -165,20 +163,19 @@ def test_a_class_says_itself_whether_it_works_row_by_row(monkeypatch):
 
     monkeypatch.setattr(matrix, "WHOLE", 100)
     A = data().A
-    assert base.shares_work(SparseEmbedding(), A)
-    assert not base.shares_work(Centred(), A)
-    assert not base.shares_work(Gaussian(), A)  # a product of fewer rows may be summed up in another order
+    assert base.maps_in_blocks(SparseEmbedding(), A)
+    assert not base.maps_in_blocks(Centred(), A)
+    assert not base.maps_in_blocks(Gaussian(), A)  # it does not say so
 
 
-def test_a_product_of_all_that_fails_is_taken_one_by_one(monkeypatch):
-    from kmdr.reducers.random_projection import RandomSign
-
-    def broken(self, A, maps):
+def test_images_that_fail_together_are_computed_one_by_one(monkeypatch):
+    def broken(*_):
         raise MemoryError
 
+    monkeypatch.setattr(matrix, "WHOLE", 100)
     beside = replace(STAMP, concurrency=2)
     expected = values(run(task(), data(), beside))
-    monkeypatch.setattr(RandomSign, "apply_all", broken)
+    monkeypatch.setattr("kmdr.harness.task.images", broken)
     assert values(run(task(), data(), beside)) == expected
 
 

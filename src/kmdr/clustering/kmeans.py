@@ -258,7 +258,7 @@ def _kernel_input_of_large(C: Dense, m: int) -> tuple[Points, float]:
 def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     """Return the points in the form that kernels take, for ``count`` starts, and the scale applied to them."""
     n, r = C.shape
-    m = block_size(n, r)
+    m = block_size(n, r, k)
     norms, none, no_index, gram = np.empty(n, np.float32), np.empty(0), np.empty(0, np.int32), np.empty((0, 0))
     # Distances do not change with a shift, and centred products keep more digits.
     if is_out_of_core(C):

@@ -16,7 +16,7 @@ In an iteration a point passes at most three stages, and goes to the next only w
    smallest, and decides.
 
 Dense data, unless they are large, are kept twice: row by row in float64, and in float32 in blocks that are transposed,
-(blocks, r, m), so that a vector instruction serves as many points of a product. Large data are not
+(blocks, r, m), because BLAS multiplies small matrices fastest when neither is transposed on the way. Large data are not
 copied: a block is gathered, centred and transposed each time its points wait.
 
 After Lloyd's last iteration points may be moved one at a time, which `_move_singly` does with all of the n·k values.
@@ -31,11 +31,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
-from numba.core import types
+from numba import types
 from numba.extending import overload
 
 from kmdr.linalg.matrix import Dense
-from kmdr.linalg.product import COLUMNS, multiply_panel, panel_tile
 
 F = TypeVar("F")
 
@@ -43,7 +42,6 @@ _U32 = 2.0**-24
 _U64 = 2.0**-53
 # Points transposed together: one cache line of float32.
 _LINE = 16
-_WIDE = 64
 EMPTY_ACTIONS = ("singleton", "drop", "error")
 _SINGLETON, _, _ERROR = range(3)  # their indices, for compiled code
 
@@ -93,13 +91,13 @@ class Points(NamedTuple):
     terms: int
 
 
-def block_size(n: int, r: int) -> int:
+def block_size(n: int, r: int, k: int) -> int:
     """Return the number of points per block: a multiple of 16 that leaves few over in the last block.
 
-    Few coordinates of 512 points, or many of 256, stay in a second-level cache; half as many took 1.0–1.6 times as long
-    and 512 of 100 or 300 coordinates 1.2 times.
+    OpenBLAS takes products of up to 10⁶ terms without packing them. Beyond 512 points nothing is gained, and below 128
+    the call costs as much as a small product.
     """
-    blocks = -(-n // (512 if r < _WIDE else 256))
+    blocks = -(-n // min(max(10**6 // (r * k), 128), 512))
     return -(-n // (_LINE * blocks)) * _LINE
 
 
@@ -251,63 +249,66 @@ def _gamma(terms: int, unit: float) -> float:
 class Run(NamedTuple):
     """Buffers that the starts use one after the other; none of their content is kept between starts.
 
-    The first nine hold the centres of an iteration, two the bounds of the points, and the rest are scratch space. They
-    are allocated once for all starts, because the kernel would hand out zeroed pages anew for each, and lie flat in one
-    tuple, because compiled code takes that at no cost. Field names are part of the code identity of committed rows.
+    They are allocated once for all starts, because the kernel would hand out zeroed pages anew for each, and lie flat
+    in one tuple, because compiled code takes that at no cost.
 
     Attributes
     ----------
     centres, sums : (k, r) ndarray of float64
-    squares : (k,) ndarray of float64
+    centre_squares : (k,) ndarray of float64
         ‖c‖².
     sizes : (k,) ndarray of int64
         Number of points in each cluster.
     changed : (k,) ndarray of bool
         Clusters whose sums changed in this iteration.
-    travelled : (k,) ndarray of float64
-        Drift: the distance that each centre has moved since the start.
-    single : (groups, r, width) ndarray of float32
-        −2 × centres, transposed, ``width`` of them per group.
-    inner : (k, n) ndarray of float64
+    drifts : (k,) ndarray of float64
+        Distance that each centre has moved since the start.
+    single_centres : (r, k) ndarray of float32
+        −2 × centres, transposed.
+    inner_products : (k, n) ndarray of float64
         −2c·x from the inner products of the points; (k, 0) without these.
-    single_squares, path : (k,), (k + 1,) ndarray of float32
-        ``squares`` and the drift of each centre at the beginning of this iteration.
-    own, other : (n,) ndarray of float32
+    single_centre_squares, single_drifts : (k,), (k + 1,) ndarray of float32
+        ‖c‖² and the drift of each centre at the beginning of this iteration.
+    upper_bounds, lower_bounds : (n,) ndarray of float32
         Upper bound of the distance to the point's own centre, less that centre's drift; lower bound of the distance to
         any other centre, plus the largest drift.
-    listed : (2m + 1,) ndarray of uint64
-        Queue of unsettled points.
-    part, rows, tile, values : ndarray of float32
-        Buffers for (16, r) points, r×m gathered points, `panel_tile` vectors, and k×m products.
-    best, second, point_norms : (m,) ndarray of float32
-    near : (m,) ndarray of int32
-    moved, block : (m + 1,) ndarray of int64, (m,) ndarray of uint64
+    queue : (2m + 1,) ndarray of uint64
+        Unsettled points.
+    row_buffer, gathered, products : ndarray of float32
+        Buffers for (16, r) points, r×m gathered points, and k×m products.
+    new_upper, new_lower : (m,) ndarray of float32
+        The two smallest values of each point of a block, which become its bounds.
+    point_norms : (m,) ndarray of float32
+    nearest : (m,) ndarray of int32
+        Centre of the smallest value.
+    moving, block_points : (m + 1,) ndarray of int64, (m,) ndarray of uint64
+        Positions of the points that change cluster, and the points of a whole block.
     distances : (n,) ndarray of float64
+        Squared distance of each point to its centre.
     """
 
     centres: Dense
     sums: Dense
-    squares: Dense
+    centre_squares: Dense
     sizes: Dense
     changed: Dense
-    travelled: Dense
-    single: Dense
-    inner: Dense
-    single_squares: Dense
-    path: Dense
-    own: Dense
-    other: Dense
-    listed: Dense
-    part: Dense
-    rows: Dense
-    tile: Dense
-    values: Dense
-    best: Dense
-    second: Dense
+    drifts: Dense
+    single_centres: Dense
+    inner_products: Dense
+    single_centre_squares: Dense
+    single_drifts: Dense
+    upper_bounds: Dense
+    lower_bounds: Dense
+    queue: Dense
+    row_buffer: Dense
+    gathered: Dense
+    products: Dense
+    new_upper: Dense
+    new_lower: Dense
     point_norms: Dense
-    near: Dense
-    moved: Dense
-    block: Dense
+    nearest: Dense
+    moving: Dense
+    block_points: Dense
     distances: Dense
 
 
@@ -315,13 +316,12 @@ def workspace(points: Points, k: int) -> Run:
     """Return buffers that serve every start, so that their pages are touched for the first time only once."""
     n, (_, r, m) = len(points.norms), points.panels.shape
     f = np.float32
-    groups, width = (-(-k // COLUMNS), COLUMNS) if len(points.X) else (1, k)
     return Run(
         *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
-        *(np.zeros((groups, r, width), f), np.empty((k, len(points.gram)))),
+        *(np.empty((r, k), f), np.empty((k, len(points.gram)))),
         *(np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
         *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f)),
-        *(panel_tile(m), np.empty(m * groups * width, f)),
+        np.empty(m * k, f),
         *(np.empty(m, f), np.empty(m, f), np.empty(m, f), np.empty(m, np.int32)),
         *(np.empty(m + 1, np.int64), np.empty(m, np.uint64), np.empty(n)),
     )
@@ -372,27 +372,27 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     k, r = run.centres.shape
     m = len(index)
     width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
-    values = run.values[: k * width].reshape(k, width)
+    values = run.products[: k * width].reshape(k, width)
     if len(points.gram):
         for c in range(k):
             for q in range(m):
-                values[c, q] = run.inner[c, index[q]]
+                values[c, q] = run.inner_products[c, index[q]]
         return values
     if len(points.X) == 0:
-        _csr_products(points.data, points.indices, points.indptr, index, m, run.single[0], values)
+        _csr_products(points.data, points.indices, points.indptr, index, m, run.single_centres, values)
         return values
     panel = points.panels[max(block, 0)]
     if block < 0:
-        panel = run.rows[: r * width].reshape(r, width)
-        _gather(points.X, index, run.part, panel)
-    multiply_panel(panel, run.single, run.tile, run.values)
+        panel = run.gathered[: r * width].reshape(r, width)
+        _gather(points.X, index, run.row_buffer, panel)
+    np.dot(run.single_centres.T, panel, values)
     return values
 
 
 @_kernel()
 def _nearest_exactly(points: Points, run: Run, i: int, q: int, values: Dense, error_bound: float) -> tuple[int, float]:
     """Return the centre of smallest s, and that s, among the centres of column q near the smallest."""
-    k = len(run.squares)
+    k = len(run.centre_squares)
     smallest, nearest, smallest_distance = np.inf, 0, np.inf
     for c in range(k):
         smallest = min(smallest, values[c, q])
@@ -402,7 +402,7 @@ def _nearest_exactly(points: Points, run: Run, i: int, q: int, values: Dense, er
                 s = _dense_distance(points.X, i, run.centres, c)
             else:
                 data, indices, indptr, square = points.data, points.indices, points.indptr, points.squares[i]
-                s = _csr_distance(data, indices, indptr, square, i, run.centres, c, run.squares[c])
+                s = _csr_distance(data, indices, indptr, square, i, run.centres, c, run.centre_squares[c])
             if s < smallest_distance:
                 nearest, smallest_distance = c, s
     return nearest, smallest_distance
@@ -439,25 +439,34 @@ def _assign(
     """Assign the points of ``index``, update the sums of their clusters, and return how many points changed cluster."""
     m = len(index)
     values = _products(points, run, index, block)
-    _find_two_smallest(values, run.single_squares, run.best, run.second, run.near)
+    _find_two_smallest(values, run.single_centre_squares, run.new_upper, run.new_lower, run.nearest)
     norms, point_norms = points.norms, run.point_norms
     for q in range(m):
         point_norms[q] = norms[index[q]]
     radius = 0.0
-    for square in run.squares:
+    for square in run.centre_squares:
         radius = max(radius, square)
     radius = math.sqrt(radius)
     gamma, error_floor = _gamma(points.terms, _U32), 4 * rounding_error + 2.0**-120 * points.terms
-    if _set_bounds(m, run.best, run.second, point_norms, radius, gamma, error_floor):
+    if _set_bounds(m, run.new_upper, run.new_lower, point_norms, radius, gamma, error_floor):
         for q in range(m):
-            if run.second[q] < 0:
+            if run.new_lower[q] < 0:
                 error_bound = 2.01 * (gamma * (point_norms[q] + radius) ** 2 + error_floor)
-                run.near[q], distance = _nearest_exactly(points, run, index[q], q, values, error_bound)
-                run.best[q], run.second[q] = math.sqrt(distance + 4 * rounding_error), 0
+                run.nearest[q], distance = _nearest_exactly(points, run, index[q], q, values, error_bound)
+                run.new_upper[q], run.new_lower[q] = math.sqrt(distance + 4 * rounding_error), 0
     moves = _store_bounds(
-        index, run.best, run.second, run.near, run.own, run.other, labels, run.path, max_drift, run.moved
+        index,
+        run.new_upper,
+        run.new_lower,
+        run.nearest,
+        run.upper_bounds,
+        run.lower_bounds,
+        labels,
+        run.single_drifts,
+        max_drift,
+        run.moving,
     )
-    _move(points, run, labels, index, run.moved[:moves])
+    _move(points, run, labels, index, run.moving[:moves])
     return moves
 
 
@@ -477,7 +486,7 @@ def _add_csr(data: Dense, indices: Dense, indptr: Dense, i: int, sign: float, su
 def _move(points: Points, run: Run, labels: Dense, index: Dense, moved: Dense) -> None:
     """Move points ``index[moved]`` from the sums of their clusters, if they had one, to the sums of ``near[moved]``."""
     X, data, indices, indptr = points.X, points.data, points.indices, points.indptr
-    sums, counts, changed, nearest = run.sums, run.sizes, run.changed, run.near
+    sums, counts, changed, nearest = run.sums, run.sizes, run.changed, run.nearest
     dense = len(X) > 0
     for q in moved:
         i, target = index[q], nearest[q]
@@ -512,9 +521,9 @@ def _recentre(run: Run, c: int) -> float:
         distance += step * step
         square += value * value
         centres[c, j] = value
-    run.squares[c] = square
+    run.centre_squares[c] = square
     distance = math.sqrt(distance) * (1 + 4 * _gamma(r, _U64))
-    run.travelled[c] += distance
+    run.drifts[c] += distance
     return distance
 
 
@@ -522,7 +531,7 @@ def _recentre(run: Run, c: int) -> float:
 def _inertia(points: Points, run: Run, labels: Dense) -> float:
     """Write the squared distances of the points to their centres to ``run.distances``, and return the sum."""
     X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
-    centres, distances, centre_squares = run.centres, run.distances, run.squares
+    centres, distances, centre_squares = run.centres, run.distances, run.centre_squares
     total, dense = 0.0, len(X) > 0
     for i in range(len(labels)):
         cluster = labels[i]
@@ -538,14 +547,15 @@ def _inertia(points: Points, run: Run, labels: Dense) -> float:
 @_kernel()
 def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
     """Set centres, sums and bounds to their state before the first iteration, and return the largest norm."""
-    centres, sums, counts, upper, lower, norms = run.centres, run.sums, run.sizes, run.own, run.other, points.norms
+    centres, sums, counts, norms = run.centres, run.sums, run.sizes, points.norms
+    upper, lower = run.upper_bounds, run.lower_bounds
     k, r = centres.shape
     largest_norm = np.float32(0)
     for i in range(len(labels)):
         labels[i], upper[i], lower[i] = k, np.inf, -np.inf
         largest_norm = max(largest_norm, norms[i])
     for c in range(k):
-        counts[c], run.travelled[c] = 0, 0.0
+        counts[c], run.drifts[c] = 0, 0.0
         for j in range(r):
             centres[c, j] = sums[c, j] = 0.0
     for c in range(k):
@@ -556,7 +566,7 @@ def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
         square = 0.0
         for j in range(r):
             square += centres[c, j] * centres[c, j]
-        run.squares[c] = square
+        run.centre_squares[c] = square
     return float(largest_norm) * (1 + 2 * _U32)
 
 
@@ -573,9 +583,9 @@ def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
             if run.distances[i] > largest_distance and run.sizes[labels[i]] > 1:
                 farthest, largest_distance = i, run.distances[i]
         source = 0 + labels[farthest]  # int64, as in the other call
-        run.listed[0], run.near[0], run.moved[0] = farthest, empty, 0
-        _move(points, run, labels, run.listed, run.moved[:1])
-        run.own[farthest] = np.inf  # its bounds belong to the cluster that it left
+        run.queue[0], run.nearest[0], run.moving[0] = farthest, empty, 0
+        _move(points, run, labels, run.queue, run.moving[:1])
+        run.upper_bounds[farthest] = np.inf  # its bounds belong to the cluster that it left
         drift += _recentre(run, empty) + _recentre(run, source)
     return drift
 
@@ -589,7 +599,6 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
     With the empty action "error", a start that loses a cluster ends with infinite inertia.
     """
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
-    width = run.single.shape[2]
     largest_norm = _reset(points, run, rows, labels)
     # Rounding changes s by at most ``rounding_error``, and no distance is larger than ``max_distance``.
     rounding_error, max_distance = _gamma(r + points.terms, _U64) * 4 * largest_norm * largest_norm, 2.01 * largest_norm
@@ -608,13 +617,14 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
         for c in range(k):
             run.changed[c] = False
             dropped = iteration > 1 and run.sizes[c] == 0
-            run.path[c], run.single_squares[c] = run.travelled[c], np.inf if dropped else run.squares[c]
+            run.single_drifts[c] = run.drifts[c]
+            run.single_centre_squares[c] = np.inf if dropped else run.centre_squares[c]
             for j in range(0 if by_gram else r):
-                run.single[c // width, j, c % width] = -2 * run.centres[c, j]
+                run.single_centres[j, c] = -2 * run.centres[c, j]
         if by_gram:
             # A product has an error of γ‖x‖‖y‖, their mean as much again. Each addition so far may have changed the
             # centre's sum by u of its length, which is n‖x‖ at most.
-            _multiply_by_gram(points.gram, run.sizes, rows, labels, run.inner)
+            _multiply_by_gram(points.gram, run.sizes, rows, labels, run.inner_products)
             error_bound = (
                 rounding_error + 2 * (_gamma(r + n, _U64) + 2 * _U64 * n * additions) * largest_norm * largest_norm
             )
@@ -625,23 +635,23 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
         moves = queued = 0
         for lo in range(0, n, m):
             hi = min(lo + m, n)
-            upper_bounds, lower_bounds, block_labels = run.own[lo:hi], run.other[lo:hi], labels[lo:hi]
-            unsettled = _count_unsettled(upper_bounds, lower_bounds, run.path, block_labels, aged_drift)
+            upper_bounds, lower_bounds, block_labels = run.upper_bounds[lo:hi], run.lower_bounds[lo:hi], labels[lo:hi]
+            unsettled = _count_unsettled(upper_bounds, lower_bounds, run.single_drifts, block_labels, aged_drift)
             if unsettled > gather_limit:
                 for q in range(hi - lo):
-                    run.block[q] = lo + q
-                moves += _assign(points, run, labels, run.block[: hi - lo], lo // m, max_drift, error_bound)
+                    run.block_points[q] = lo + q
+                moves += _assign(points, run, labels, run.block_points[: hi - lo], lo // m, max_drift, error_bound)
             elif unsettled:
                 queued += _list_unsettled(
-                    upper_bounds, lower_bounds, run.path, block_labels, aged_drift, lo, run.listed[queued:]
+                    upper_bounds, lower_bounds, run.single_drifts, block_labels, aged_drift, lo, run.queue[queued:]
                 )
             if queued >= m:
-                moves += _assign(points, run, labels, run.listed[:m], no_block, max_drift, error_bound)
+                moves += _assign(points, run, labels, run.queue[:m], no_block, max_drift, error_bound)
                 queued -= m
                 for q in range(queued):
-                    run.listed[q] = run.listed[m + q]
+                    run.queue[q] = run.queue[m + q]
         if queued:
-            moves += _assign(points, run, labels, run.listed[:queued], no_block, max_drift, error_bound)
+            moves += _assign(points, run, labels, run.queue[:queued], no_block, max_drift, error_bound)
         additions += moves
         drift, smallest_size = 0.0, n
         for c in range(k):
@@ -685,7 +695,7 @@ def _move_singly(points: Points, run: Run, labels: Dense, max_passes: int) -> tu
             if dense:
                 s = _dense_distance(X, i, run.centres, c)
             else:
-                s = _csr_distance(data, indices, indptr, squares[i], i, run.centres, c, run.squares[c])
+                s = _csr_distance(data, indices, indptr, squares[i], i, run.centres, c, run.centre_squares[c])
             if c == source:
                 saving = s * size / (size - 1) if size > 1 else 0.0
             elif s * size / (size + 1) < smallest_cost:
@@ -693,8 +703,8 @@ def _move_singly(points: Points, run: Run, labels: Dense, max_passes: int) -> tu
         if smallest_cost + rounding_error < saving:
             if passes > max_passes:
                 return _inertia(points, run, labels), max_passes, False
-            run.listed[0], run.near[0], run.moved[0] = i, target, 0
-            _move(points, run, labels, run.listed, run.moved[:1])
+            run.queue[0], run.nearest[0], run.moving[0] = i, target, 0
+            _move(points, run, labels, run.queue, run.moving[:1])
             _recentre(run, source)
             _recentre(run, target)
             unmoved, last_moving_pass = 0, passes

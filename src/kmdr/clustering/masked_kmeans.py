@@ -23,11 +23,10 @@ from kmdr.base.threads import process_row_blocks
 from kmdr.clustering.kmeans import Clustering, checked_starts
 from kmdr.linalg import Dense
 from kmdr.linalg.matrix import BLOCK, check_structure, normalised, room, scaled_back
-from kmdr.linalg.tiles import TILE, add_square, load, multiply_add, store, zeros
 
 # Centres compared together: with 4096 coordinates they take 512 KB of float32, which stay in a second-level cache
 # while the points of a tile of _TILE entries pass by (2¹⁷ entries: 1.15 of the time; 2²⁰: 1.05).
-_WIDTH = 2 * TILE
+_WIDTH = 32
 _TILE = 1 << 18
 _LINE = 8  # float64 per cache line
 _U32 = 2.0**-24
@@ -62,17 +61,28 @@ def random_subsets(n: int, d: int, r: int, rng: np.random.Generator) -> Dense:
     return kept
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _square_sums(x: Dense, places: Dense, block: Dense, sums: Dense) -> None:
     """Write Σ_p (x_p − c_p)² for the centres of a block; coordinate j of all of them starts at block[j·_WIDTH]."""
-    minus = np.full(TILE, np.float32(-1))
-    minus_one, low, high = load(minus, 0), zeros(block), zeros(block)
-    for p in range(len(x)):
-        at = np.int64(places[p]) * _WIDTH
-        low = add_square(low, multiply_add(x[p], minus_one, load(block, at)))
-        high = add_square(high, multiply_add(x[p], minus_one, load(block, at + TILE)))
-    store(sums, 0, low)
-    store(sums, TILE, high)
+    for w in range(len(sums)):
+        sums[w] = 0
+    whole = len(x) - len(x) % 4
+    for p in range(0, whole, 4):  # four coordinates for each time that the sums are read and written
+        c0, c1, c2, c3 = (
+            block[np.uint64(places[p]) * np.uint64(_WIDTH) :],
+            block[np.uint64(places[p + 1]) * np.uint64(_WIDTH) :],
+            block[np.uint64(places[p + 2]) * np.uint64(_WIDTH) :],
+            block[np.uint64(places[p + 3]) * np.uint64(_WIDTH) :],
+        )
+        x0, x1, x2, x3 = x[p], x[p + 1], x[p + 2], x[p + 3]
+        for w in range(len(sums)):
+            e0, e1, e2, e3 = x0 - c0[w], x1 - c1[w], x2 - c2[w], x3 - c3[w]
+            sums[w] += (e0 * e0 + e1 * e1) + (e2 * e2 + e3 * e3)
+    for p in range(whole, len(x)):
+        c0 = block[np.uint64(places[p]) * np.uint64(_WIDTH) :]
+        for w in range(len(sums)):
+            e0 = x[p] - c0[w]
+            sums[w] += e0 * e0
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})

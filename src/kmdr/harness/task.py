@@ -30,7 +30,7 @@ from kmdr.linalg.matrix import (
     normalised,
     treat_as_out_of_core,
 )
-from kmdr.reducers.base import images, shares_work
+from kmdr.reducers.base import images, maps_in_blocks
 from kmdr.results.schema import Row
 
 # Largest number of entries of C that trials may have together to share work, unless A is large.
@@ -122,7 +122,7 @@ def _trials(
 
     def reduced_together(r_grid: Sequence[int]) -> dict[int, Done]:
         reduced: list[Matrix] = []
-        if not shares_work(reducer, A):
+        if not maps_in_blocks(reducer, A):
             return {}
         with Stopwatch() as watch, suppress(Exception):  # each is then reduced by itself, and fails by itself
             reduced = images(reducer, A, [reducer.draw(A, r, to_reduce(r), prepared.value) for r in r_grid])

@@ -10,10 +10,9 @@ place_library_caches()  # before numba is imported, which needs a folder for com
 
 from kmdr.linalg.count_sketch import count_sketch
 from kmdr.linalg.hadamard import padded, rotate, rotated_entries, rotated_product
-from kmdr.linalg.matrix import Dense, Matrix, squared_frobenius, take_columns
+from kmdr.linalg.matrix import Dense, Matrix, matmul, squared_frobenius, take_columns
 from kmdr.linalg.neighbours import mean_distance, nearest_neighbours
-from kmdr.linalg.product import matmul
-from kmdr.linalg.signs import draw_signs, mailman_product, random_signs, sign_product, sign_products
+from kmdr.linalg.signs import draw_signs, mailman_product, random_signs, sign_product
 from kmdr.linalg.singular_vectors import fast_frobenius_svd, sketch_size, top_right_singular_vectors
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "rotated_entries",
     "rotated_product",
     "sign_product",
-    "sign_products",
     "sketch_size",
     "squared_frobenius",
     "take_columns",

@@ -10,10 +10,7 @@ import numpy as np
 
 from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, room
-from kmdr.linalg.tiles import TILE, load, multiply_add, read_tile, scratch, store, write_tile
 
-# Features per tile, which stay in L1 (64 and 256: 0.9–1.2 times as long).
-_FEATURES = 128
 # Rows that are scattered together: independent chains of load, add and store hide each other's latency. Eight took
 # 1.0–1.3 times as long, and summing features sorted by bucket in registers 1.1–1.8 times.
 _ROWS = 4
@@ -35,39 +32,23 @@ def _encode(bucket: Dense, sign: Dense, r: int, weight: float, codes: Dense) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _sketch_tiles(A: Dense, codes: Dense, C: Dense) -> None:
-    """Write C from row-major A, a tile of rows at a time."""
-    signs = np.array([1, -1]).astype(A.dtype)
-    tile, total = scratch(_FEATURES, A), scratch(C.shape[1], A)
-    for row in range(0, A.shape[0], TILE):
-        total[:] = 0
-        for first in range(0, A.shape[1], _FEATURES):
-            width = min(_FEATURES, A.shape[1] - first)
-            read_tile(A, row, first, first + width, tile)
-            for t in range(codes.shape[0]):
-                for j in range(width):
-                    code = codes[t, first + j]
-                    at = np.int64(code >> 1) * TILE
-                    store(total, at, multiply_add(signs[code & 1], load(tile, j * TILE), load(total, at)))
-        write_tile(total, C, row)
-
-
-@numba.njit(cache=True, nogil=True)
 def _scatter(A: Dense, codes: Dense, i: int, rows: int, C: Dense) -> None:
     # Multiplying by a sign from a table never branches; a choice between a and −a became a branch, twice as slow for
     # d = 10304, where it is not predicted.
     signs = np.array([1, -1]).astype(A.dtype)
     C[i : i + rows] = 0
-    for j in range(A.shape[1]):
-        code = codes[j]
-        sign = signs[code & 1]
-        for q in range(i, i + rows):
-            C[q, code >> 1] += sign * A[q, j]
+    for t in range(codes.shape[0]):
+        code_of = codes[t]
+        for j in range(A.shape[1]):
+            code = code_of[j]
+            sign = signs[code & 1]
+            for q in range(i, i + rows):
+                C[q, code >> 1] += sign * A[q, j]
 
 
 @numba.njit(cache=True, nogil=True)
 def _sketch_rows(A: Dense, codes: Dense, C: Dense) -> None:
-    """Write C for one column per feature, a few rows at a time."""
+    """Write C from row-major A, a few rows at a time."""
     n = A.shape[0]
     whole = n - n % _ROWS
     for i in range(0, whole, _ROWS):
@@ -149,17 +130,12 @@ def count_sketch(A: Matrix, bucket: Dense, sign: Dense, r: int) -> Dense:
     if isinstance(A, np.ndarray) and not A.flags.f_contiguous:
         A = np.ascontiguousarray(A)
     C = room((n, r), A.dtype)
-    # In float64 with one column per feature, adding directly beats tiles (0.7–0.9 of the time). Otherwise a tile, with
-    # one look-up for all its rows, takes 0.2–0.9 of the time.
-    scattered = len(codes) == 1 and A.dtype == np.float64
 
     def work(rows: slice) -> None:
         if not isinstance(A, np.ndarray):
             _sketch_csr(A.data, A.indices, A.indptr[rows.start : rows.stop + 1], codes, C[rows])
-        elif A.flags.c_contiguous and scattered:
-            _sketch_rows(A[rows], codes[0], C[rows])
         elif A.flags.c_contiguous:
-            _sketch_tiles(A[rows], codes, C[rows])
+            _sketch_rows(A[rows], codes, C[rows])
         else:
             _sketch_columns(A.T, rows.start, codes, C[rows])
         if weight != 1:

@@ -10,31 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr.base.threads import process_row_blocks
-from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, is_out_of_core, room
-from kmdr.linalg.tiles import (
-    TILE,
-    add,
-    load,
-    multiply_add,
-    read_tile,
-    scratch,
-    store,
-    subtract,
-    write_tile,
-    zeros,
-)
+from kmdr.linalg.matrix import Dense, Matrix, check_floating, check_structure, mapped_rows, room
 
-# The first stages combine neighbours, so they run over this many at a time, which stay in L1.
-_NEAR = 64
 # Rows of a matrix in another layout that are converted to a C-ordered array at a time.
-_DENSE_ROWS = 4 * TILE
+_DENSE_ROWS = 64
 
-# Share of non-zeros above which BLAS multiplies by the dense P. At 1/3 the kernel took 0.4–1.2 of the time of BLAS; at
-# 0.68 (d = 256, rotation included) 0.4, 0.8, 1.05, 1.15 at r = 10, 100, 500, 1000.
-_DENSE = 0.75
+# Share of non-zeros above which BLAS multiplies by the dense P. At a tenth the kernel took 0.7–1.4 of the time of BLAS
+# (r = 100 and 300, rotation included), and at a fifth 1.3–2.8.
+_DENSE = 0.15
 
-# Rows of an out-of-core matrix that are rotated at a time if P is dense, so that memory does not grow with n.
-_ROTATED_ROWS = 1024
 # Rotating a row costs as much as this many products of an entry of HD with a non-zero per column: 5 to 6 ns against
 # .4 ns (15564×47236).
 _ENTRIES = 8
@@ -46,99 +30,72 @@ def padded(d: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _stage(tile: Dense, start: int, stop: int, h: int) -> None:
-    """Replace x, y by x + y, x − y for all pairs at distance h."""
-    s = h * TILE
-    for block in range(start, stop, 2 * s):
-        for i in range(block, block + s, TILE):
-            x, y = load(tile, i), load(tile, i + s)
-            store(tile, i, add(x, y))
-            store(tile, i + s, subtract(x, y))
+def _two_stages(x: Dense, y: Dense) -> None:
+    """Write two stages of the transform of x to y, and rotate the index of each entry by two bits."""
+    quarter = len(x) // 4
+    for i in range(quarter):
+        a, b, c, d = x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]
+        a, b, c, d = a + b, a - b, c + d, c - d
+        y[i], y[quarter + i], y[2 * quarter + i], y[3 * quarter + i] = a + c, b + d, a - c, b - d
 
 
 @numba.njit(cache=True, nogil=True)
-def _three_stages(tile: Dense, start: int, stop: int, h: int) -> None:
-    """Run the stages of distances h, 2h and 4h on eight vectors in registers."""
-    s = h * TILE
-    for block in range(start, stop, 8 * s):
-        for i in range(block, block + s, TILE):
-            x0, x1, x2, x3 = load(tile, i), load(tile, i + s), load(tile, i + 2 * s), load(tile, i + 3 * s)
-            x4, x5, x6, x7 = load(tile, i + 4 * s), load(tile, i + 5 * s), load(tile, i + 6 * s), load(tile, i + 7 * s)
-            x0, x1, x2, x3 = add(x0, x1), subtract(x0, x1), add(x2, x3), subtract(x2, x3)
-            x4, x5, x6, x7 = add(x4, x5), subtract(x4, x5), add(x6, x7), subtract(x6, x7)
-            x0, x2, x1, x3 = add(x0, x2), subtract(x0, x2), add(x1, x3), subtract(x1, x3)
-            x4, x6, x5, x7 = add(x4, x6), subtract(x4, x6), add(x5, x7), subtract(x5, x7)
-            store(tile, i, add(x0, x4))
-            store(tile, i + s, add(x1, x5))
-            store(tile, i + 2 * s, add(x2, x6))
-            store(tile, i + 3 * s, add(x3, x7))
-            store(tile, i + 4 * s, subtract(x0, x4))
-            store(tile, i + 5 * s, subtract(x1, x5))
-            store(tile, i + 6 * s, subtract(x2, x6))
-            store(tile, i + 7 * s, subtract(x3, x7))
+def _one_stage(x: Dense, y: Dense) -> None:
+    """Replace neighbours a, b by a + b, a − b, and rotate the index of each entry by one bit."""
+    half = len(x) // 2
+    for i in range(half):
+        a, b = x[2 * i], x[2 * i + 1]
+        y[i], y[half + i] = a + b, a - b
 
 
 @numba.njit(cache=True, nogil=True)
-def _stages(tile: Dense, start: int, stop: int, h: int, last: int) -> None:
-    """Run the stages of distances h, 2h, …, last/2."""
-    while 8 * h <= last:
-        _three_stages(tile, start, stop, h)
-        h *= 8
-    while h < last:
-        _stage(tile, start, stop, h)
-        h *= 2
+def _rotate_row(a: Dense, signs: Dense, x: Dense, y: Dense) -> Dense:
+    """Return the one of the buffers x and y that holds HDa; ``signs`` include H's 1/√d'.
 
-
-@numba.njit(cache=True, nogil=True)
-def _rotate_tile(A: Dense, row: int, signs: Dense, tile: Dense) -> None:
-    """Write HD of a tile of A to ``tile``; ``signs`` include H's 1/√d'."""
-    d = A.shape[1]
-    near = min(_NEAR * TILE, len(tile))
-    for start in range(0, len(tile), near):
-        block = tile[start : start + near]
-        first = start // TILE
-        width = max(0, min(near // TILE, d - first))
-        read_tile(A, row, first, first + width, block)
-        for j in range(width):
-            store(block, j * TILE, multiply_add(signs[first + j], load(block, j * TILE), zeros(block)))
-        block[width * TILE :] = 0
-        _stages(block, 0, near, 1, near // TILE)
-    _stages(tile, 0, len(tile), near // TILE, len(tile) // TILE)
-
-
-@numba.njit(cache=True, nogil=True)
-def _combine(tile: Dense, data: Dense, indices: Dense, indptr: Dense, total: Dense) -> None:
-    """Write P times a tile to ``total``, P in CSR; unsigned positions avoid the check for counting from the end."""
-    one = np.uint64(1)
-    for j in range(len(indptr) - 1):
-        p, end = indptr[j], indptr[j + 1]
-        even, odd = zeros(tile), zeros(tile)  # two chains of additions hide each other's latency
-        while p + one < end:
-            even = multiply_add(data[p], load(tile, np.int64(indices[p]) * TILE), even)
-            odd = multiply_add(data[p + one], load(tile, np.int64(indices[p + one]) * TILE), odd)
-            p += one + one
-        if p < end:
-            even = multiply_add(data[p], load(tile, np.int64(indices[p]) * TILE), even)
-        store(total, j * TILE, add(even, odd))
+    Every stage combines neighbours and moves them apart (Pease 1968), so that all stages run over consecutive entries.
+    """
+    for j in range(len(a)):
+        x[j] = a[j] * signs[j]
+    x[len(a) :] = 0
+    left = len(x)
+    while left >= 4:
+        _two_stages(x, y)
+        x, y = y, x
+        left //= 4
+    if left == 2:
+        _one_stage(x, y)
+        x, y = y, x
+    return x
 
 
 @numba.njit(cache=True, nogil=True)
 def _rotate(A: Dense, signs: Dense, C: Dense, first: int, last: int) -> None:
-    tile = scratch(C.shape[1], A)
-    for row in range(first, last, TILE):
-        _rotate_tile(A, row, signs, tile)
-        write_tile(tile, C[:last], row)
+    x, y = np.empty(C.shape[1], A.dtype), np.empty(C.shape[1], A.dtype)
+    for i in range(first, last):
+        rotated, row = _rotate_row(A[i], signs, x, y), C[i]
+        for j in range(len(row)):
+            row[j] = rotated[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _rotated_product(
     A: Dense, signs: Dense, width: int, data: Dense, indices: Dense, indptr: Dense, C: Dense, first: int, last: int
 ) -> None:
-    tile, total = scratch(width, A), scratch(C.shape[1], A)
-    for row in range(first, last, TILE):
-        _rotate_tile(A, row, signs, tile)
-        _combine(tile, data, indices, indptr, total)
-        write_tile(total, C[:last], row)
+    """Write P times each rotated row, P in CSR; unsigned positions avoid the check for counting from the end."""
+    one = np.uint64(1)
+    x, y = np.empty(width, A.dtype), np.empty(width, A.dtype)
+    for i in range(first, last):
+        rotated = _rotate_row(A[i], signs, x, y)
+        for j in range(C.shape[1]):
+            p, end = indptr[j], indptr[j + 1]
+            even = odd = signs[0] - signs[0]  # two chains of additions hide each other's latency
+            while p + one < end:
+                even += data[p] * rotated[np.uint64(indices[p])]
+                odd += data[p + one] * rotated[np.uint64(indices[p + one])]
+                p += one + one
+            if p < end:
+                even += data[p] * rotated[np.uint64(indices[p])]
+            C[i, j] = even + odd
 
 
 def _dense_blocks(A: Matrix, rows: slice) -> Iterator[tuple[Dense, int, int, int]]:
@@ -230,10 +187,8 @@ def rotated_product(A: Matrix, signs: Dense, P: sp.csr_array) -> Dense:
     check_structure(P)
     if P.nnz > _DENSE * P.shape[0] * width:
         C, mixture = room((A.shape[0], P.shape[0]), A.dtype), P.astype(A.dtype).toarray().T
-        step = _ROTATED_ROWS if is_out_of_core(A) else len(C)
-        for start in range(0, len(C), step):
-            block = slice(start, start + step)
-            np.matmul(rotate(A[block], signs), mixture, out=C[block])
+        for rows in mapped_rows(A):
+            np.matmul(rotate(A[rows], signs), mixture, out=C[rows])
         return C
     csr = P.data.astype(A.dtype, copy=False), P.indices, P.indptr.astype(np.uint64)
     return _apply_to_blocks(
@@ -258,12 +213,11 @@ def _entries(data: Dense, indices: Dense, indptr: Dense, signs: Dense, kept: Den
 
 @numba.njit(cache=True, nogil=True)
 def _rotated_entries(A: Dense, signs: Dense, width: int, kept: Dense, C: Dense, first: int, last: int) -> None:
-    tile = scratch(width, A)
-    for row in range(first, last, TILE):
-        _rotate_tile(A, row, signs, tile)
-        for i in range(row, min(row + TILE, last)):
-            for c in range(kept.shape[1]):
-                C[i, c] = tile[np.uint64(kept[i, c]) * np.uint64(TILE) + np.uint64(i - row)]
+    x, y = np.empty(width, A.dtype), np.empty(width, A.dtype)
+    for i in range(first, last):
+        rotated = _rotate_row(A[i], signs, x, y)
+        for c in range(kept.shape[1]):
+            C[i, c] = rotated[np.uint64(kept[i, c])]
 
 
 def rotated_entries(A: Matrix, signs: Dense, kept: Dense) -> Dense:

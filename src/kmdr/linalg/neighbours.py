@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.sparse as sp
-from numba.core import types
+from numba import types
 from numba.extending import overload
 
 from kmdr.base.threads import process_row_blocks
@@ -24,7 +24,6 @@ from kmdr.linalg.matrix import (
     row_blocks,
     scaled_back,
 )
-from kmdr.linalg.product import group_columns, write_product
 
 # Products are screened one tile at a time, small enough to stay in the second-level cache in between.
 _TILE_DENSE = (512, 512)
@@ -308,11 +307,7 @@ def _candidates(A: Any, n_neighbors: int, dtype: type, dense: bool, lengths: Den
         X, h = _centred(A, dtype, lengths)
 
         def multiply(rows: slice, others: slice, G: Dense) -> None:
-            points, columns = X(rows.start, rows.stop), X(others.start, others.stop)
-            if dtype is np.float32:
-                write_product(points, group_columns(columns), G, 0, len(points))
-            else:
-                np.matmul(points, columns.T, out=G)
+            np.matmul(X(rows.start, rows.stop), X(others.start, others.stop).T, out=G)
     else:
         tiles, terms = _tiles(n, _TILE_CSR), int(np.diff(A.indptr).max())
         multiply, h = _multiply_csr(A), _squared_norms(A) / 2

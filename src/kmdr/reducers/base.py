@@ -4,7 +4,6 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -18,10 +17,17 @@ from kmdr.base.plugins import Registry
 from kmdr.clustering.engines import cluster_allowed
 from kmdr.clustering.kmeans import Clustering, Protocol
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import WHOLE, Shifted, check_structure, column_means, is_finite, is_out_of_core, read_only, room
+from kmdr.linalg.matrix import (
+    Shifted,
+    check_structure,
+    column_means,
+    is_finite,
+    is_out_of_core,
+    mapped_rows,
+    read_only,
+    room,
+)
 
-# Rows are mapped in multiples of this, so that blocks of products begin where they do for the whole matrix.
-_ROWS = 1024
 REGISTRY: Registry[type["Reducer"]] = Registry("reducers")
 R = TypeVar("R", bound="type[Reducer]")
 
@@ -98,7 +104,8 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     deterministic : bool
         Whether C is a function of A, k and r alone.
     row_by_row : bool
-        Whether a row of C is a function of the map and that row of A alone, to the last bit.
+        Whether a block of rows of C (see `mapped_rows`) depends on the map and on these rows of A alone, to the last
+        bit.
     own_kmeans : bool
         Whether `cluster` runs a k-means other than Lloyd's, so that the protocol can choose neither engine nor
         k-means++.
@@ -165,10 +172,6 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @abstractmethod
     def apply(self, A: Matrix, drawn: Any) -> Matrix:
         """Return the image of the rows of A under a drawn map, n×r."""
-
-    def apply_all(self, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
-        """Return the results of `apply` for several maps, equal to the last bit; called by `images`."""
-        return [self.apply(A, drawn) for drawn in maps]
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
         """Return C, n×r: the image of A under the map drawn for it."""
@@ -275,30 +278,19 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def shares_work(reducer: Reducer, A: Matrix) -> bool:
-    """Return True if applying several maps to A together is faster.
+def maps_in_blocks(reducer: Reducer, A: Matrix) -> bool:
+    """Return True if several maps of a reducer are applied to each block of an out-of-core A before the next is read.
 
     This reads the reducer's own class only: a statement about a base class may not hold for a subclass.
     """
-    members = vars(type(reducer))
-    return "apply_all" in members or (is_out_of_core(A) and members.get("row_by_row", False))
+    return is_out_of_core(A) and vars(type(reducer)).get("row_by_row", False)
 
 
-def images(reducer: Reducer, A: Matrix, maps: Sequence[Any]) -> list[Matrix]:
-    """Return the images of A under several maps of a reducer that `shares_work`, equal to `apply` to the last bit.
-
-    If the reducer works row by row, an out-of-core A is read once for all maps: each block of rows is mapped in every
-    way before the next is read.
-    """
-    members = vars(type(reducer))
-    apply_all = reducer.apply_all if "apply_all" in members else partial(Reducer.apply_all, reducer)
-    if not (is_out_of_core(A) and members.get("row_by_row", False)):
-        return apply_all(A, maps)
+def images(reducer: Reducer, A: Dense, maps: Sequence[Any]) -> list[Matrix]:
+    """Return the images of A under several maps if `maps_in_blocks`, equal to those of `apply` to the last bit."""
     C: list[Dense] = []
-    step = _ROWS * max(1, WHOLE // 2 // (_ROWS * A.shape[1]))
-    for start in range(0, len(A), step):
-        rows = slice(start, start + step)
-        blocks = apply_all(A[rows], maps)
+    for rows in mapped_rows(A):
+        blocks = [reducer.apply(A[rows], drawn) for drawn in maps]
         C = C or [room((len(A), *block.shape[1:]), block.dtype) for block in blocks]
         for image, block in zip(C, blocks, strict=True):
             image[rows] = block

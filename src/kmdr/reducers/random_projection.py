@@ -1,11 +1,9 @@
 """Feature extraction by dense random matrices with independent entries: C = AR."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
-from kmdr.linalg import Dense, Matrix, draw_signs, mailman_product, matmul, sign_product, sign_products
+from kmdr.linalg import Dense, Matrix, draw_signs, mailman_product, matmul, sign_product
 from kmdr.reducers.base import Reducer, register
 
 
@@ -31,9 +29,6 @@ class RandomSign(Reducer):
     def apply(self, A: Matrix, drawn: tuple[Dense, int]) -> Dense:
         bits, r = drawn
         return sign_product(A, bits, r, 1 / np.sqrt(r))
-
-    def apply_all(self, A: Matrix, maps: Sequence[tuple[Dense, int]]) -> list[Matrix]:
-        return [*sign_products(A, maps, [1 / np.sqrt(r) for _, r in maps])]
 
 
 @register("random_sign_mailman")

@@ -13,7 +13,7 @@ from kmdr.base.timing import Stopwatch
 from kmdr.claims.catalogue import fact
 from kmdr.datasets import Dataset
 from kmdr.linalg import Dense, draw_signs, mailman_product
-from kmdr.linalg.signs import sign_matrix_reference
+from kmdr.linalg.signs import sign_matrix
 
 from .protocol import TABLE2_SIGNS
 
@@ -38,7 +38,7 @@ def _ways(A: Dense, bits: Dense) -> dict[str, Callable[[], object]]:
     """Return the three products: R as a stored matrix, its columns generated on the fly, and the mailman algorithm."""
     n, d = A.shape
     t = bits.shape[1]
-    stored, C = sign_matrix_reference(bits, d), np.empty((n, t))
+    stored, C = sign_matrix(bits, d), np.empty((n, t))
     return {
         "MM1": lambda: A @ stored,
         "MM2": lambda: _multiply_columns(A, bits, C),
