@@ -23,6 +23,7 @@ from kmdr.multiverse.specification import Curve, specification_curves
 from kmdr.results.json_files import Settled
 
 _MOST_CURVES = 4  # side by side
+_FAVOURED = 0.75  # share of the likelihood of an option that the numbers favour
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
     own = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
     if kept:
         common = _common(findings, kept)
-        return f"{own}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
+        text = f"{own}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
+        return text + _favoured(findings)
     i = findings.nearest
     rest = [
         f"{label} ({findings.numbers[position].value:g}, p = {findings.tails[i, position]:.2g})"
@@ -230,6 +232,19 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         f"{_universe_text(findings, i)}"
         + (f"; unexplained in it: {', '.join(rest)}." if rest else "; in it, each number alone is plausible.")
     )
+
+
+def _favoured(findings: Findings) -> str:
+    """Return the alternatives to the paper's own choices that have most of the likelihood."""
+    options = findings.options()
+    best = options.loc[options.groupby("choice", sort=False)["likelihood"].idxmax()]
+    firsts = {choice: next(iter(names)) for choice, names in findings.spec.choices.items()}
+    texts = [
+        f"{choice}: {option} ({likelihood:.0%} of the likelihood)"
+        for choice, option, likelihood in best[["choice", "option", "likelihood"]].itertuples(index=False)
+        if option != firsts[choice] and likelihood >= _FAVOURED
+    ]
+    return f" The numbers favour {', '.join(texts)}." if texts else ""
 
 
 def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
