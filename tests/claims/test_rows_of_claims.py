@@ -48,23 +48,6 @@ def test_a_claim_uses_all_its_rows_or_says_why_not(claim, results):
     assert claim.paired or not unused(claim, results)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("claim", BUILT_IN, ids=lambda claim: claim.id)
-def test_a_claim_reads_all_its_studies_and_more_than_half_of_the_repetitions(claim, results):
-    """Also where trials need a partner: of what all methods have, nothing is left out."""
-    recorder = Recorder(results)
-    _, found, _ = uncorrected(claim, recorder)
-    if found is None:
-        return
-    rows = recorder.rows_read()
-    assert {*claim.studies} & set(results.studies) <= set(rows["study"])
-    rows = rows[rows["study"].isin(claim.studies)]
-    most = rows.groupby(["study", "dataset", "reducer"])["repeat"].transform("max")
-    half = results.replaced(rows[2 * rows["repeat"] <= most], claim.studies)
-    _, other, _ = uncorrected(claim, half)
-    assert other is None or [c[:6] for c in other.components] != [c[:6] for c in found.components]
-
-
 def test_a_claim_on_a_subset_is_found(results):
     claim = next(claim for claim in claims() if claim.id == "lf20-5")
 
