@@ -1,9 +1,11 @@
 """Multiverses: balanced designs, shares of variance, likelihoods, and a paper's from its yaml to the report."""
 
 import json
+import re
 import shutil
 import textwrap
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import lcm
 from types import SimpleNamespace
@@ -12,12 +14,14 @@ import hydra
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, ttest_1samp
 
 from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.statistics import Margin, above, below
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
-from kmdr.claims.catalogue import papers
+from kmdr.claims.catalogue import claims, papers
+from kmdr.claims.draws import judge_best
 from kmdr.claims.reported import Number
 from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
@@ -29,11 +33,12 @@ from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
 from kmdr.harness.jobs import Job, compose
 from kmdr.multiverse import run as claims_multiverse
-from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settled
+from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, on_dataset, settled
 from kmdr.multiverse.factorial import design, shapley_shares
 from kmdr.multiverse.laws import law_of_best, law_of_share
-from kmdr.multiverse.run import cross_validated, find, plausibility
-from kmdr.multiverse.section import _holds
+from kmdr.multiverse.power import power
+from kmdr.multiverse.run import Findings, cross_validated, find, plausibility
+from kmdr.multiverse.section import _holds, explanation, multiverse_section
 from kmdr.reporting.build import build
 from kmdr.results import check, merge
 from kmdr.results.json_files import Settled, universes_of
@@ -251,7 +256,7 @@ def test_where_one_universe_is_right_it_is_picked_again(rng):
 def spec(**changes):
     known = {
         "paper": "bmd09", "studies": ("bmd09_table1",), "datasets": ("nips",),
-        "methods": {"leverage": {"runs": 60, "best_of": 10}, "none": {"runs": 60}}, "r_grid": (), "size": 4,
+        "methods": {"leverage": {"runs": 60, "best_of": 10}, "none": {"runs": 60}}, "r_grid": {}, "size": 4,
         "numbers": {"bmd09_table1": {}}, "claims": ("bmd09-4",),
         "choices": {
             "rescaled": {"yes": {}, "no": {"reducers": {"leverage": {"rescaled": False}}}},
@@ -313,7 +318,7 @@ def test_from_rows_to_findings(rng):
     }  # fmt: skip
     options = findings.options().set_index("option")
     assert options.loc["no", "likelihood"] > 0.99
-    assert options.loc[["yes", "no"], "bmd09-4"].tolist() == [0, 2]
+    assert options.loc[["yes", "no"], "bmd09-4"].tolist() == ["0 of 2", "2 of 2"]
     assert options.loc[["sampled", "best of one"], "universes"].tolist() == [2, 2]
 
 
@@ -586,12 +591,119 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
         "own-2": ["not supported", "supported", "not run"],
         "own-2, number": ["supported"] * 3,
     }
-    assert _holds(SimpleNamespace(outcomes=outcomes)) == {
+    assert _holds(counted_findings(outcomes, {"own-1": [1.0] * 3, "own-2": [1.0] * 3})) == {
         "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on "
         "as many rows as universes have",
         "own-2": "is supported in 1 of 3 universes, fails in 1, is not run in 1; its number is supported in 3 of 3 "
         "universes. With the paper's own choices it fails on as many rows as universes have",
     }
+
+
+def counted_findings(outcomes, powers):
+    of_spec = SimpleNamespace(outcomes=outcomes, powers=powers, universes=[("a",), ("b",), ("c",)])
+    of_spec.decidable = partial(Findings.decidable, of_spec)
+    return of_spec
+
+
+def test_universes_without_power_are_not_counted():
+    outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
+    texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
+    assert texts["own-1"] == "is supported in 1 of 2 universes, is undecided in 1 (1 more have no power)"
+    assert "no power" in texts["own-2"]
+    assert not re.search(r"\d of \d", texts["own-2"])
+
+
+def best_of_30(runs, rng):
+    draw = judge_best("F", F, rng.normal(0.76, 0.01, runs), rng.normal(0.76, 0.01, runs), 30)
+    return draw.component
+
+
+def test_runs_that_cannot_refute_a_best_of_30_have_no_power(rng):
+    """150 runs have a least p-value of .33; 1170 are needed for any p-value below 5 %."""
+    rows = make_rows("own", "nips", "none", 5, 2)
+    assert [power(best_of_30(runs, rng), rows, 1) for runs in (150, 1100, 1200)] == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("n", [4, 10, 40])
+def test_the_power_of_a_statement_is_how_often_it_is_refuted_if_wrong_by_what_matters(n, rng):
+    rows, sd = make_rows("own", "nips", "none", 5, 2), 0.02
+    samples = rng.normal(-0.02, sd, (2000, n))
+    refuted = np.mean([ttest_1samp(x, 0.0, alternative="less").pvalue <= 0.05 for x in samples])
+    x = np.arange(n) - (n - 1) / 2
+    own = above("P", sd * x / x.std(ddof=1), unit="P")
+    assert power(own, rows, 1) == pytest.approx(refuted, abs=0.05)
+    assert power(own, rows, 8) < power(own, rows, 1)
+
+
+def test_what_matters_is_the_margin_or_a_hundredth_of_f(rng):
+    rows = make_rows("own", "nips", "none", 5, 2, objective=0.5)
+    x = rng.normal(0, 0.004, 12)
+    assert power(below("F on NIPS", x, unit="F"), rows, 1) == pytest.approx(
+        power(below("P", x, Margin(0.005, "little"), unit="P"), rows, 1), abs=0.02
+    )
+    assert power(below("P", x, Margin(0.05, "much"), unit="P"), rows, 1) > 0.99
+    assert power(below("P", [0.1, 0.1, 0.1]), rows, 1) == 1
+
+
+def test_a_tail_is_the_two_sided_probability_of_a_reported_number(rng):
+    law = law_of_best(P, rng.random(400), rng.normal(0.6, 0.03, 400), 1)
+    drawn = rng.choice(law.values, 200_000) + law.width * rng.standard_normal(200_000)
+    expected = 2 * min((drawn >= 0.66 - 0.0005).mean(), (drawn <= 0.66 + 0.0005).mean())
+    assert law.tail(0.66, 0.0005) == pytest.approx(expected, abs=0.01)
+    assert law.tail(float(np.median(law.values)), 0.0005) > 0.9
+    exact = law_of_share(300_000, 1_000_000, 100)
+    assert exact.tail(0.2, 0.0005) == pytest.approx(2 * binom(100, 0.3).cdf(20), rel=1e-3)
+
+
+def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    findings = find(results, own, settled_)
+    labels = [str(i) for i in range(len(findings.numbers))]
+    p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
+    assert explanation(replace(findings, p=p), labels) == (
+        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes do, all with "
+        "rescaled: no. The numbers favour rescaled: no (100% of the likelihood)."
+    )
+    assert "can explain" in explanation(replace(findings, p=np.full(4, 0.4)), labels)
+    tails = np.full_like(findings.tails, 0.5)
+    tails[findings.nearest, 3] = 0.001
+    text = explanation(replace(findings, p=np.full(4, 0.01), tails=tails), labels)
+    assert f"unexplained in it: 3 ({findings.numbers[3].value:g}, p = 0.001)." in text
+    section = multiverse_section(results, own, settled_)
+    assert section.explanation
+    assert section.explanation in section.sentences
+    assert any("hardest to obtain" in sentence for sentence in section.sentences)
+    (table,) = (p.files for p in section.pieces if p.title == "The universes")
+    assert any(b"probability of P" in text for text in table.values())
+
+
+@pytest.mark.parametrize("own", multiverses(), ids=lambda own: own.paper)
+def test_a_multiverse_has_the_datasets_of_its_claims(own):
+    """Those of each claim's sentence, except unavailable ones; a claim's count is not of one dataset alone."""
+    unavailable = {"bio", "light", "sector", "rcv1", "ilsvrc2012"}
+    for claim in claims():
+        if claim.id in own.claims:
+            assert {*claim.scope} - unavailable <= {*own.datasets}
+
+
+def test_settings_of_a_method_on_a_dataset_and_r_of_a_study_are_its_own(studies):
+    own = next(each for each in multiverses() if each.paper == "lf20")
+    runs = {name: on_dataset(own.methods["leverage_approx"], name)["runs"] for name in own.datasets}
+    assert runs["orl"] < runs["nips"]
+    assert [own.narrowed(studies[name])["r_grid"] for name in ("lf20_nips", "lf20_orl")] == [[60], [130]]
+    assert own.narrowed(studies["lf20_nips_runs"])["r_grid"] == studies["lf20_nips_runs"]["r_grid"]
+
+
+def test_lf20s_multiverse_has_the_choices_and_numbers_that_it_leaves_open():
+    own = next(each for each in multiverses() if each.paper == "lf20")
+    assert {"online_phase", "centred", "r_of_fig10", "rescaled", "merged"} <= {*own.choices}
+    assert {"lf20_fig1", "lf20-5", "lf20_table2"} <= {*own.numbers}
+    assert {n.dataset for n in claims_multiverse.numbers_of(own)} == {"orl", "nips"}
+
+
+def test_bmd09s_multiverse_is_run_in_full():
+    own = next(each for each in multiverses() if each.paper == "bmd09")
+    assert own.size == own.all == 288
 
 
 @pytest.mark.slow

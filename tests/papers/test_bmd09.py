@@ -262,6 +262,9 @@ def test_claim_6(tmp_path: Path, high: float, expected: str) -> None:
     )
     assert decided(finding) == expected
     assert "our 2 kept sets (best of 30) contain 5 to 9 of them, 7.0 on average" in finding.sentence
+    (distinct,) = finding.aside["another reading"]
+    flipped = "supported" if distinct.effect >= 0.05 else "not supported"
+    assert f"{distinct.effect:.2g}, and the claim would be {flipped}" in finding.sentence
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,15 @@ def test_true_claims_are_reproduced(number):
     assert all(component.n == REPEATS for component in finding.components)
 
 
+def better(dataset, r, t):
+    return 0.9 + noise("better" + dataset, r, t, 2e-3)
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_a_method_that_is_more_accurate_than_kmeans_is_accurate(number):
+    assert verdict(number, random_sign={"accuracy": better})[0] == "supported"
+
+
 def slow(dataset, r, t):
     return 2.0 * math.exp(noise("slow", r, t, 0.05))
 

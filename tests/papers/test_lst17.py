@@ -208,6 +208,18 @@ def test_the_r_at_which_a_method_is_no_longer_faster_is_named():
     assert "PD from r = 300 on" in CLAIMS["lst17-6"].test(results).sentence
 
 
+def test_the_values_that_a_mean_over_r_passes_through_are_printed():
+    results = make_results(world(cluster={"sparsified": lambda r: 0.005 * r}))
+    gaps = results.wide("lst17_coil20", "cluster_seconds").droplevel("dataset").apply(np.log)
+    ratio = np.exp(
+        (gaps["sparsified"] - gaps["none"].groupby(["seed", "repeat"]).transform("mean")).groupby("r").mean()
+    )
+    assert ratio.iloc[0] < 1 < ratio.iloc[-1]
+    ends = f"{ratio.iloc[0]:.2g} at r = {GRID[0]} to {ratio.iloc[-1]:.2g} at r = {GRID[-1]}"
+    count = int((ratio < 1).sum())
+    assert f"holds at {count} of {len(GRID)} r, {ends}" in CLAIMS["lst17-6"].test(results).sentence
+
+
 @pytest.fixture
 def results() -> Results:
     parts = [

@@ -7,8 +7,8 @@ other is a set of settings laid over the studies, or over how a reported number 
     datasets: [usps]                   # of the studies' datasets
     methods:                           # of the studies' methods: runs per universe, and of how many runs the paper
       leverage: {runs: 240, best_of: 30}   # reports the best by F
-      none: {runs: 60}
-    r_grid: [15, 30]                   # if it differs from the studies'
+      none: {runs: 60, by_dataset: {usps: {runs: 5}}}
+    r_grid: {mypaper_table1: [15, 30]} # of the studies whose r differ, or a list for all
     universes: 64                      # number of universes to run without a budget
     numbers: {mypaper_table1: {}}      # reported numbers by id, with their r if they are reported without
     claims: [mypaper-1]                # claims that may depend on the choices
@@ -44,7 +44,7 @@ _NEEDS = ("studies", "datasets", "methods", "universes", "choices")
 _MAY = ("r_grid", "numbers", "claims")
 # What an option may set: in the studies, and in how a number is read from the rows.
 _OF_STUDY, _OF_READING = ("kmeans", "reducers", "datasets", "matching"), ("methods", "numbers")
-_OF_METHOD, _OF_NUMBER, _OF_SHARE = ("runs", "best_of"), ("r", "share"), ("of", "at_least", "runs")
+_OF_METHOD, _OF_NUMBER, _OF_SHARE = ("runs", "best_of", "by_dataset"), ("r", "share"), ("of", "at_least", "runs")
 
 Settings = Mapping[str, Any]
 
@@ -56,9 +56,9 @@ class Multiverse:
     Attributes
     ----------
     methods : mapping of str to Settings
-        By reducer, as the studies name it: ``runs`` of each universe, and ``best_of``.
-    r_grid : tuple of int
-        Empty for that of each study.
+        By reducer, as the studies name it: ``runs`` of each universe, ``best_of``, and other values ``by_dataset``.
+    r_grid : mapping of str to tuple of int
+        By study; a study without has its own.
     size : int
         Number of universes to run without a budget.
     numbers : mapping of str to Settings
@@ -71,7 +71,7 @@ class Multiverse:
     studies: tuple[str, ...]
     datasets: tuple[str, ...]
     methods: Mapping[str, Settings]
-    r_grid: tuple[int, ...]
+    r_grid: Mapping[str, tuple[int, ...]]
     size: int
     numbers: Mapping[str, Settings]
     claims: tuple[str, ...]
@@ -114,13 +114,19 @@ class Multiverse:
         tree = dict(study["study"])
         for group, wanted in (("datasets", self.datasets), ("reducers", self.methods)):
             tree[group] = [item for item in tree[group] if name_and_settings(item)[0] in wanted]
-        return {**study, "study": tree} | ({"r_grid": list(self.r_grid)} if self.r_grid else {})
+        sizes = self.r_grid.get(tree["name"])
+        return {**study, "study": tree} | ({"r_grid": list(sizes)} if sizes else {})
 
     def reading(self, universe: Sequence[str]) -> tuple[Mapping[str, Settings], Mapping[str, Settings]]:
         """Return the methods and numbers as a universe reads them."""
         settings = self.settings(universe)
         methods, numbers = (settings.get(key, {}) for key in _OF_READING)
         return _laid_over(self.methods, methods), _laid_over(self.numbers, numbers)
+
+
+def on_dataset(of_method: Settings, dataset: str) -> Settings:
+    """Return the settings of a method on a dataset."""
+    return {**of_method, **of_method.get("by_dataset", {}).get(dataset, {})}
 
 
 def _laid_over(settings: Settings, others: Settings) -> dict[str, Any]:
@@ -184,10 +190,11 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
     if missing := [key for key in _NEEDS if not tree.get(key)]:
         raise UserError(f"{file} lacks {', '.join(missing)}; add it")
     studies = _names(tree["studies"], f"studies of {file}", study_names())
+    datasets = _names(tree["datasets"], f"datasets of {file}")
     methods = _mapping(tree["methods"], f"methods of {file}")
     for name, settings in methods.items():
         where = f"methods.{name} of {file}"
-        _check_method(settings, where)
+        _check_method(settings, where, datasets)
         if "runs" not in settings:
             raise UserError(f"{where} lacks runs; give the number of runs per universe")
     numbers = _mapping(tree.get("numbers") or {}, f"numbers of {file}")
@@ -201,8 +208,7 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
     for point, options in choices.items():
         _check_options(options, f"choices.{point} of {file}", studies, methods, numbers)
     result = Multiverse(
-        paper.name, studies, _names(tree["datasets"], f"datasets of {file}"), methods,
-        _sizes(tree.get("r_grid") or [], f"r_grid of {file}"),
+        paper.name, studies, datasets, methods, _grids(tree.get("r_grid") or {}, f"r_grid of {file}", studies),
         whole_number(f"universes of {file}", tree["universes"], 1), numbers,
         _names(tree.get("claims") or [], f"claims of {file}", paper.claim_ids), choices,
     )  # fmt: skip
@@ -239,9 +245,20 @@ def _sizes(value: Any, what: str) -> tuple[int, ...]:
     return tuple(whole_number(what, r, 1) for r in (value if isinstance(value, list) else [value]))
 
 
-def _check_method(settings: Any, where: str) -> None:
+def _grids(value: Any, what: str, studies: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the r of each study, from one list for all or from one list per study."""
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(studies, _sizes(value, what))
+    return {name: _sizes(sizes, f"{name} in {what}") for name, sizes in _mapping(value, what, studies).items()}
+
+
+def _check_method(settings: Any, where: str, datasets: Sequence[str] = ()) -> None:
     for key, value in _mapping(settings, where, _OF_METHOD).items():
-        whole_number(f"{key} in {where}", value, 1)
+        if key == "by_dataset":
+            for dataset, others in _mapping(value, f"by_dataset in {where}", datasets).items():
+                _check_method(others, f"{dataset} in {where}")
+        else:
+            whole_number(f"{key} in {where}", value, 1)
 
 
 def _check_number(settings: Any, where: str) -> None:

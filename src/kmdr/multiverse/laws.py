@@ -67,6 +67,19 @@ class Law(NamedTuple):
         unknown = 1 / (self.size + 1)
         return np.asarray(np.log((1 - unknown) * inside + unknown * 2 * error + 1e-300))
 
+    def tail(self, value: float, error: float) -> float:
+        """Return the two-sided probability of a value at least as extreme as one ± its reading error."""
+        slack = error * (1 + 1e-9)
+        return min(1.0, 2 * min(self._below(value + slack), 1 - self._below(value - slack, open_=True)))
+
+    def _below(self, value: float, *, open_: bool = False) -> float:
+        """Return the probability of at most a value, or of less than it."""
+        same = float(((self.values < value) if open_ else (self.values <= value)) @ self.weights)
+        near = float(ndtr((value - self.values) / self.width) @ self.weights)
+        unknown = 1 / (self.size + 1)
+        known = self.exact * same + (1 - self.exact) * near
+        return (1 - unknown) * known + unknown * min(1.0, max(0.0, value))
+
 
 def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
     """Return the distribution of a quantity of the best of m runs by F, from the F and values of N ≥ m runs."""

@@ -6,7 +6,8 @@
 * A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is not
   rejected if, of the tables drawn from its distributions, at least 5 % are as unlikely as the reported one. As the
   nearest was selected among many, it is also selected by half of the cells and evaluated on the other half, repeatedly.
-* A claim is tested, uncorrected, on the rows of each universe as if they were rows of the paper's studies.
+* A claim is tested, uncorrected, on the rows of each universe as if they were rows of the paper's studies. Its outcomes
+  are counted over the universes whose runs can decide it (`kmdr.multiverse.power`).
 """
 
 from collections import Counter
@@ -27,9 +28,10 @@ from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import verdict_on
 from kmdr.metrics import BUILT_IN
-from kmdr.multiverse.choices import Multiverse
+from kmdr.multiverse.choices import Multiverse, on_dataset
 from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
+from kmdr.multiverse.power import POWER, claim_power
 from kmdr.results.json_files import Settled
 
 # Prefix of the study of a multiverse's rows; the rest is the name of the paper's study.
@@ -75,8 +77,12 @@ class Findings:
         Share of the variance, and its 95 % interval.
     check : Check or None
         None with fewer than two cells.
+    tails : (universes, numbers) ndarray
+        Two-sided probability of each reported number.
     outcomes : mapping of str to list of Outcome
         Of each claim in each universe, uncorrected; if a claim has several kinds of statements, also of each kind.
+    powers : mapping of str to list of float
+        Power of each claim in each universe; see `kmdr.multiverse.power.claim_power`.
     """
 
     spec: Multiverse
@@ -87,7 +93,13 @@ class Findings:
     p: Floats
     shares: Floats
     check: Check | None
+    tails: Floats
     outcomes: Mapping[str, list[Outcome]]
+    powers: Mapping[str, list[float]]
+
+    def decidable(self, name: str) -> list[int]:
+        """Return the positions of the universes whose runs can decide a claim, or its statements of one kind."""
+        return [i for i, power in enumerate(self.powers[name.partition(", ")[0]]) if power >= POWER]
 
     @property
     def together(self) -> Floats:
@@ -114,7 +126,8 @@ class Findings:
     def options(self) -> pd.DataFrame:
         """Return one line per option: its universes, their share of the likelihood, and how many support each claim.
 
-        The share is the mean likelihood of its universes, relative to the sum over all options of its choice.
+        The share is the mean likelihood of its universes, relative to the sum over all options of its choice. Claims
+        have ``a of b``: of the b universes that can decide the claim.
         """
         lines: list[dict[str, object]] = []
         for column, (choice, options) in enumerate(self.spec.choices.items()):
@@ -126,9 +139,12 @@ class Findings:
                 line: dict[str, object] = {"choice": choice, "option": name, "universes": len(some)}
                 if self.numbers and some:
                     line["likelihood"] = float(np.exp(means[name] - logsumexp(list(means.values()))))
-                held = {claim: sum(outcomes[i] in SUPPORTED for i in some) for claim, outcomes in self.outcomes.items()}
-                lines.append(line | held)
+                lines.append(line | {claim: self._held(claim, some) for claim in self.outcomes})
         return pd.DataFrame(lines)
+
+    def _held(self, claim: str, universes: Sequence[int]) -> str:
+        some = set(universes) & set(self.decidable(claim))
+        return f"{sum(self.outcomes[claim][i] in SUPPORTED for i in some)} of {len(some)}" if some else "no power"
 
 
 def _rows_of(rows: Mapping[str, pd.DataFrame], settled: Settled) -> pd.DataFrame | None:
@@ -165,7 +181,8 @@ class _Reader:
             r = reading[reported.id].get("r", reported.r) if np.isnan(reported.r) else reported.r
             number = reported._replace(r=r)
             runs = _runs(rows, number)
-            share, m = reading[number.id].get("share"), methods[number.method].get("best_of", 1)
+            share = reading[number.id].get("share")
+            m = on_dataset(methods[number.method], number.dataset).get("best_of", 1)
             if len(runs) < max(2, m if not share else 2):
                 continue
             key = (str(runs["config_hash"].iloc[0]), repr(number), m, repr(share))
@@ -283,14 +300,17 @@ def cross_validated(logs: Floats, cells: Sequence[list[int]]) -> Check | None:
     return Check(len(splits), float(again), *map(float, means))
 
 
-def _outcomes(results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]) -> dict[str, list[Outcome]]:
-    """Return the outcomes of the claims in each universe; universes that share all rows are tested once."""
+def _outcomes(
+    results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]
+) -> tuple[dict[str, list[Outcome]], dict[str, list[float]]]:
+    """Return outcomes and power of the claims in each universe; universes that share all rows are tested once."""
     known: dict[tuple[str, ...], dict[str, Outcome]] = {}
+    powers: dict[tuple[str, ...], dict[str, float]] = {}
     keys = [tuple(sorted(rows["config_hash"].unique())) for rows in tables]
     for key, rows in zip(keys, tables, strict=True):
         if key not in known:
             universe = results.replaced(rows, spec.studies)
-            known[key] = {}
+            known[key], powers[key] = {}, {}
             for claim in claims():
                 if claim.id in spec.claims:
                     verdict = verdict_on(claim, universe, {})
@@ -299,8 +319,12 @@ def _outcomes(results: Results, spec: Multiverse, tables: Sequence[pd.DataFrame]
                         f"{claim.id}, {kind}": judged.outcome for kind, judged in several.items()
                     }
                     known[key] |= {claim.id: verdict.outcome} | kinds
+                    powers[key][claim.id] = claim_power(verdict, rows)
     names = dict.fromkeys(name for outcomes in known.values() for name in outcomes)
-    return {name: [known[key].get(name, "not run") for key in keys] for name in names}
+    return (
+        {name: [known[key].get(name, "not run") for key in keys] for name in names},
+        {claim: [powers[key][claim] for key in keys] for claim in spec.claims if claim in powers[keys[0]]},
+    )
 
 
 def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Findings:
@@ -338,11 +362,17 @@ def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Find
             for of_universe in laws
         ]
     ).reshape(len(universes), len(several))
+    tails = np.array(
+        [
+            [law.tail(n.value, n.reading_error) for law, n in zip(of_universe, several, strict=True)]
+            for of_universe in laws
+        ]
+    ).reshape(logs.shape)
     rng = np.random.default_rng(_SEED)
     p = np.array([plausibility(some, several, line.sum(), rng) for some, line in zip(laws, logs, strict=True)])
     return Findings(
         spec, universes, several, laws, logs, p, _shares(spec, universes, read, positions),
-        cross_validated(logs, cells(several)), _outcomes(results, spec, tables),
+        cross_validated(logs, cells(several)), tails, *_outcomes(results, spec, tables),
     )  # fmt: skip
 
 

@@ -16,12 +16,14 @@ from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
-from kmdr.multiverse.choices import Multiverse
+from kmdr.multiverse.choices import Multiverse, on_dataset
+from kmdr.multiverse.power import POWER
 from kmdr.multiverse.run import Findings, find
 from kmdr.multiverse.specification import Curve, specification_curves
 from kmdr.results.json_files import Settled
 
 _MOST_CURVES = 4  # side by side
+_FAVOURED = 0.75  # share of the likelihood of an option that the numbers favour
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,16 @@ class MultiverseSection:
     sentences : tuple of str
         Its findings, or why there are none.
     holds : mapping of str to str
-        The number of universes in which each claim is supported, in words.
+        The number of universes in which each claim is supported, in words, or that they have no power.
+    explanation : str
+        Which choices explain the paper's reported numbers, for the summary of the paper; empty if it has none.
     """
 
     paper: str
     sentences: tuple[str, ...]
     pieces: tuple[Piece, ...]
     holds: dict[str, str]
+    explanation: str = ""
 
 
 def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> MultiverseSection:
@@ -70,9 +75,16 @@ def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Set
                   ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
     for name, title, table in tables:
         pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
-    universes = table_files(Table(findings.table(), {}), Path(f"tables/{stem}_universes"))
-    pieces.append(Piece("The universes", universes))
-    return MultiverseSection(spec.paper, _sentences(findings), tuple(pieces), _holds(findings))
+    table = Table(pd.concat([findings.table(), _tails(findings, labels)], axis=1), {})
+    pieces.append(Piece("The universes", table_files(table, Path(f"tables/{stem}_universes"))))
+    explained = explanation(findings, labels)
+    sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
+    return MultiverseSection(spec.paper, sentences, tuple(pieces), _holds(findings), explained)
+
+
+def _tails(findings: Findings, labels: Sequence[str]) -> pd.DataFrame:
+    """Return the two-sided probability of each reported number in each universe."""
+    return pd.DataFrame(findings.tails, columns=[f"probability of {label}" for label in labels])
 
 
 def _label(number: Number) -> str:
@@ -151,9 +163,10 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
 
 def _options(findings: Findings) -> Table:
     frame = findings.options()
-    for claim in findings.outcomes:
-        frame[claim] = [f"{held} of {count}" for held, count in zip(frame[claim], frame["universes"], strict=True)]
-    note = "For each claim: the number of universes with the option in which it is supported, uncorrected."
+    note = (
+        "For each claim: the number of universes with the option in which it is supported, uncorrected, of those whose "
+        "runs can decide it."
+    )
     if "likelihood" not in frame:
         return Table(frame, {}, note)
     likelihood = "the mean likelihood of universes with an option, divided by the sum over all options of the choice"
@@ -173,13 +186,11 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
     ]
     if not findings.numbers:
         return tuple(sentences)
-    i, kept = findings.nearest, findings.not_rejected
+    i = findings.nearest
     sentences.append(
         f"The universe nearest to the {len(findings.numbers)} reported numbers has {_universe_text(findings, i)}. Its "
         f"log-likelihood is {findings.together[i]:.1f}, compared with {findings.together[0]:.1f} for the paper's "
-        f"choices as implemented here; tables drawn in it are as unlikely with probability {findings.p[i]:.2g}. "
-        f"{counted(len(kept), 'universe')} of {count} are not rejected at {LEVEL:.0%}"
-        + (f"; all of these have {common}." if (common := _common(findings, kept)) else ".")
+        f"choices as implemented here; tables drawn in it are as unlikely with probability {findings.p[i]:.2g}."
     )
     # Where each choice has only a default and one alternative, to find the same alternative again shows nothing.
     wide = any(len(options) > 2 for options in spec.choices.values())
@@ -193,11 +204,70 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def explanation(findings: Findings, labels: Sequence[str]) -> str:
+    """Return in words which choices explain the reported numbers; empty if there are none."""
+    if not findings.numbers:
+        return ""
+    kept, count = findings.not_rejected, len(findings.universes)
+    what = f"the {len(findings.numbers)} reported numbers"
+    if 0 in kept:
+        common = _common(findings, kept)
+        return (
+            f"The paper's own choices can explain {what} (p = {findings.p[0]:.2g}), and so can "
+            f"{len(kept) - 1} of the {count - 1} other universes" + (f"; all have {common}." if common else ".")
+        )
+    own = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
+    if kept:
+        common = _common(findings, kept)
+        text = f"{own}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
+        return text + _favoured(findings)
+    i = findings.nearest
+    rest = [
+        f"{label} ({findings.numbers[position].value:g}, p = {findings.tails[i, position]:.2g})"
+        for position, label in enumerate(labels)
+        if findings.tails[i, position] <= LEVEL
+    ]
+    return (
+        f"{own}, and neither does any of {count} universes (largest p = {findings.p.max():.2g}). The nearest has "
+        f"{_universe_text(findings, i)}"
+        + (f"; unexplained in it: {', '.join(rest)}." if rest else "; in it, each number alone is plausible.")
+    )
+
+
+def _favoured(findings: Findings) -> str:
+    """Return the alternatives to the paper's own choices that have most of the likelihood."""
+    options = findings.options()
+    best = options.loc[options.groupby("choice", sort=False)["likelihood"].idxmax()]
+    firsts = {choice: next(iter(names)) for choice, names in findings.spec.choices.items()}
+    texts = [
+        f"{choice}: {option} ({likelihood:.0%} of the likelihood)"
+        for choice, option, likelihood in best[["choice", "option", "likelihood"]].itertuples(index=False)
+        if option != firsts[choice] and likelihood >= _FAVOURED
+    ]
+    return f" The numbers favour {', '.join(texts)}." if texts else ""
+
+
+def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
+    """Return a sentence on the number that is least likely in all universes."""
+    if not findings.numbers:
+        return []
+    most = findings.tails.max(axis=0)
+    position = int(most.argmin())
+    tails = findings.tails[:, position]
+    return [
+        f"The number that is hardest to obtain is {labels[position]} = {findings.numbers[position].value:g}: a result "
+        f"at least as extreme has a probability of {tails.min():.2g} to {tails.max():.2g} over the universes, and of "
+        f"{tails[0]:.2g} with the paper's own choices; in {int((tails > LEVEL).sum())} of {len(tails)} universes it is "
+        f"above {LEVEL:.0%}."
+    ]
+
+
 def _scope(spec: Multiverse) -> str:
     """Return what universes are compared on; it may be less than in the studies, whose verdict may then differ."""
-    runs = sorted({of_method["runs"] for of_method in spec.methods.values()})
+    runs = sorted({on_dataset(of, name)["runs"] for of in spec.methods.values() for name in spec.datasets})
     repetitions = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    at = f"r = {', '.join(map(str, spec.r_grid))}" if spec.r_grid else "the r of the studies"
+    sizes = sorted({r for grid in spec.r_grid.values() for r in grid})
+    at = f"r = {', '.join(map(str, sizes))}" if sizes else "the r of the studies"
     datasets = ", ".join(dataset_label(name) for name in spec.datasets)
     return f"Each has {repetitions} repetitions of {counted(len(spec.methods), 'method')} on {datasets}, at {at}."
 
@@ -213,16 +283,36 @@ def _common(findings: Findings, some: Sequence[int]) -> str:
 
 
 def _holds(findings: Findings) -> dict[str, str]:
-    """Return in words in how many universes each claim is supported, and each kind of its statements."""
+    """Return in words in how many universes each claim is supported, and each kind of its statements.
+
+    Only universes whose runs can decide the claim are counted; without any, the text says so and has no count.
+    """
     texts: dict[str, str] = {}
     words: dict[Outcome, str] = {"not supported": "fails", "undecided": "is undecided", "not run": "is not run"}
     for name, outcomes in findings.outcomes.items():
         claim, _, kind = name.partition(", ")
-        rest = [f", {word} in {n}" for outcome, word in words.items() if (n := outcomes.count(outcome))]
-        held = sum(outcome in SUPPORTED for outcome in outcomes)
-        sentence = f"is supported in {held} of {len(outcomes)} universes{''.join(rest)}"
+        some = findings.decidable(name)
+        if not some:
+            texts[claim] = _no_power(len(outcomes))
+            continue
+        counts = [outcomes[i] for i in some]
+        rest = [f", {word} in {n}" for outcome, word in words.items() if (n := counts.count(outcome))]
+        held = sum(outcome in SUPPORTED for outcome in counts)
+        sentence = f"is supported in {held} of {len(some)} universes{''.join(rest)}"
         texts[claim] = f"{texts[claim]}; its {kind} {sentence}" if kind else sentence
     for claim, sentence in texts.items():
+        if not (some := findings.decidable(claim)):
+            continue
+        missing = len(findings.universes) - len(some)
+        more = f" ({missing} more have no power)" if missing else ""
         outcome = words.get(findings.outcomes[claim][0], "is supported")
-        texts[claim] = f"{sentence}. With the paper's own choices it {outcome} on as many rows as universes have"
+        own = f". With the paper's own choices it {outcome} on as many rows as universes have"
+        texts[claim] = sentence + more + (own if 0 in some else "")
     return texts
+
+
+def _no_power(universes: int) -> str:
+    return (
+        f"is not counted over the {universes} universes: they have no power, because their runs would show the "
+        f"differences that matter with a probability below {POWER:.0%}"
+    )

@@ -90,11 +90,11 @@ def faster_on_synth(results: Results) -> Finding:
     Time: the total time (reduction and k-means) is less than the time of k-means on all features; sign test of the
     median over serially timed repetitions of the ratio, as a geometric mean over the timed r.
 
-    Accuracy: P at the r nearest 20 equals P of k-means on all features from the same starts within ±0.05, paired by
-    repetition; two one-sided t tests. The paper's means of five runs could not resolve less than 0.05 on Synth, where a
-    run finds all five clusters or merges two.
+    Accuracy: P at the r nearest 20 is at most 0.05 below P of k-means on all features from the same starts, paired by
+    repetition; one-sided t test, because a greater P is no less accurate. The paper's means of five runs could not
+    resolve less than 0.05 on Synth, where a run finds all five clusters or merges two.
 
-    One method that is slower, or whose P differs by more, refutes the claim.
+    One method that is slower, or less accurate by more, refutes the claim.
     """
     seconds = results.wide(("bzmd15_fig1", SYNTH_TIMES), "total_seconds", datasets=["synth"])
     accuracy = results.wide(("bzmd15_fig1", "bzmd15_synth"), "accuracy", datasets=["synth"])
@@ -108,8 +108,8 @@ def faster_on_synth(results: Results) -> Finding:
         name = KNOWN[pair.method].label
         near = pair.select_r([min(pair.grid, key=lambda r: abs(r - 20))])
         difference = mean_by_repetition(near.values - near.reference)
-        statement = f"{name}: P − P of kMeans at r ≈ 20, within ±{P_MARGIN:g}"
-        components += part_of("accuracy", [equal(statement, difference, P_MARGIN, "P")])
+        statement = f"{name}: P − P of kMeans at r ≈ 20, above −{P_MARGIN:g}"
+        components += part_of("accuracy", [not_inferior(statement, difference, P_MARGIN, "P")])
         differences[name] = components[-1].effect
     need(components, "kMeans and a reduction on Synth")
     slow = [name for name, ratio in ratios.items() if ratio >= 1]
@@ -193,14 +193,14 @@ def objective_converges(results: Results) -> Finding:
         excess = (pair.values / pair.reference - 1).unstack("r")
         at_most_r = excess[most].dropna()
         statement = f"{name}: F ÷ F of kMeans − 1 at r = {most}, within ±{F_MARGIN:g}"
-        tested.append((pair.dataset, equal(statement, at_most_r, F_MARGIN, "F")))
+        tested.append((pair.dataset, equal(statement, at_most_r, F_MARGIN, "relative F")))
         last[name] = float(at_most_r.mean())
         if (pair.dataset, pair.method) in varying:
             shrunk = (excess[least].abs() - excess[most].abs()).dropna()
             first[name] = float(excess[least].mean())
             if shrunk.size:
                 statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
-                tested.append((pair.dataset, above(statement, shrunk, unit="F")))
+                tested.append((pair.dataset, above(statement, shrunk, unit="relative F")))
     need(tested, "kMeans and a proposed method on the real datasets")
     sentence = f"At the greatest r, F differs from F of kMeans by {extremes(last)}"
     sentence += f", at the least by {extremes(first)}" if first else ""
@@ -297,7 +297,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
 def few_dimensions_suffice(results: Results) -> Finding:
     """For each proposed method whose C has r columns, at 20 ≤ r ≤ 30.
 
-    Synth: P equals P of k-means on all features within ±0.05. Real datasets, where "does well" means close to k-means
+    Synth: P is at most 0.05 below P of k-means on all features. Real datasets, where "does well" means close to k-means
     on all features: F is less than 5 % above it. t tests of differences from the same starts, averaged over these r
     within a repetition, over repetitions. Both margins are ours. "Several" means three or more: on that many real
     datasets, whichever they are, all methods must be close (a partial conjunction); on all datasets is the other
@@ -320,13 +320,15 @@ def few_dimensions_suffice(results: Results) -> Finding:
             pair, name = whole.select_r(near), label(results, whole.dataset, whole.method)
             span = f"r = {near[0]}" if len(near) == 1 else f"r = {near[0]} to {near[-1]}"
             if quantity == "accuracy":
-                statement = f"{name}: P − P of kMeans at {span}, within ±{P_MARGIN:g}"
+                statement = f"{name}: P − P of kMeans at {span}, above −{P_MARGIN:g}"
                 difference = mean_by_repetition(pair.values - pair.reference)
-                mixture += part_of("mixture", [equal(statement, difference, P_MARGIN, "P")])
+                mixture += part_of("mixture", [not_inferior(statement, difference, P_MARGIN, "P")])
                 behind[name] = mixture[-1].effect
             else:
                 statement = f"{name}: F ÷ F of kMeans − 1 at {span}, below {F_MARGIN:g}"
-                component = below(statement, mean_by_repetition(pair.values / pair.reference - 1), F_MARGIN, "F")
+                component = below(
+                    statement, mean_by_repetition(pair.values / pair.reference - 1), F_MARGIN, "relative F"
+                )
                 excess[name] = component.effect
                 real.setdefault(whole.dataset, []).append(component)
     real_data = {name: statements for name, statements in real.items() if name not in results.stand_ins}
@@ -528,6 +530,7 @@ CLAIMS = (
 )
 ANSWERS = {
     "drawing": within_reduction("bzmd15_fig1", "usps"),
+    "online_phase": lambda _: "Measured in the multiverse, which combines it with the other choices.",
     "pie_poses": unmeasured("only pose 27 is available"),
     "coil20_images": unmeasured("omitting 40 images changes P of the same partition by at most 40/1400 = 0.029"),
     "laplacian_code": unmeasured("of the settings of the scores, only the points that give the width were varied"),

@@ -102,9 +102,10 @@ def _differs(
     if gaps.empty:
         return []
     means = mean_by_repetition(gaps)
-    by_r = (gaps.groupby("r").mean() - np.log(float(times))) * (1 if test in (above, median_above) else -1)
     label = _label(what, named, test, times if ratio else 0, dataset)
-    where = f"at {int((by_r > 0).sum())} of {len(by_r)} r"
+    by_r = gaps.groupby("r").mean()
+    holds = (by_r - np.log(float(times))) * (1 if test in (above, median_above) else -1) > 0
+    where = "" if holds.all() else _passes_through(by_r.map(np.exp) if ratio else by_r, holds)
     if ratio:
         (component,) = as_time([test(label, np.exp(means), times, "ratio of times")])
         return [Part(dataset, what, NAMES[named], component, where)]
@@ -128,10 +129,15 @@ def _describe(part: Part) -> str:
     value = part.component.effect
     effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
     if part.outcome == "supported":
-        whole, _, of_r = part.where.removeprefix("at ").removesuffix(" r").partition(" of ")
-        return effect if whole == of_r else f"{effect} (in the mean; {part.where})"
+        return f"{effect} (in the mean; {part.where})" if part.where else effect
     result = "fails" if part.outcome == "not supported" else "undecided"
-    return f"{effect} ({result}{f'; holds {part.where}' if part.where else ''})"
+    return f"{effect} ({result}{f'; {part.where}' if part.where else ''})"
+
+
+def _passes_through(by_r: "pd.Series[float]", holds: "pd.Series[bool]") -> str:
+    """Return at how many r a mean over r has the stated direction, and its values at the least and greatest r."""
+    ends = " to ".join(f"{by_r.iloc[i]:.2g} at r = {by_r.index[i]}" for i in (0, -1)[: len(by_r)])
+    return f"holds at {int(holds.sum())} of {len(by_r)} r, {ends}"
 
 
 def _holding(parts: Sequence[Part]) -> int:
