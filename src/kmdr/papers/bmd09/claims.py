@@ -242,7 +242,7 @@ def _probability_of_distinct(p: ArrayLike, least: int, r: int, nodes: int = 200)
     scores = np.sort(np.asarray(p, dtype=float))[::-1]
     top, others = scores[: least + 1], scores[least + 1 :]
     x, weights = np.polynomial.legendre.leggauss(nodes)
-    first, last = np.log([1e-4 / top[0], 50 / top[-1]])
+    first, last = np.log([1e-6 / top[0], 50 / top[-1]])
     t = np.exp(first + (x + 1) / 2 * (last - first))
     missing = np.exp(-np.outer(t, top))
     density = np.zeros(nodes)  # of the time, by the column that occurs then and the one that occurs later
