@@ -1061,7 +1061,12 @@ def groups_of(folder: Folder, claim: str, margin: tuple[float, float] | None = N
     for line in lines_of(lines):
         if line.decides in {"yes", "side"}:
             bound = margin_of(line)
-            if margin and bound is not None and same(margin[0], bound) and quantity in {"", "P" if line.unit == "P" else "F"}:
+            if (
+                margin
+                and bound is not None
+                and same(margin[0], bound)
+                and quantity in {"", "P" if line.unit == "P" else "F"}
+            ):
                 bound = margin[1]
             result = recomputed(folder, claim, line.label, line.kind, bound)
             if result is not None:
