@@ -18,3 +18,21 @@ def test_it_is_the_share_of_simulated_draws(rng):
 
 def test_all_columns_hold_them():
     assert _probability_of_distinct(np.full(8, 1 / 8), 3, 8) == pytest.approx(1.0, abs=1e-6)
+
+
+def exactly(p, least, r):
+    """Sum over every order of the first r distinct columns, one draw after another."""
+
+    def after(drawn):
+        if len(drawn) == r:
+            return float(len(drawn & set(range(least + 1))) >= least)
+        rest = 1 - sum(p[i] for i in drawn)
+        return sum(p[i] / rest * after(drawn | {i}) for i in range(len(p)) if i not in drawn)
+
+    return after(frozenset())
+
+
+def test_it_is_the_sum_over_all_orders_to_nine_digits():
+    p = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.02])
+    for least, r in ((2, 3), (2, 5), (3, 4)):
+        assert _probability_of_distinct(p, least, r) == pytest.approx(exactly(p, least, r), rel=1e-9)

@@ -54,6 +54,9 @@ STATES: Mapping[str, tuple[str, str]] = {
     "mostly supported": ("◕", "good"),
     "not supported": ("✗", "bad"),
     "undecided": ("?", "mixed"),
+    "agrees": ("✓", "good"),
+    "agrees in part": ("◐", "mixed"),
+    "differs": ("✗", "bad"),
     "changed": ("≠", "none"),
     "not run": ("–", "none"),
 }

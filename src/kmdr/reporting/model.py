@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from kmdr.claims.agreement import Agreement
 from kmdr.claims.catalogue import Item, OpenPoint, Paper
 from kmdr.claims.register import Change
 from kmdr.claims.verdicts import Verdict
@@ -38,6 +39,8 @@ class Reproduction:
         The command that reruns it.
     changed : str
         Changed settings and missing repetitions, by study; empty if everything is as configured.
+    agreement : Agreement or None
+        With the numbers that the paper prints; None if they are not comparable.
     """
 
     item: Item
@@ -49,6 +52,7 @@ class Reproduction:
     stand_ins: tuple[str, ...]
     command: str
     changed: str = ""
+    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell as say
+from kmdr.claims.agreement import agreement
 from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
 from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
@@ -84,7 +85,8 @@ def make_item(item: Item, context: Context) -> Reproduction:
         files = table_files(content, Path("tables", item.id))
         numbers, table = content.frame, content
     state: State = "changed" if changed else "in part" if missing or stand_ins or differences else "rerun"
-    return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes))
+    printed = agreement(item.id, numbers)
+    return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes), printed)
 
 
 def _make_multiverse(run: MultiverseRun, results: Results) -> MultiverseSection:

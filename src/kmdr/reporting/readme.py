@@ -14,14 +14,18 @@ def scorecard(report: str) -> str:
     if section is None:
         raise ValueError("the report has no scorecard")
     lines = [
-        "| paper | tables and figures | claims supported | mostly supported | not supported | undecided |",
-        "|---|---|---:|---:|---:|---:|",
+        "| paper | tables and figures | agree with the printed numbers | claims supported | mostly supported | "
+        "not supported | undecided |",
+        "|---|---|---|---:|---:|---:|---:|",
     ]
     for paper, items, claims in re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (.*?) \| (.*?) \|$", section[1], re.MULTILINE):
         in_full, in_part = items.count("[✓"), items.count("[◐")
         rerun = f"{in_full} rerun" + f", {in_part} in part" * bool(in_part)
+        signs = re.findall(r"\) ([✓◐✗]) \d+ of \d+ ", items)
+        words = [f"{signs.count(sign)} {word}" for sign, word in zip("✓◐✗", ("yes", "in part", "no"), strict=True)]
+        agreed = ", ".join(word for word in words if word[0] != "0") or "not comparable"
         counts = " | ".join(str(claims.count(f"[{sign}")) for sign in "✓◕✗?")
-        lines.append(f"| [{paper}]({_PAGE}#{paper}) | {rerun} | {counts} |")
+        lines.append(f"| [{paper}]({_PAGE}#{paper}) | {rerun} | {agreed} | {counts} |")
     return "\n".join(lines)
 
 

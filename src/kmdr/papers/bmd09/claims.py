@@ -1,5 +1,6 @@
 """The claims of bmd09, each with its test."""
 
+from itertools import permutations
 from math import comb
 
 import numpy as np
@@ -227,25 +228,31 @@ def _probability_of_drawing(p: ArrayLike, least: int, r: int) -> float:
     return float(np.clip(q, 0.0, 1.0))
 
 
-def _probability_of_distinct(p: ArrayLike, least: int, r: int, steps: int = 400) -> float:
+def _probability_of_distinct(p: ArrayLike, least: int, r: int, nodes: int = 200) -> float:
     """Return the probability that the first r distinct columns contain at least ``least`` of the ``least`` + 1 largest.
 
     With exponential waiting times of rates p, columns occur independently, and in the order of draws. The event is that
-    at most r − ``least`` other columns have occurred when the ``least``-th of the largest does.
+    at most r − ``least`` other columns have occurred when the ``least``-th of the largest does; it is integrated over
+    the logarithm of that time.
 
     Parameters
     ----------
     p : array_like
         Probabilities of all columns.
+    nodes : int
+        Of Gauss and Legendre's rule.
     """
     scores = np.sort(np.asarray(p, dtype=float))[::-1]
     top, others = scores[: least + 1], scores[least + 1 :]
-    t = np.concatenate([[0.0], np.geomspace(0.01 / top[0], 50 / top[-1], steps)])
+    x, weights = np.polynomial.legendre.leggauss(nodes)
+    first, last = np.log([1e-6 / top[0], 50 / top[-1]])
+    t = np.exp(first + (x + 1) / 2 * (last - first))
     missing = np.exp(-np.outer(t, top))
-    reached = (1 - missing).prod(axis=1) + sum(
-        missing[:, i] * np.delete(1 - missing, i, axis=1).prod(axis=1) for i in range(least + 1)
-    )
-    counts = np.zeros((len(t), r - least + 1))  # of other columns; more are dropped
+    density = np.zeros(nodes)  # of the time, by the column that occurs then and the one that occurs later
+    for now, later in permutations(range(least + 1), 2):
+        occurred = np.delete(1 - missing, [now, later], axis=1).prod(axis=1)
+        density += top[now] * missing[:, now] * missing[:, later] * occurred
+    counts = np.zeros((nodes, r - least + 1))  # of other columns; more are dropped
     counts[:, 0] = 1.0
     for rate in others[others > 0]:
         occurred = -np.expm1(-rate * t)[:, None]
@@ -253,8 +260,7 @@ def _probability_of_distinct(p: ArrayLike, least: int, r: int, steps: int = 400)
             counts[:, 1:] * (1 - occurred) + counts[:, :-1] * occurred,
             counts[:, :1] * (1 - occurred),
         )
-    few = counts.sum(axis=1)
-    return float(np.sum(np.diff(reached) * (few[1:] + few[:-1]) / 2))
+    return float(np.sum(weights * density * counts.sum(axis=1) * t) * (last - first) / 2)
 
 
 @claim(

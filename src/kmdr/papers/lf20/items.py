@@ -76,13 +76,13 @@ def _draw_reported(ax: Axes, id_: str, drawn: pd.DataFrame) -> pd.DataFrame:
     return _as_drawn(reported)
 
 
-def _as_drawn(reported: Sequence[Number]) -> pd.DataFrame:
-    """Return reported numbers in the form of `plot_panel`."""
+def _as_drawn(reported: Sequence[Number], **settings: str) -> pd.DataFrame:
+    """Return reported numbers, of certain settings if these are given, in the form of `plot_panel`."""
     return pd.DataFrame(
         [
             {
                 "quantity": number.quantity, "dataset": number.dataset, "reducer": number.method, "r": int(number.r),
-                "mean": number.value, "label": "reported", "drawn_as": "reported",
+                "mean": number.value, "label": "reported", "drawn_as": "reported", **settings,
             }
             for number in reported
         ]
@@ -275,7 +275,7 @@ def figure8(results: Results) -> Drawing:
                 )  # fmt: skip
             ax.autoscale(axis="y")
             ax.set_xlabel("number of dimensions r")
-            panels.append(pd.concat([drawn, _as_drawn(reported)]))
+            panels.append(pd.concat([drawn, _as_drawn(reported, params=scored)]))
         notes = [
             f"Within {NEAR} of the reported curve: {near_in_words(results)}.",
             f"Ours are means of {count_repetitions(rows)} repetitions; bands: 95 % intervals.",
