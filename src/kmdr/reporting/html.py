@@ -32,15 +32,15 @@ from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import Swing, Verdict
+from kmdr.claims.verdicts import Swing, Verdict, evidence
 from kmdr.figures.escape import markdown_code, markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
-from kmdr.reporting.opening import opening
 from kmdr.reporting.study_runs import StudyRuns
+from kmdr.reporting.summaries import leading, paper_summaries
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -56,6 +56,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "changed": ("≠", "none"),
     "not run": ("–", "none"),
 }
+NOT_CONTACTED = "No author was contacted: the settings are from the papers, and from public code where it is named."
 ITEM_STATES = ("rerun", "in part", "changed", "not run")
 
 
@@ -153,8 +154,26 @@ def number(value: float | None, digits: int = 3) -> str:
     """
     if value is None or math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:z.{digits}g}"
     return text.replace("-", "−")
+
+
+def effect(component: Component) -> str:
+    """Return an effect with its interval, unless the interval is unknown or unbounded.
+
+    Examples
+    --------
+    >>> effect(Component("", 0.5, 0.25, math.inf, 0.1, 1.0, 9, "F"))
+    '0.5 [0.25, ∞]'
+    >>> effect(Component("", 2.0, -math.inf, math.inf, 1.0, 1.0, 2, "F"))
+    '2'
+    """
+    ends = component.low, component.high
+    if any(map(math.isnan, ends)) or all(map(math.isinf, ends)):
+        return number(component.effect)
+    return f"{number(component.effect)} [{number(ends[0])}, {number(ends[1])}]"
 
 
 def number_word(count: int) -> str:
@@ -357,12 +376,6 @@ def changes_at(swing: Swing) -> str:
     return f"the verdict would be {changes}"
 
 
-def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
-    """Return the components of a verdict, each with the reason why it does not count, or empty text if it counts."""
-    uncounted = [(component, why) for why, components in verdict.aside.items() for component in components]
-    return [*((component, "") for component in verdict.components), *uncounted]
-
-
 def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
     return [embedded(content) for path, content in files.items() if path.suffix == ".png"]
 
@@ -448,6 +461,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "number": number,
+        "effect": effect,
         "probability": probability,
         "duration": duration,
         "paragraphs": paragraphs,
@@ -468,11 +482,13 @@ def _environment() -> Environment:
         "STATES": STATES,
         "OUTCOMES": OUTCOMES,
         "LEVEL": LEVEL,
+        "KINDS": KINDS,
+        "POWER": POWER,
+        "LEAST": LEAST,
+        "NOT_CONTACTED": NOT_CONTACTED,
         "outcome": decided,
         "frozen_note": frozen_note,
     }
-    environment.globals |= {"KINDS": KINDS}
-    environment.globals |= {"POWER": POWER, "LEAST": LEAST}
     return environment
 
 
@@ -504,6 +520,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
             "explore_script": Markup(explore_script),
             "plot_style": Markup(plot_style),
         }
+    summaries = paper_summaries(report)
     content = {
         "style": Markup(style),
         "script": Markup(script),
@@ -514,7 +531,8 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         ),
         "report": report,
         "paper_sections": paper_sections(report),
-        "opening": opening(report.verdicts),
+        "summaries": summaries,
+        "leading": leading(summaries),
         "custom": _runs(report.custom),
         "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),
@@ -525,7 +543,6 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
-    return {
-        Path("report", name): printable(environment.get_template(template).render(content)).encode()
-        for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2"))
-    }
+    page, text = (environment.get_template(f"report.{kind}.j2").render(content) for kind in ("html", "md"))
+    texts = {"index.html": page, "report.md": re.sub(r"\n{3,}", "\n\n", text)}
+    return {Path("report", name): printable(text).encode() for name, text in texts.items()}
