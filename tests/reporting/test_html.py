@@ -226,7 +226,7 @@ def test_a_paper_that_was_run_has_a_summary_in_both_pages(source, text):
         assert "It is not supported &" in page.replace("&amp;", "&")
         assert "P moves by −0.25 to −0.12." in page
         assert page.count("No author was contacted") == 1
-        assert re.search(r"1 min 24 s of computing time for 980 rows|1 min 15 s of computing time for 900 rows", page)
+        assert "In all 1 min 15 s." in page
     assert source.count('-summary"') == 1
 
 

@@ -1,18 +1,23 @@
 """One page per paper in the form of a reproducibility report, and the findings that lead the report."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kmdr.analysis.statistics import Component, Kind
+import pandas as pd
+
+from kmdr.analysis.statistics import Kind
 from kmdr.base.text import format_number
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
-from kmdr.claims.summary import PARTS, Deviation, Sentence
+from kmdr.claims.summary import Sentence
 from kmdr.claims.verdicts import Verdict
+from kmdr.figures.tables import Table
 from kmdr.reporting.citations import Sources, cited, sources
 from kmdr.reporting.model import Report
+from kmdr.reporting.numbers import duration, effect
 
 # The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
@@ -24,6 +29,9 @@ HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
     "time": "its statements on time are supported",
 }  # fmt: skip
+_NOT_CONTACTED = "No author was contacted: the settings are from the papers, and from public code where it is named."
+_NO_NUMBER = {"reported": "–", "ours": "–"}
+_MATRIX = "largest data matrix (MB)"
 _GROUPS = {
     "Supported": SUPPORTED, "Not supported": ("not supported",), "Undecided": ("undecided",),
     "Not run, or with changed settings": ("not run", "changed"),
@@ -38,25 +46,6 @@ class Finding(NamedTuple):
     sentence: Sentence
 
 
-class Line(NamedTuple):
-    """A claim in a paper's summary: its deciding statement, the reported value and ours if it is about a number, why.
-
-    Attributes
-    ----------
-    why : str
-        Why the claim is not supported in full.
-    """
-
-    verdict: Verdict
-    statement: Component | None
-    why: str
-
-    @property
-    def ours(self) -> float:
-        """Return our value of the reported number; NaN if the statement is about none."""
-        return self.statement.reported - self.statement.effect if self.statement else float("nan")
-
-
 @dataclass(frozen=True)
 class PaperSummary:
     """The reproducibility report of one paper.
@@ -65,47 +54,82 @@ class PaperSummary:
     ----------
     findings : list of Finding
         With their numbers.
-    texts : mapping of str to list of str
-        Paragraphs on the scope, what was easy, what was hard, and limitations.
-    claims : mapping of str to list of Line
-        By outcome; without outcomes that do not occur.
-    deviations : list of Deviation
-        With their numbers.
-    studies : list of mapping
-        The paper's studies that have rows, with the time and the largest data matrix of each.
+    parts : mapping of str to list of str or Table
+        By title: paragraphs, the claims by outcome, deviations, and computing time.
     """
 
     findings: list[Finding]
-    texts: Mapping[str, list[str]]
-    claims: dict[str, list[Line]]
-    deviations: list[Deviation]
-    studies: list[Mapping[str, Any]]
+    parts: Mapping[str, list[str] | Table]
 
 
 def paper_summaries(report: Report) -> dict[str, PaperSummary]:
     """Return the summary of each paper that was run, by name."""
     tables = sources(report)
-    summaries = {paper.name: _summary(paper, report, tables) for paper in report.papers}
-    return {name: summary for name, summary in summaries.items() if summary.studies}
+    ran = {study["paper"] for study in report.studies if study["rows"]}
+    return {paper.name: _summary(paper, report, tables) for paper in report.papers if paper.name in ran}
 
 
 def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     words = paper.summary
     verdicts = [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name]
     groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in _GROUPS.items()}
-    findings = [Finding(paper.name, text, sentence) for text, sentence in _cited(tables, words.findings)]
-    return PaperSummary(
-        findings,
-        {part: [text for text, _ in _cited(tables, getattr(words, part))] for part in PARTS[1:]},
-        {title: [Line(v, v.weakest, reason(v)) for v in group] for title, group in groups.items() if group},
-        [Deviation(*(cited(tables, Sentence(cell)) for cell in line)) for line in words.deviations],
-        [study for study in report.studies if study["paper"] == paper.name and study["rows"]],
-    )
+    studies = [study for study in report.studies if study["paper"] == paper.name and study["rows"]]
+
+    def paragraphs(sentences: Sequence[Sentence]) -> list[str]:
+        return [text for sentence in sentences if (text := cited(tables, sentence))]
+
+    deviations = [[cited(tables, Sentence(cell)) for cell in line] for line in words.deviations]
+    parts: dict[str, list[str] | Table] = {
+        "Scope": paragraphs(words.scope),
+        **{title: _claims(group) for title, group in groups.items() if group},
+        "What was easy": paragraphs(words.easy),
+        "What was hard": paragraphs(words.hard),
+        "Deviations": Table(pd.DataFrame(deviations, columns=["of", "in the paper", "here", "effect"]), {}),
+        "Computing time and memory": _computing(studies),
+        "Limitations": [*paragraphs(words.limitations), _NOT_CONTACTED],
+    }
+    findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
+    return PaperSummary(findings, {title: part for title, part in parts.items() if not _is_empty(part)})
 
 
-def _cited(tables: Sources, sentences: Sequence[Sentence]) -> list[tuple[str, Sentence]]:
-    """Return the sentences that apply, with their numbers."""
-    return [(text, sentence) for sentence in sentences if (text := cited(tables, sentence))]
+def _is_empty(part: list[str] | Table) -> bool:
+    return part.frame.empty if isinstance(part, Table) else not part
+
+
+def _claims(verdicts: Sequence[Verdict]) -> Table:
+    """Return one line per claim with its deciding statement and, if that is about a number, the paper's and ours."""
+    lines = []
+    for verdict in verdicts:
+        statement, why = verdict.weakest, reason(verdict)
+        reported = statement.reported if statement else math.nan
+        lines.append(
+            {
+                "claim": verdict.claim.id,
+                "sentence": verdict.claim.sentence + (f" {why[0].upper()}{why[1:]}." if why else ""),
+                "deciding statement": statement.label if statement else "",
+                "reported": reported,
+                "ours": reported - statement.effect if statement else math.nan,
+                "effect [95 % interval]": f"{effect(statement)} {statement.unit}" if statement else "",
+                "reconstructed protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
+            }
+        )
+    frame = pd.DataFrame(lines)
+    return Table(frame.loc[:, (frame != "").any()], {"reported": ".4g", "ours": ".4g"}, missing=_NO_NUMBER)
+
+
+def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
+    lines = [
+        {
+            "study": study["name"],
+            "rows": study["rows"],
+            "time": duration(study["seconds"]),
+            "matrix": study["bytes"] / 1e6,
+        }
+        for study in studies
+    ]
+    total = duration(sum(study["seconds"] for study in studies))
+    note = f"In all {total}. Peak memory is not recorded; the largest data matrix is a lower bound."
+    return Table(pd.DataFrame(lines), {"rows": "d", _MATRIX: ".3g"}, note)
 
 
 def leading(summaries: Mapping[str, PaperSummary]) -> list[Finding]:
