@@ -33,7 +33,7 @@ class Sentence(NamedTuple):
 class Deviation(NamedTuple):
     """A difference between a paper and this project: in its data, its code or MATLAB; how each does it; the effect."""
 
-    of: str
+    subject: str
     paper: str
     here: str
     effect: str

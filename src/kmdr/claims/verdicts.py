@@ -198,9 +198,10 @@ class Verdict:
         size = next(len(group) for group in grouped(self.claim, self.components).values() if component in group)
         return "not supported" if size * component.p_against <= self.level else "undecided"
 
-    def count(self, components: Sequence[Component]) -> str:
-        """Return how many of some statements are supported, as ``5 of 6``."""
-        return f"{sum(self.statement(component) == 'supported' for component in components)} of {len(components)}"
+    def count(self, components: Sequence[Component], *, joint: bool = False) -> str:
+        """Return how many of some statements are supported, as ``5 of 6``: single ones, or joint tests of numbers."""
+        counted = [component for component in components if (component.unit == TOGETHER) == joint]
+        return f"{sum(self.statement(component) == 'supported' for component in counted)} of {len(counted)}"
 
     @property
     def tally(self) -> str:
@@ -208,14 +209,9 @@ class Verdict:
         if not self.kinds:
             return ""
         joint = [component for component in self.components if component.unit == TOGETHER]
-        single = [component for component in self.components if component.unit != TOGETHER]
-        text = f"{self.count(single)} {'statement' if len(single) == 1 else 'statements'} supported"
-        text += (
-            f", {self.count([c for c in single if c.part not in self.claim.side])} central"
-            if "side" in self.kinds
-            else ""
-        )
-        text += f", {self.count(joint)} joint tests" if joint else ""
+        text = f"{self.count(self.components)} {'statement' if len(self.components) == 1 else 'statements'} supported"
+        text += f", {self.count(self.central)} central" if "side" in self.kinds else ""
+        text += f", {self.count(joint, joint=True)} joint tests" if joint else ""
         return text + (f", {self.scope}" if self.scope else "")
 
 

@@ -1,6 +1,6 @@
 """Numbers that a text cites from a report: ``{SOURCE CONDITION... COLUMN:FORMAT}``.
 
-The source is the id of a table, figure or claim (``bzd10-7/reconstructed`` for its verdict under the other protocol),
+The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol),
 a table of a multiverse by the stem of its file, or ``verdicts``. A condition is ``COLUMN=VALUE[,VALUE...]`` or
 ``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of ``=``, and ``+`` between sources joins them.
 Several selected values are cited as their range; the column ``rows`` is their number. The means of a figure have the

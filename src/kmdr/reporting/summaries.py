@@ -82,9 +82,9 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     parts: dict[str, list[str] | Table] = {
         "Scope": paragraphs(words.scope),
         **{title: _claims(group) for title, group in groups.items() if group},
-        "What was easy": paragraphs(words.easy),
-        "What was hard": paragraphs(words.hard),
-        "Deviations": Table(pd.DataFrame(deviations, columns=["of", "in the paper", "here", "effect"]), {}),
+        "Easy to reproduce": paragraphs(words.easy),
+        "Hard to reproduce": paragraphs(words.hard),
+        "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
         "Computing time and memory": _computing(studies),
         "Limitations": [*paragraphs(words.limitations), _NOT_CONTACTED],
     }
