@@ -12,6 +12,7 @@ from kmdr.claims.catalogue import papers
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import tally
 from kmdr.claims.repetitions import Need
+from kmdr.claims.summary import PARTS
 from kmdr.claims.verdicts import Judgement
 from kmdr.multiverse.choices import multiverses
 from kmdr.reporting.html import report_pages
@@ -100,11 +101,13 @@ def test_no_choice_that_a_multiverse_varies_is_said_to_be_unmeasured():
             assert "unmeasured" not in answer.__qualname__, f"{paper.name}: {point}"
 
 
-def test_every_claim_id_in_a_summary_exists_and_no_result_is_typed_into_its_text():
+def test_claims_in_summaries_exist_and_no_result_is_typed_into_their_words():
     ids = {claim.id for paper in papers() for claim in paper.claims}
     for paper in papers():
-        for sentence in paper.summary.findings:
-            assert set(re.findall(r"\b\w+\d\d-\d+\b", sentence.text)) <= ids
-            prose = re.sub(r"\{[^{}]*\}", "", sentence.text)
+        words = paper.summary
+        texts = [sentence.text for part in PARTS for sentence in getattr(words, part)]
+        for text in (*texts, *(cell for line in words.deviations for cell in line)):
+            assert set(re.findall(r"\b[a-z]+\d\d-\d+\b", text)) <= ids
+            prose = re.sub(r"\{[^{}]*\}", "", text)
             # Decimals are results; whole numbers may be settings such as r = 15.
             assert not re.findall(r"\d\.\d|\B\.\d", prose), prose

@@ -6,7 +6,7 @@ longer support its words.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kmdr.base.paths import CHECKOUT
 from kmdr.claims.catalogue import papers
@@ -54,16 +54,21 @@ def findings(report: str) -> str:
                 f"the report states {len(texts)} of {len(paper.summary.findings)} findings of {paper.name}; reword "
                 "those in its paper.toml that the results no longer support"
             )
-        lines.append(f"* **{paper.name}**, {paper.summary.short}: {' '.join(texts)}")
+        short = paper.summary.short
+        lines.append(f"* **{paper.name}** ({short[:1].lower()}{short[1:]}): {' '.join(texts)}")
     return "\n".join(lines)
 
 
 _MAKE: Mapping[str, Callable[[str], str]] = {"scorecard": scorecard, "answer": answer, "findings": findings}
 
 
-def renewed(readme: str, report: str) -> str:
-    """Return a README with its marked regions made from a report in Markdown."""
-    return _REGION.sub(lambda match: match[1] + _MAKE[match[2]](report) + match[3], readme)
+def renewed(readme: str, report: str, regions: Collection[str] = ()) -> str:
+    """Return a README with its marked regions, or some of them, made from a report in Markdown."""
+
+    def made(match: re.Match[str]) -> str:
+        return match[1] + _MAKE[match[2]](report) + match[3] if match[2] in (regions or _MAKE) else match[0]
+
+    return _REGION.sub(made, readme)
 
 
 if __name__ == "__main__":
