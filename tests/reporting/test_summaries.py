@@ -114,7 +114,7 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
         ),
     )
     assert reason(mixed) == (
-        "2 of 3 comparisons of time have the opposite direction with this implementation on this machine, most clearly "
+        "2 of 3 statements on time are contradicted with this implementation on this machine, most clearly "
         "B (5); its statements on F and P are supported"
     )
     single = verdict(kinds={"statement": BAD}, components=(part("P − P of kMeans, above 0", 0.001),))

@@ -22,7 +22,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def effect(component: Component) -> str:
-    """Return an effect with its interval, unless the interval is unknown or unbounded.
+    """Return an effect with its interval, unless the effect is certain, or the interval unknown or unbounded.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def effect(component: Component) -> str:
     '2'
     """
     ends = component.low, component.high
-    if any(map(math.isnan, ends)) or all(map(math.isinf, ends)):
+    if any(map(math.isnan, ends)) or all(map(math.isinf, ends)) or ends[0] == ends[1]:
         return number(component.effect)
     return f"{number(component.effect)} [{number(ends[0])}, {number(ends[1])}]"
 

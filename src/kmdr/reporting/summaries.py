@@ -22,8 +22,8 @@ from kmdr.reporting.numbers import duration, effect
 # The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
     "number": "{fail} of {all} reported values differ from what the procedure as described gives here",
-    "statement": "{fail} of {all} comparisons have the opposite direction",
-    "time": "{fail} of {all} comparisons of time have the opposite direction with this implementation on this machine",
+    "statement": "{fail} of {all} statements on F and P are contradicted",
+    "time": "{fail} of {all} statements on time are contradicted with this implementation on this machine",
 }
 HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
@@ -101,6 +101,8 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
     lines = []
     for verdict in verdicts:
         statement, why = verdict.weakest, reason(verdict)
+        if statement and statement.unit == TOGETHER:  # show the number that differs most
+            statement = min((c for c in verdict.central if c.unit != TOGETHER), key=lambda c: c.p_against)
         reported = statement.reported if statement else math.nan
         lines.append(
             {
@@ -123,7 +125,7 @@ def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
             "study": study["name"],
             "rows": study["rows"],
             "time": duration(study["seconds"]),
-            "matrix": study["bytes"] / 1e6,
+            _MATRIX: study["bytes"] / 1e6,
         }
         for study in studies
     ]
