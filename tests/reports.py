@@ -10,6 +10,7 @@ from kmdr.analysis.statistics import Component, Margin
 from kmdr.base.plugins import PaperFolder
 from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
 from kmdr.claims.register import Change, Flip
+from kmdr.claims.summary import Deviation, Sentence, Summary
 from kmdr.claims.verdicts import Diagnosis, Judgement, Swing, Verdict
 from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.tables import Table, table_files
@@ -36,12 +37,22 @@ def write_report(report, folder):
     return write_files(folder, report_pages(report, "0.1.0+gtest"))
 
 
+SUMMARY = Summary(
+    short="Signs & <more>",
+    findings=(Sentence("It is {verdicts claim=bzmd15-1 outcome} & <plain>.", title="A finding", lead=1),),
+    scope=(Sentence("Two datasets."),),
+    easy=(Sentence("`A` is given."),),
+    deviations=(Deviation("data", "1400 <images>", "1440", "P moves by {bzmd15-1 effect:.2f}."),),
+    limitations=(Sentence("Times are ours."),),
+)
+
+
 def papers():
     """Four papers, of which nothing but the name is known to any folder."""
     return [
         Paper(
             PaperFolder(name, Path(name), name), f"Title of {name}", "A, B", f"Venue {year}", f"https://example.org/{name}",
-            year, (), (), (), (), (),
+            year, (), (), (), (), (), summary=SUMMARY if name == "bzmd15" else Summary(),
         )
         for name, year in (("bmd09", 2009), ("bzmd15", 2015), ("lst17", 2017), ("lf20", 2020))
     ]  # fmt: skip
@@ -166,7 +177,8 @@ def make_report(plan=None):
     ]
     studies = [
         {
-            "name": name, "title": f"Study {name}", "datasets": ["synth", "usps"],
+            "name": name, "paper": name.partition("_")[0], "bytes": 8e6 * rows,
+            "title": f"Study {name}", "datasets": ["synth", "usps"],
             "reducers": ["none", "svd"], "repetitions": repetitions, "rows": rows,
             "failed": failed, "seconds": seconds, "command": f"kmdr study={name}",
         }

@@ -221,6 +221,15 @@ def test_the_claims_table_has_a_line_a_claim_with_what_sorts_and_filters_it(page
     assert set(OUTCOMES) | {paper.name for paper in PAPERS} <= set(options)
 
 
+def test_a_paper_that_was_run_has_a_summary_in_both_pages(source, text):
+    for page in (source, text):
+        assert "It is not supported &" in page.replace("&amp;", "&")
+        assert "P moves by −0.25 to −0.12." in page
+        assert page.count("No author was contacted") == 1
+        assert "In all 1 min 15 s." in page
+    assert source.count('-summary"') == 1
+
+
 def test_open_points_show_changes_and_the_verdicts_that_move(page):
     shown = " ".join(
         next(element for element in page.all("article") if element.get("id") == "open-rank")["text"].split()
@@ -377,7 +386,8 @@ def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, fol
     for target in re.findall(r"\]\((?!http|#)([^)]+)\)", text):
         assert (folder / "report" / target).resolve().is_file() or target.startswith("../environments/"), target
     tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
-    assert len(tables) == 3  # the scorecard, one item, the studies
+    # The scorecard, one item, the studies; of the paper that was run: two outcomes, deviations, computing time.
+    assert len(tables) == 7
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
     assert "Not the full run" in text

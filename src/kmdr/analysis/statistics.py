@@ -81,6 +81,8 @@ class Component(NamedTuple):
         The same test with another value of the margin.
     part : str
         The part of the claim's sentence that it belongs to; see `kmdr.claims.catalogue.Claim`.
+    reported : float
+        The value that the paper reports, from which the effect is the difference; NaN if it reports none.
     """
 
     label: str
@@ -95,6 +97,7 @@ class Component(NamedTuple):
     margin: Margin | None = None
     against: "Callable[[float], Component] | None" = None
     part: str = ""
+    reported: float = math.nan
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:

@@ -22,6 +22,7 @@ from kmdr.analysis.rows import timed_rows
 from kmdr.analysis.statistics import Component
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.plugins import PaperFolder, paper_folders
+from kmdr.claims.summary import Summary, read_summary
 from kmdr.config.studies import on_request
 from kmdr.datasets import Dataset
 from kmdr.figures.canvas import Drawing
@@ -284,6 +285,7 @@ class Paper:
     points: tuple[OpenPoint, ...]
     quotes: Mapping[str, str] = field(default_factory=dict)
     reconstruction: Reconstruction | None = None
+    summary: Summary = field(default_factory=Summary)
 
     @property
     def name(self) -> str:
@@ -327,7 +329,9 @@ def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) 
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
-_PAPER_MAY = ("url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction")
+_PAPER_MAY = (
+    "url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction", "summary",
+)  # fmt: skip
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
 
@@ -362,6 +366,7 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
         _quotes(file, name, table), Reconstruction(**protocol) if protocol else None,
+        read_summary(file, table.get("summary", {})),
     )  # fmt: skip
 
 

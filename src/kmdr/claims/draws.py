@@ -60,9 +60,8 @@ class Draw(NamedTuple):
 
 def _draw(label: str, number: Number, mean: float, ends: tuple[float, float], n: int, p: tuple[float, float]) -> Draw:
     unit = SYMBOLS.get(number.quantity, "score")
-    component = Component(
-        label, number.value - mean, number.value - ends[1], number.value - ends[0], *p, n, unit, "number"
-    )
+    low, high = number.value - ends[1], number.value - ends[0]
+    component = Component(label, number.value - mean, low, high, *p, n, unit, "number", reported=number.value)
     return Draw(component, mean, *ends)
 
 

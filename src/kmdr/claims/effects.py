@@ -25,6 +25,7 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slopes
 from kmdr.base.text import format_number
+from kmdr.claims.draws import TOGETHER
 
 Floats = NDArray[np.float64]
 Outcome = Literal["supported", "mostly supported", "not supported", "undecided", "not run", "changed"]
@@ -310,8 +311,10 @@ def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
 def tally(components: Sequence[Component]) -> str:
     """Return how many statements hold, fail and are undecided, each tested alone at 5 %, and the clearest failures.
 
-    The clearest failure of each dataset (named in a label after "on") is given, for at most three datasets.
+    Joint tests of several numbers are not counted. The clearest failure of each dataset (named in a label after "on")
+    is given, for at most three datasets.
     """
+    components = [component for component in components if component.unit != TOGETHER]
     outcomes = [outcome([component]) for component in components]
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")

@@ -40,6 +40,7 @@ from kmdr.analysis.statistics import (
     retest,
 )
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
+from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
 from kmdr.figures.panels import dataset_label
@@ -197,19 +198,27 @@ class Verdict:
         size = next(len(group) for group in grouped(self.claim, self.components).values() if component in group)
         return "not supported" if size * component.p_against <= self.level else "undecided"
 
-    def count(self, components: Sequence[Component]) -> str:
-        """Return how many of some statements are supported, as ``5 of 6``."""
-        return f"{sum(self.statement(component) == 'supported' for component in components)} of {len(components)}"
+    def count(self, components: Sequence[Component], *, joint: bool = False) -> str:
+        """Return how many of some statements are supported, as ``5 of 6``: single ones, or joint tests of numbers."""
+        counted = [component for component in components if (component.unit == TOGETHER) == joint]
+        return f"{sum(self.statement(component) == 'supported' for component in counted)} of {len(counted)}"
 
     @property
     def tally(self) -> str:
         """Return how many statements are supported, how many central ones, and on what data; empty if not run."""
         if not self.kinds:
             return ""
-        what = "statement" if len(self.components) == 1 else "statements"
-        text = f"{self.count(self.components)} {what} supported"
+        joint = [component for component in self.components if component.unit == TOGETHER]
+        text = f"{self.count(self.components)} {'statement' if len(self.components) == 1 else 'statements'} supported"
         text += f", {self.count(self.central)} central" if "side" in self.kinds else ""
+        text += f", {self.count(joint, joint=True)} joint tests" if joint else ""
         return text + (f", {self.scope}" if self.scope else "")
+
+
+def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
+    """Return the statements of a verdict, each with the reason why it does not count, or empty text if it counts."""
+    uncounted = [(component, why) for why, components in verdict.aside.items() for component in components]
+    return [*((component, "") for component in verdict.components), *uncounted]
 
 
 def grouped(claim: Claim, components: Sequence[Component]) -> dict[Group, list[Component]]:

@@ -42,13 +42,16 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
     """Return what was run of each study; studies on request only if they have rows."""
     summaries: list[Mapping[str, Any]] = []
     steps = ["reduce_seconds", "cluster_seconds", "score_seconds"]
-    every = results.columns(["study", "config_hash", "repeat", "status", "prepare_seconds", *steps])
+    sizes = ["n", "d", "nnz"]
+    every = results.columns(["study", "config_hash", "repeat", "status", "prepare_seconds", *steps, *sizes])
     of_studies = {str(name): of_study for name, of_study in every.groupby("study")}
     for study in configs:
         rows = of_studies.get(study["name"], every.iloc[:0])
         if study.get("on_request") and rows.empty:
             continue
         seconds = np.nansum(rows[steps].to_numpy(dtype=float))
+        n, d, stored = rows[sizes].to_numpy(dtype=float).T
+        matrix = np.where(stored < n * d, 12 * stored, 8 * n * d)  # 8 bytes a value, and 4 for its column if sparse
         prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
         summaries.append(
             {
@@ -57,6 +60,7 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
                 "failed": int((rows["status"] != "ok").sum()),
                 "repetitions": int(rows.groupby("config_hash")["repeat"].nunique().max()) if len(rows) else 0,
                 "seconds": float(seconds + prepare),
+                "bytes": float(matrix.max(initial=0)),
                 "command": f"kmdr study={study['name']}",
             }
         )

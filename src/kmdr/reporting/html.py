@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
-from kmdr.analysis.statistics import KINDS, LEVEL, Component
+from kmdr.analysis.statistics import KINDS, LEVEL
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Kind, Paper
 from kmdr.claims.effects import OUTCOMES, Outcome, decided
@@ -32,16 +32,17 @@ from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import Swing, Verdict
+from kmdr.claims.verdicts import Swing, Verdict, evidence
 from kmdr.figures.escape import markdown_code, markdown_escaped
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
 from kmdr.reporting.model import Report, Reproduction
-from kmdr.reporting.opening import opening
+from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.study_runs import StudyRuns
+from kmdr.reporting.summaries import leading, paper_summaries
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -145,59 +146,6 @@ class PaperSection:
 def _counts(occurring: Iterable[str], states: Sequence[str]) -> list[tuple[str, int]]:
     every = list(occurring)
     return [(state, every.count(state)) for state in states if state in every]
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with a few significant digits, and a dash for a missing one.
-
-    Examples
-    --------
-    >>> number(-0.012345), number(float("nan")), number(12345.6), number(0.00001)
-    ('−0.0123', '–', '12346', '1e−05')
-    """
-    if value is None or math.isnan(value):
-        return "–"
-    text = f"{value:.0f}" if 10**digits <= abs(value) < 10**7 else f"{value:z.{digits}g}"
-    return text.replace("-", "−")
-
-
-def number_word(count: int) -> str:
-    """Return a small whole number in words.
-
-    Examples
-    --------
-    >>> number_word(4), number_word(40)
-    ('four', '40')
-    """
-    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-    return words[count] if count < len(words) else str(count)
-
-
-def probability(p: float) -> str:
-    """Return a p-value with three decimals, or an upper bound.
-
-    Examples
-    --------
-    >>> probability(0.0123), probability(1e-9), probability(1.0)
-    ('0.012', '< 0.001', '1.000')
-    """
-    if math.isnan(p):
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in the largest fitting units.
-
-    Examples
-    --------
-    >>> duration(0.4), duration(75), duration(3720)
-    ('0.4 s', '1 min 15 s', '1 h 2 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _plain(value: Any) -> str:
@@ -361,12 +309,6 @@ def changes_at(swing: Swing) -> str:
     return f"the verdict would be {changes}"
 
 
-def evidence(verdict: Verdict) -> list[tuple[Component, str]]:
-    """Return the components of a verdict, each with the reason why it does not count, or empty text if it counts."""
-    uncounted = [(component, why) for why, components in verdict.aside.items() for component in components]
-    return [*((component, "") for component in verdict.components), *uncounted]
-
-
 def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
     return [embedded(content) for path, content in files.items() if path.suffix == ".png"]
 
@@ -452,6 +394,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "number": number,
+        "effect": effect,
         "probability": probability,
         "duration": duration,
         "paragraphs": paragraphs,
@@ -472,12 +415,13 @@ def _environment() -> Environment:
         "STATES": STATES,
         "OUTCOMES": OUTCOMES,
         "LEVEL": LEVEL,
+        "KINDS": KINDS,
+        "POWER": POWER,
+        "LEAST": LEAST,
         "outcome": decided,
         "frozen_note": frozen_note,
         "seeds_sentence": seeds_sentence,
     }
-    environment.globals |= {"KINDS": KINDS}
-    environment.globals |= {"POWER": POWER, "LEAST": LEAST}
     return environment
 
 
@@ -509,6 +453,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
             "explore_script": Markup(explore_script),
             "plot_style": Markup(plot_style),
         }
+    summaries = paper_summaries(report)
     content = {
         "style": Markup(style),
         "script": Markup(script),
@@ -519,7 +464,11 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         ),
         "report": report,
         "paper_sections": paper_sections(report),
-        "opening": opening(report.verdicts),
+        "summaries": summaries,
+        "leading": leading(summaries),
+        "anchors": {v.claim.id: v.claim.id for v in report.verdicts}
+        | {study["name"]: f"study-{study['name']}" for study in report.studies},
+        "answer": [f.text for summary in summaries.values() for f in summary.findings if f.sentence.answer],
         "custom": _runs(report.custom),
         "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),
@@ -530,7 +479,6 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
-    return {
-        Path("report", name): printable(environment.get_template(template).render(content)).encode()
-        for name, template in (("index.html", "report.html.j2"), ("report.md", "report.md.j2"))
-    }
+    page, text = (environment.get_template(f"report.{kind}.j2").render(content) for kind in ("html", "md"))
+    texts = {"index.html": page, "report.md": re.sub(r"\n{3,}", "\n\n", text)}
+    return {Path("report", name): printable(text).encode() for name, text in texts.items()}

@@ -70,7 +70,8 @@ class Report:
     code_notes : sequence of str
         Sentences on refused rows, damaged files, rows of several code versions and times from several environments.
     studies : sequence of mapping
-        Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, command.
+        Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, bytes (of the largest
+        data matrix), command.
     missing : mapping
         Unavailable datasets and the reasons.
     plan : mapping

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.claims.verdicts import GROUPS
+from kmdr.claims.verdicts import GROUPS, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
-from kmdr.reporting.html import changes_at, evidence
+from kmdr.reporting.html import changes_at
 from kmdr.reporting.model import Report
 
 

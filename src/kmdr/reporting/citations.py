@@ -1,0 +1,109 @@
+"""Numbers that a text cites from a report: ``{SOURCE CONDITION... COLUMN:FORMAT}``.
+
+The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol),
+a table of a multiverse by the stem of its file, or ``verdicts``. A condition is ``COLUMN=VALUE[,VALUE...]`` or
+``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of ``=``, and ``+`` between sources joins them.
+Several selected values are cited as their range; the column ``rows`` is their number. The means of a figure have the
+columns ``relative`` and ``change``: their ratio to, and their difference from, k-means on all features.
+"""
+
+import operator
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from kmdr.base.text import format_number
+from kmdr.claims.effects import decided
+from kmdr.claims.summary import Sentence
+from kmdr.claims.verdicts import Verdict, evidence
+from kmdr.reporting.model import Report
+
+_COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+}  # fmt: skip
+_FIELD = re.compile(r"\{([^{}]+?)(?::([-+.\d%\w]*))?\}")
+_CONDITION = re.compile(r"^([^=~!]+)(!=|=|~)(.*)$")
+Sources = Mapping[str, pd.DataFrame]
+
+
+def sources(report: Report) -> dict[str, pd.DataFrame]:
+    """Return the tables of a report that texts may cite, by name."""
+    tables = {part.item.id: _with_relative(part.numbers) for part in report.items if not part.numbers.empty}
+    for section in report.multiverses.values():
+        for piece in section.pieces:
+            if piece.table is not None:
+                tables[next(iter(piece.files)).stem] = piece.table.frame
+    for verdict in report.verdicts:
+        tables[verdict.claim.id] = statements(verdict)
+        if verdict.reconstructed:
+            tables[f"{verdict.claim.id}/reconstructed"] = statements(verdict.reconstructed)
+    tables["verdicts"] = pd.DataFrame(
+        [(v.claim.id, v.claim.paper, v.outcome) for v in report.verdicts], columns=["claim", "paper", "outcome"]
+    )
+    return tables
+
+
+def statements(verdict: Verdict) -> pd.DataFrame:
+    """Return the statements of a verdict with their outcomes; ``decides`` is False for statements that do not count."""
+    rows = [
+        {
+            **component._asdict(), "ours": component.reported - component.effect, "decides": not why,
+            "outcome": verdict.statement(component) if not why else decided(component.p_for, component.p_against),
+        }
+        for component, why in evidence(verdict)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(verdict=verdict.outcome)
+
+
+def _with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return the numbers of a figure with their ratio to, and difference from, k-means on all features, if drawn."""
+    if not {"quantity", "dataset", "reducer", "mean"} <= set(numbers):
+        return numbers
+    keys = ["quantity", "dataset"]
+    full = numbers[numbers["reducer"] == "none"].groupby(keys)["mean"].first().rename("full").reset_index()
+    joined = numbers.merge(full, on=keys, how="left")
+    return joined.assign(relative=joined["mean"] / joined["full"], change=joined["mean"] - joined["full"])
+
+
+def select(tables: Sources, field: str) -> "pd.Series[Any]":
+    """Return the values that a field names; raise a LookupError if there are none."""
+    names, *conditions, column = shlex.split(field)
+    table = pd.concat([tables[name] for name in names.split("+")])
+    for condition in conditions:
+        key, sign, value = _CONDITION.findall(condition)[0]
+        texts = table[key].map(lambda cell: f"{cell:g}" if isinstance(cell, float) else str(cell))
+        wanted = texts.str.contains(value, regex=False) if sign == "~" else texts.isin([value, *value.split(",")])
+        table = table[~wanted if sign == "!=" else wanted]
+    values = pd.Series([len(table)]) if column == "rows" else table[column].dropna()
+    if values.empty:
+        raise LookupError(f"{field!r} names no value")
+    return values
+
+
+def _shown(tables: Sources, field: str, form: str) -> str:
+    values = select(tables, field)
+    if not pd.api.types.is_numeric_dtype(values):
+        return ", ".join(dict.fromkeys(map(str, values)))
+    ends = dict.fromkeys(format_number(float(end), form).replace("-", "−") for end in (values.min(), values.max()))
+    return " to ".join(ends).replace("% to", " to").replace("%", " %")
+
+
+def is_true(tables: Sources, condition: str) -> bool:
+    """Return True if all values of a field compare as a condition ``FIELD OPERATOR VALUE`` states."""
+    *field, sign, value = shlex.split(condition)
+    values = select(tables, shlex.join(field))
+    wanted = float(value) if pd.api.types.is_numeric_dtype(values) else value
+    return bool(_COMPARED[sign](values, wanted).all())
+
+
+def cited(tables: Sources, sentence: Sentence) -> str:
+    """Return a sentence with its numbers; empty if its numbers were not run, or its conditions are not met."""
+    try:
+        if all(is_true(tables, condition) for condition in sentence.when):
+            return _FIELD.sub(lambda match: _shown(tables, match[1], match[2] or "g"), sentence.text)
+    except LookupError:
+        pass
+    return ""

@@ -1,0 +1,180 @@
+"""One page per paper in the form of a reproducibility report, and the findings that lead the report."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from kmdr.analysis.statistics import Kind
+from kmdr.base.text import format_number
+from kmdr.claims.catalogue import Paper
+from kmdr.claims.draws import TOGETHER
+from kmdr.claims.effects import SUPPORTED
+from kmdr.claims.summary import Sentence
+from kmdr.claims.verdicts import Verdict
+from kmdr.figures.tables import Table
+from kmdr.reporting.citations import Sources, cited, sources
+from kmdr.reporting.model import Report
+from kmdr.reporting.numbers import duration, effect
+
+# The sentence on the failing part of a claim, by kind.
+FAILS: dict[Kind, str] = {
+    "number": "{fail} of {all} reported values differ from what the procedure as described gives here",
+    "statement": "{fail} of {all} statements on F and P are contradicted",
+    "time": "{fail} of {all} statements on time are contradicted with this implementation on this machine",
+}
+HOLDS: dict[Kind, str] = {
+    "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
+    "time": "its statements on time are supported",
+}  # fmt: skip
+_NOT_CONTACTED = "No author was contacted: the settings are from the papers, and from public code where it is named."
+_NO_NUMBER = {"reported": "–", "ours": "–"}
+_MATRIX = "largest data matrix (MB)"
+_GROUPS = {
+    "Supported": SUPPORTED, "Not supported": ("not supported",), "Undecided": ("undecided",),
+    "Not run, or with changed settings": ("not run", "changed"),
+}  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """A finding as the report states it."""
+
+    paper: str
+    text: str
+    sentence: Sentence
+
+
+@dataclass(frozen=True)
+class PaperSummary:
+    """The reproducibility report of one paper.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        With their numbers.
+    parts : mapping of str to list of str or Table
+        By title: paragraphs, the claims by outcome, deviations, and computing time.
+    """
+
+    findings: list[Finding]
+    parts: Mapping[str, list[str] | Table]
+
+
+def paper_summaries(report: Report) -> dict[str, PaperSummary]:
+    """Return the summary of each paper that was run, by name."""
+    tables = sources(report)
+    ran = {study["paper"] for study in report.studies if study["rows"]}
+    return {paper.name: _summary(paper, report, tables) for paper in report.papers if paper.name in ran}
+
+
+def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
+    words = paper.summary
+    verdicts = [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name]
+    groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in _GROUPS.items()}
+    studies = [study for study in report.studies if study["paper"] == paper.name and study["rows"]]
+
+    def paragraphs(sentences: Sequence[Sentence]) -> list[str]:
+        return [text for sentence in sentences if (text := cited(tables, sentence))]
+
+    deviations = [[cited(tables, Sentence(cell)) for cell in line] for line in words.deviations]
+    parts: dict[str, list[str] | Table] = {
+        "Scope": paragraphs(words.scope),
+        **{title: _claims(group) for title, group in groups.items() if group},
+        "Easy to reproduce": paragraphs(words.easy),
+        "Hard to reproduce": paragraphs(words.hard),
+        "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
+        "Computing time and memory": _computing(studies),
+        "Limitations": [*paragraphs(words.limitations), _NOT_CONTACTED],
+    }
+    findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
+    return PaperSummary(findings, {title: part for title, part in parts.items() if not _is_empty(part)})
+
+
+def _is_empty(part: list[str] | Table) -> bool:
+    return part.frame.empty if isinstance(part, Table) else not part
+
+
+def _claims(verdicts: Sequence[Verdict]) -> Table:
+    """Return one line per claim with its deciding statement and, if that is about a number, the paper's and ours."""
+    lines = []
+    for verdict in verdicts:
+        statement, why = verdict.weakest, reason(verdict)
+        if statement and statement.unit == TOGETHER:  # show the number that differs most
+            statement = min((c for c in verdict.central if c.unit != TOGETHER), key=lambda c: c.p_against)
+        reported = statement.reported if statement else math.nan
+        lines.append(
+            {
+                "claim": verdict.claim.id,
+                "sentence": verdict.claim.sentence + (f" {why[0].upper()}{why[1:]}." if why else ""),
+                "deciding statement": statement.label if statement else "",
+                "reported": reported,
+                "ours": reported - statement.effect if statement else math.nan,
+                "effect [95 % interval]": f"{effect(statement)} {statement.unit}" if statement else "",
+                "reconstructed protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
+            }
+        )
+    frame = pd.DataFrame(lines)
+    return Table(frame.loc[:, (frame != "").any()], {"reported": ".4g", "ours": ".4g"}, missing=_NO_NUMBER)
+
+
+def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
+    lines = [
+        {
+            "study": study["name"],
+            "rows": study["rows"],
+            "time": duration(study["seconds"]),
+            _MATRIX: study["bytes"] / 1e6,
+        }
+        for study in studies
+    ]
+    total = duration(sum(study["seconds"] for study in studies))
+    note = f"In all {total}. Peak memory is not recorded; the largest data matrix is a lower bound."
+    return Table(pd.DataFrame(lines), {"rows": "d", _MATRIX: ".3g"}, note)
+
+
+def leading(summaries: Mapping[str, PaperSummary]) -> list[Finding]:
+    """Return the findings that lead the report, in their order."""
+    every = [finding for summary in summaries.values() for finding in summary.findings if finding.sentence.lead]
+    return sorted(every, key=lambda finding: finding.sentence.lead)
+
+
+def reason(verdict: Verdict) -> str:
+    """Return why a claim is not supported in full; empty text if it is."""
+    if verdict.outcome in ("not run", "changed"):
+        return verdict.sentence
+    if verdict.outcome == "mostly supported":
+        return f"mostly: {verdict.tally}"
+    central = {kind: judged.outcome for kind, judged in verdict.kinds.items() if kind != "side"}
+    parts = [_failing(verdict, kind) for kind, outcome in central.items() if outcome == "not supported"]
+    parts += [_undecided(verdict, kind) for kind, outcome in central.items() if outcome == "undecided"]
+    if parts:
+        parts += [HOLDS[kind] for kind, outcome in central.items() if outcome == "supported"]
+    reversed_by = [d.change for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
+    if reversed_by and verdict.outcome not in SUPPORTED:
+        parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(reversed_by)})")
+    return "; ".join(parts)
+
+
+def _failing(verdict: Verdict, kind: Kind) -> str:
+    components = [component for component in verdict.central if component.kind == kind and component.unit != TOGETHER]
+    components = components or [component for component in verdict.central if component.kind == kind]
+    failing = [component for component in components if verdict.statement(component) == "not supported"]
+    jointly = [c for c in verdict.central if c.unit == TOGETHER and verdict.statement(c) == "not supported"]
+    if kind == "number" and jointly and not failing:
+        p = format_number(jointly[0].effect, ".2g")
+        return f"none of {len(components)} reported values is implausible alone, but jointly their p-value is {p}"
+    clearest = min(components, key=lambda component: component.p_against)
+    if len(components) == 1:
+        return f"{clearest.label}: the effect is {format_number(clearest.effect, '.3g')}".replace("-", "−")
+    text = FAILS[kind].format(fail=len(failing), all=len(components))
+    return f"{text}, most clearly {clearest.label} ({format_number(clearest.effect, '.3g')})".replace("(-", "(−")
+
+
+def _undecided(verdict: Verdict, kind: Kind) -> str:
+    needed = verdict.needed
+    texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
+    if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
+        return f"“{component.label}” has {component.n} repetitions and needs about {needed.repetitions}"
+    return f"{texts[kind]} are undecided at this number of repetitions"

@@ -1,0 +1,113 @@
+"""The report does not contradict itself: a number that is stated twice is the same twice."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kmdr.analysis.statistics import Component
+from kmdr.claims.catalogue import papers
+from kmdr.claims.draws import TOGETHER
+from kmdr.claims.effects import tally
+from kmdr.claims.repetitions import Need
+from kmdr.claims.summary import PARTS
+from kmdr.claims.verdicts import Judgement
+from kmdr.multiverse.choices import multiverses
+from kmdr.reporting.html import report_pages
+from kmdr.reporting.numbers import effect
+from kmdr.reporting.summaries import paper_summaries
+from kmdr.reporting.verdict_tables import verdict_tables
+from reports import make_report
+
+
+def number(label, effect, p_against, unit="F", ends=None):
+    low, high = ends or (effect - 0.1, effect + 0.1)
+    return Component(label, effect, low, high, 0.5, p_against, 30, unit, "number", reported=effect + 1)
+
+
+def spoiled_report():
+    """Return a report with claims that rest on facts, on joint p-values and on too few runs."""
+    report = make_report()
+    values = tuple(number(f"F at r = {r}", -0.5, 0.3) for r in (5, 10, 20))
+    joint = number("F, 3 numbers together", 0.0039, 0.0039, TOGETHER, (math.nan, math.nan))
+    unbounded = number("P at r = 5", 0.1, 1.0, "P", (-math.inf, math.inf))
+    few = replace(
+        report.verdicts[2], outcome="undecided", components=(*values, joint, unbounded), rows={}, rows_digest="",
+        kinds={"number": Judgement("undecided", 0.5, 0.3)}, needed=Need(values[1]._replace(n=10_000), 12_000),
+    )  # fmt: skip
+    fact = replace(few.claim, facts=("bzmd15_bound_usps",))
+    return replace(report, verdicts=[*report.verdicts[:2], replace(few, claim=fact), *report.verdicts[3:]])
+
+
+@pytest.fixture(scope="module")
+def report():
+    return spoiled_report()
+
+
+@pytest.fixture(scope="module")
+def pages(report):
+    return [page.decode() for page in report_pages(report, "0").values()]
+
+
+def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages):
+    for page in pages:
+        assert "[−∞, ∞]" not in page
+        assert not re.search(r"(?<!\d)0 rows", page)
+        assert not re.search(r"\[(?:−?inf|nan|–,)", page)
+    assert "from the fact bzmd15_bound_usps" in pages[0]
+
+
+def test_an_effect_without_bounds_is_shown_alone():
+    assert effect(number("P", 0.1, 1.0, "P", (-math.inf, math.inf))) == "0.1"
+    assert effect(number("P", 0.1, 1.0, "P", (-math.inf, 0.5))) == "0.1 [−∞, 0.5]"
+
+
+def test_counts_of_claims_agree_between_scorecard_summary_and_tables(report, pages):
+    verdicts = verdict_tables(report)[Path("verdicts.csv")].decode()
+    for verdict in report.verdicts:
+        assert f"{verdict.claim.id},{verdict.outcome}," in verdicts
+    for name, summary in paper_summaries(report).items():
+        shown = [id_ for part in summary.parts.values() if hasattr(part, "frame") and "claim" in part.frame
+                 for id_ in part.frame["claim"]]  # fmt: skip
+        assert sorted(shown) == sorted(v.claim.id for v in report.verdicts if v.claim.paper == name)
+    counts = re.findall(r"Claims: ([^.]*)\.", pages[1].partition("## Scorecard")[2])[0]
+    stated = {state: int(n) for n, state in re.findall(r"(\d+) ([a-z ]+)", counts)}
+    assert stated == {state: [v.outcome for v in report.verdicts].count(state) for state in stated}
+    assert sum(stated.values()) == len(report.verdicts)
+
+
+def test_joint_p_values_are_not_counted_as_statements(report, pages):
+    verdict = next(verdict for verdict in report.verdicts if verdict.claim.id == "bzmd15-1")
+    assert verdict.tally == "0 of 4 statements supported, 0 of 1 joint tests"
+    assert tally(verdict.components).startswith("of 4 comparisons")
+    for page in pages:
+        assert "of 5 statements" not in page
+
+
+def test_needed_repetitions_name_the_statement_whose_repetitions_they_are(report):
+    line = paper_summaries(report)["bzmd15"].parts["Undecided"].frame.set_index("claim").loc["bzmd15-1"]
+    assert "“F at r = 10” has 10000 repetitions and needs about 12000" in line["sentence"]
+
+
+def test_no_choice_that_a_multiverse_varies_is_said_to_be_unmeasured():
+    choices = {paper.name: set() for paper in papers()}
+    for spec in multiverses():
+        choices[spec.paper] |= set(spec.choices)
+    for paper in papers():
+        for point in choices[paper.name] & set(paper.answers):
+            answer = paper.answers[point]
+            assert "unmeasured" not in answer.__qualname__, f"{paper.name}: {point}"
+
+
+def test_claims_in_summaries_exist_and_no_result_is_typed_into_their_words():
+    ids = {claim.id for paper in papers() for claim in paper.claims}
+    for paper in papers():
+        words = paper.summary
+        texts = [sentence.text for part in PARTS for sentence in getattr(words, part)]
+        for text in (*texts, *(cell for line in words.deviations for cell in line)):
+            assert set(re.findall(r"\b[a-z]+\d\d-\d+\b", text)) <= ids
+            prose = re.sub(r"\{[^{}]*\}", "", text)
+            # Decimals are results; whole numbers may be settings such as r = 15.
+            assert not re.findall(r"\d\.\d|\B\.\d", prose), prose

@@ -1,0 +1,140 @@
+"""The summaries of papers: which claim is where, with which numbers, and the reason that is given."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from kmdr.analysis.statistics import Component
+from kmdr.claims.draws import TOGETHER
+from kmdr.claims.repetitions import Need
+from kmdr.claims.summary import Deviation, Sentence, Summary
+from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
+from kmdr.reporting.citations import cited, select
+from kmdr.reporting.summaries import leading, paper_summaries, reason
+from reports import make_report, verdicts
+
+GOOD, BAD, OPEN = (
+    Judgement("supported", 0.01, 1.0),
+    Judgement("not supported", 1.0, 0.01),
+    Judgement("undecided", 0.4, 0.4),
+)
+
+
+def part(label: str, p_against: float, effect: float = -0.5, kind: str = "statement") -> Component:
+    return Component(label, effect, effect, effect, 1 - p_against, p_against, 7, "P", kind)  # type: ignore[arg-type]
+
+
+def verdict(**changes: object) -> Verdict:
+    return replace(verdicts()[2], diagnoses=(), **changes)  # type: ignore[arg-type]
+
+
+def test_every_claim_of_a_paper_that_was_run_is_in_one_place():
+    report = make_report()
+    parts = paper_summaries(report)["bzmd15"].parts
+    assert list(parts["Not supported"].frame["claim"]) == ["bzmd15-1"]
+    assert list(parts["Undecided"].frame["claim"]) == ["bzmd15-2"]
+    assert "Supported" not in parts
+    assert set(paper_summaries(report)) == {"bzmd15"}  # the only one with rows
+
+
+def test_a_line_gives_the_reported_value_and_ours():
+    number = Component("F at r = 15", -0.0125, -0.02, 0.0, 1.0, 0.01, 30, "F", "number", reported=0.7585)
+    report = replace(make_report(), verdicts=[replace(verdicts()[2], kinds={"number": BAD}, components=(number,))])
+    line = paper_summaries(report)["bzmd15"].parts["Not supported"].frame.iloc[0]
+    assert line["reported"] == 0.7585
+    assert line["ours"] == pytest.approx(0.771)
+
+
+TABLES = {
+    "a_table": pd.DataFrame(
+        {"method": ["SVD", "RP, twice"], "r": [5.0, 15.0], "ours": [0.5, -0.25], "nearest: low": [1, 2]}
+    ),
+    "b": pd.DataFrame({"method": ["LS"], "ours": [0.25], "word": ["hand"]}),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{a_table r=15 ours:.2f}", "−0.25"),
+        ("{a_table ours:.1%}", "−25.0 to 50.0 %"),
+        ("{a_table 'method=RP, twice' 'nearest: low':.1f}", "2.0"),
+        ("{a_table method~RP ours:+.3f} of {a_table rows:.0f}", "−0.250 of 2"),
+        ("{a_table method!=SVD ours:g}", "−0.25"),
+        ("{a_table+b method=SVD,LS ours:g}", "0.25 to 0.5"),
+        ("{b word}", "hand"),
+        ("{absent ours}", ""),
+        ("{a_table r=7 ours}", ""),
+    ],
+)
+def test_a_text_cites_numbers_and_is_omitted_without_them(text, shown):
+    assert cited(TABLES, Sentence(text)) == shown
+
+
+@pytest.mark.parametrize("condition", ["a_table ours > 0", "a_table r=5 ours == 0.6", "b word != hand"])
+def test_a_sentence_whose_condition_is_not_met_is_omitted(condition):
+    assert cited(TABLES, Sentence("True.", (condition,))) == ""
+    assert cited(TABLES, Sentence("True.", ("a_table r=5 ours == 0.5",))) == "True."
+
+
+def test_an_unknown_column_is_an_error_not_an_omission_of_a_value():
+    with pytest.raises(LookupError, match="hers"):
+        select(TABLES, "a_table hers")
+
+
+def test_findings_lead_in_their_order_and_deviations_cite_numbers():
+    report = make_report()
+    words = Summary(
+        findings=(Sentence("B", title="b", lead=2), Sentence("A", title="a", lead=1), Sentence("C")),
+        deviations=(Deviation("data", "x", "{verdicts claim=bzmd15-2 outcome}", ""),),
+    )
+    papers = [replace(paper, summary=words if paper.name == "bzmd15" else Summary()) for paper in report.papers]
+    summaries = paper_summaries(replace(report, papers=papers))
+    assert [finding.text for finding in leading(summaries)] == ["A", "B"]
+    assert summaries["bzmd15"].parts["Deviations"].frame["here"][0] == "undecided"
+
+
+def test_a_joint_p_value_is_not_counted_as_a_reported_value():
+    values = [part(f"P at r = {r}", 0.2, kind="number") for r in (5, 10)]
+    joint = part("P, 2 numbers together", 0.001, 0.0039, "number")._replace(unit=TOGETHER)
+    judged = verdict(kinds={"number": BAD}, components=(*values, joint))
+    assert judged.tally == "0 of 2 statements supported, 0 of 1 joint tests"
+    assert reason(judged) == "none of 2 reported values is implausible alone, but jointly their p-value is 0.0039"
+
+
+def test_what_fails_is_told_by_kind_with_the_clearest():
+    mixed = verdict(
+        kinds={"statement": GOOD, "time": BAD},
+        components=(
+            part("P", 0.9),
+            part("A", 0.01, 3.0, "time"),
+            part("B", 0.001, 5.0, "time"),
+            part("C", 1.0, 0.1, "time"),
+        ),
+    )
+    assert reason(mixed) == (
+        "2 of 3 statements on time are contradicted with this implementation on this machine, most clearly "
+        "B (5); its statements on F and P are supported"
+    )
+    single = verdict(kinds={"statement": BAD}, components=(part("P − P of kMeans, above 0", 0.001),))
+    assert reason(single) == "P − P of kMeans, above 0: the effect is −0.5"
+
+
+def test_a_choice_that_turns_it_is_named():
+    flips = (
+        Diagnosis("flip_a", "centred vectors", "not supported", "supported", ""),
+        Diagnosis("flip_b", "other starts", "not supported", "undecided", ""),
+    )
+    turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=flips)
+    why = reason(turned)
+    assert why.endswith("; it is supported with another choice where the paper leaves one open (centred vectors)")
+
+
+def test_what_is_open_says_how_many_repetitions_it_would_take():
+    component = part("P", 0.4)
+    still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
+    assert reason(still) == "its statements on F and P are undecided at this number of repetitions"
+    needing = replace(still, needed=Need(component, 120))
+    expected = "“P” has 7 repetitions and needs about 120"
+    assert reason(needing) == expected
