@@ -307,7 +307,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
         raise UserError(f"{table} has no valid row: {refused[0]}; {_REMEDY}")
     rows = pd.DataFrame(
         {
-            name: texts[name].categorical()
+            name: texts.pop(name).categorical()  # each column is freed once it is copied
             if name in texts
             else np.concatenate([part for part in numbers.pop(name) if len(part)])
             for name in COLUMNS
