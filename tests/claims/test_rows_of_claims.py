@@ -26,7 +26,7 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     _, found, _ = uncorrected(claim, recorder)
     if found is None:
         return []
-    rows = recorder.rows_read()
+    rows = recorder.rows_read(list(results.compact_rows))
     rows = rows[rows["study"].isin(claim.studies) & (rows["stand_in"] == "")]  # stand-ins decide nothing
     counts = rows.groupby(CELL)["repeat"].nunique().groupby(["study", "dataset", "reducer"]).max()
     fewest = counts.groupby(["dataset"]).transform("min")

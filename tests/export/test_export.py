@@ -138,6 +138,13 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence_and_leaves_nothing(fol
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
+def test_an_export_removes_what_a_killed_one_left(folder, tmp_path):
+    left = tmp_path / f".folder.{'0' * 32}.tmp"
+    (left / "crate").mkdir(parents=True)
+    crate.write_crate(folder, tmp_path / "crate", "https://spdx.org/licenses/CC0-1.0")
+    assert [path.name for path in tmp_path.iterdir()] == ["crate"]
+
+
 def test_without_a_licence_the_crate_and_the_command_say_so(folder, tmp_path, capsys):
     assert exit_status(lambda: COMMANDS["export"](["--crate", str(tmp_path / "x"), str(folder)])) == 0
     assert "no licence is stated" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import ttest_ind
 
 from kmdr.analysis.rows import (
@@ -21,11 +22,11 @@ from kmdr.analysis.rows import (
     TRIAL,
     code_notes,
     codes_of,
-    count_repetitions,
     differing_settings,
     mean_interval,
     mixed_settings,
     ok_rows,
+    quantity_columns,
     quantity_rows,
     ratio_to_best,
     serial_rows,
@@ -96,13 +97,27 @@ class Line(NamedTuple):
         return self.study, self.dataset, *(self.setting[SETTING_COLUMNS.index(name)] for name in _DATA)
 
 
+class Sample(NamedTuple):
+    """The values of a quantity, one per repetition.
+
+    Attributes
+    ----------
+    repetitions : (n, 2) array
+        Seed and number of each repetition.
+    values : (n,) array
+    """
+
+    repetitions: NDArray[Any]
+    values: NDArray[np.float64]
+
+
 class Trials(NamedTuple):
     """The trials of a line.
 
     Attributes
     ----------
-    values : dict
-        Values of each quantity by seed and repetition; times only if measured serially on one machine.
+    samples : dict
+        The sample of each quantity; times only if measured serially on one machine.
     n, failed : int
         Number of repetitions, and of failed trials.
     machine : str
@@ -112,7 +127,7 @@ class Trials(NamedTuple):
         not tested.
     """
 
-    values: dict[str, "pd.Series[float]"]
+    samples: dict[str, Sample]
     n: int
     failed: int
     machine: str = ""
@@ -162,32 +177,46 @@ def trials_of(rows: pd.DataFrame, quantities: Mapping[str, Quantity] = QUANTITIE
 
     The rows have a column for each quantity, F/F_best among them as ``ratio``.
     """
-    lines: dict[Line, Trials] = {}
+    block = ["study", "dataset", *SETTING_COLUMNS]
     rows = rows.assign(code=codes_of(rows), **settings_of(rows))
-    for message in mixed_settings(rows, ("study", "dataset", *SETTING_COLUMNS, "reducer", "params")).values():
+    for message in mixed_settings(rows, (*block, "reducer", "params")).values():
         raise UserError(message)
-    blocks: Any = rows.groupby(["study", "dataset", *SETTING_COLUMNS], sort=True)
-    for (study, dataset, *setting), block in blocks:
-        alone = quantity_rows(serial_rows(block), "total_seconds")
-        machine = str(alone["machine"].astype(object).fillna("").iloc[0]) if len(alone) else ""
-        counted = {
-            column: (alone if quantity.time else quantity_rows(block, column)).set_index(REPETITION)[
-                ["reducer", "params", "r", "value"]
-            ]
-            for column, quantity in quantities.items()
-        }
-        by_line = {column: dict(iter(part.groupby(["reducer", "params", "r"]))) for column, part in counted.items()}
-        for key, group in block.groupby(["reducer", "params", "r"], sort=True):
-            values = {
-                column: groups[key]["value"] if key in groups else pd.Series(dtype=float)
-                for column, groups in by_line.items()
-            }
-            reducer, params, r = map(str, key)
-            ok = ok_rows(group)
-            line = Line(str(study), str(dataset), tuple(setting), reducer, params, int(float(r)))
-            codes = frozenset(ok["code"])
-            lines[line] = Trials(values, count_repetitions(ok), len(group) - len(ok), machine, codes)
-    return lines
+    of_lines = rows.groupby([*block, "reducer", "params", "r"], sort=True)
+    # Repeated trials and machines are counted within one study, dataset and setting, which get a number as a dataset.
+    rows = rows.assign(line=of_lines.ngroup(), dataset=rows.groupby(block, sort=False).ngroup())
+    lines = [
+        Line(str(study), str(dataset), tuple(setting), str(reducer), str(params), int(float(r)))
+        for study, dataset, *setting, reducer, params, r in of_lines.size().index
+    ]
+    samples = {name: _samples(rows, name, quantity.time, len(lines)) for name, quantity in quantities.items()}
+    timed = quantity_rows(serial_rows(rows), "total_seconds").drop_duplicates("dataset")
+    machines = dict(zip(timed["dataset"], timed["machine"].astype(object).fillna(""), strict=True))
+    ok = ok_rows(rows)
+    counts = ok.drop_duplicates(["line", *REPETITION])["line"].value_counts()
+    failed = rows.loc[rows["status"] != "ok", "line"].value_counts()
+    codes: dict[int, set[str]] = {}
+    for number, code in ok[["line", "code"]].drop_duplicates().itertuples(index=False):
+        codes.setdefault(number, set()).add(code)
+    datasets = rows.drop_duplicates("line").set_index("line")["dataset"]
+    return {
+        line: Trials(
+            {name: of_quantity[number] for name, of_quantity in samples.items()},
+            int(counts.get(number, 0)),
+            int(failed.get(number, 0)),
+            str(machines.get(datasets[number], "")),
+            frozenset(codes.get(number, ())),
+        )
+        for number, line in enumerate(lines)
+    }
+
+
+def _samples(rows: pd.DataFrame, quantity: str, is_time: bool, count: int) -> list[Sample]:
+    """Return the sample of a quantity for each of so many lines, which the column ``line`` numbers."""
+    rows = rows[[name for name in rows.columns if name in {*quantity_columns(quantity), "n", "d", "line"}]]
+    rows = quantity_rows(serial_rows(rows) if is_time else rows, quantity).sort_values("line", kind="stable")
+    ends = np.searchsorted(rows["line"], np.arange(1, count))
+    columns = rows[REPETITION].to_numpy(), rows["value"].to_numpy(dtype=float)
+    return list(map(Sample, *(np.split(column, ends) for column in columns)))
 
 
 def with_ratio(rows: pd.DataFrame) -> pd.DataFrame:
@@ -233,10 +262,10 @@ def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "")
     cells: dict[str, Any] = {f"n{suffix}": trials.n, f"failed{suffix}": trials.failed}
     cells[f"versions{suffix}"] = len(trials.codes)
     for column, quantity in quantities.items():
-        values = trials.values[column]
+        values = trials.samples[column].values
         if quantity.time:
             cells[f"n {quantity.title}{suffix}"] = len(values)
-        interval = mean_interval(values.to_numpy()) if len(values) else None
+        interval = mean_interval(values) if len(values) else None
         cells[f"{quantity.title}{suffix}"] = interval.mean if interval else np.nan
         cells[f"± {quantity.title}{suffix}"] = interval.high - interval.mean if interval else np.nan
     return cells
@@ -250,10 +279,8 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
     for column, quantity in quantities.items():
         if quantity.time and before.machine != after.machine:
             continue
-        old, new = before.values[column], after.values[column]
-        if paired:
-            both = pd.concat({"old": old, "new": new}, axis=1).dropna()
-            old, new = both["old"], both["new"]
+        samples = before.samples[column], after.samples[column]
+        old, new = _pairs(*samples) if paired else (sample.values for sample in samples)
         if min(len(old), len(new)) < 2:
             continue
         component = _paired(old, new, quantity) if paired else _unpaired(old, new, quantity)
@@ -265,21 +292,28 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
     return cells
 
 
-def _paired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
+def _pairs(old: Sample, new: Sample) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the values of the repetitions that are in both samples."""
+    places = {tuple(repetition): place for place, repetition in enumerate(new.repetitions.tolist())}
+    found = np.array([places.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
+    return old.values[found >= 0], new.values[found[found >= 0]]
+
+
+def _paired(old: NDArray[np.float64], new: NDArray[np.float64], quantity: Quantity) -> Component | None:
     if not quantity.ratio:
-        return above("", new - old, scale=float(max(old.abs().max(), new.abs().max())))
-    ratios = (new / old)[(old > 0) & (new > 0)]
+        return above("", new - old, scale=float(max(abs(old).max(), abs(new).max())))
+    positive = (old > 0) & (new > 0)
+    ratios = new[positive] / old[positive]
     return ratio_above("", ratios) if len(ratios) > 1 else None
 
 
-def _unpaired(old: "pd.Series[float]", new: "pd.Series[float]", quantity: Quantity) -> Component | None:
+def _unpaired(old: NDArray[np.float64], new: NDArray[np.float64], quantity: Quantity) -> Component | None:
     """Compare two unpaired samples by Welch's t test."""
     if quantity.ratio:
         old, new = old[old > 0], new[new > 0]
         if min(len(old), len(new)) < 2:
             return None
-    samples = (values.to_numpy(dtype=float) for values in (new, old))
-    x, y = map(np.log, samples) if quantity.ratio else samples
+    x, y = (np.log(new), np.log(old)) if quantity.ratio else (new, old)
     back = np.exp if quantity.ratio else float
     scale = 1.0 if quantity.ratio else float(max(abs(x).max(), abs(y).max()))
     effect = float(x.mean() - y.mean())
@@ -308,10 +342,13 @@ def _table(
     of_lines = pd.DataFrame(
         [dict(zip(SETTING_COLUMNS, line.setting, strict=True)) for line in lines], columns=SETTING_COLUMNS
     )
-    settings = pd.Series([{}] * len(lines), dtype=object)
-    for _, group in of_lines.groupby([table["study"], table["dataset"]], sort=False):
-        settings[group.index] = differing_settings(group)
-    shown = pd.DataFrame(list(settings), index=table.index, dtype=object).fillna("–") if lines else table.iloc[:, :0]
+    settings: list[dict[str, Any]] = [{}] * len(lines)
+    of_study = [table["study"], table["dataset"]]
+    several = of_lines.groupby(SETTING_COLUMNS).ngroup().groupby(of_study).transform("nunique") > 1
+    for _, group in of_lines[several].groupby([column[several] for column in of_study], sort=False):
+        for place, differing in zip(group.index, differing_settings(group), strict=True):
+            settings[place] = differing
+    shown = pd.DataFrame(settings, index=table.index, dtype=object).fillna("–") if lines else table.iloc[:, :0]
     counted = pd.DataFrame(cells)
     titles = [quantity.title for quantity in quantities.values()]
     taken = {*table, *counted, "n", "failed", *titles, *(f"best {title}" for title in titles)}
@@ -438,7 +475,7 @@ def compare_folders(a: pd.DataFrame, b: pd.DataFrame) -> FolderComparison:
         means = {**_means(before, quantities, " A"), **_means(after, quantities, " B")}
         paired = paired and _share_repetitions(before, after)
         table.append({**means, **_changes(before, after, quantities, paired=paired), "paired": paired})
-        timed = all(len(trials.values["total_seconds"]) for trials in (before, after))
+        timed = all(len(trials.samples["total_seconds"].values) for trials in (before, after))
         other_machine |= timed and before.machine != after.machine
     matched = ({line for line, _ in matches}, {other for _, other in matches})
     only = [[line for line in side if line not in of_side] for side, of_side in zip(sides, matched, strict=True)]
@@ -483,4 +520,4 @@ def _same_starts(line: Line, other: Line) -> bool:
 
 
 def _share_repetitions(before: Trials, after: Trials) -> bool:
-    return len(before.values["ratio"].index.intersection(after.values["ratio"].index)) > 1
+    return len(_pairs(before.samples["ratio"], after.samples["ratio"])[0]) > 1

@@ -27,7 +27,8 @@ from kmdr.results.reader import facts_of
 from kmdr.results.table import load_rows
 
 T = TypeVar("T")
-_MOST_SELECTIONS = 16
+# Rows whose selections, and whose values by reducer, are kept for claims that read the same: 70 MB each.
+_MOST_SELECTED, _MOST_WIDE = 200_000, 2_000_000
 
 
 class NotRunError(Exception):
@@ -183,9 +184,10 @@ class Results:
         """
         key = (repr(studies), repr(datasets), repr(reducers))
         if key not in self._selections:
-            if len(self._selections) == _MOST_SELECTIONS:
+            rows = self._selected(studies, datasets, reducers)
+            if sum(map(len, self._selections.values())) + len(rows) > _MOST_SELECTED:
                 self._selections.clear()
-            self._selections[key] = self._selected(studies, datasets, reducers)
+            self._selections[key] = rows
         rows = self._selections[key]
         if not mixed:
             self._refuse_mixed(studies, rows)
@@ -291,6 +293,8 @@ class Results:
             self._refuse_mixed(studies, rows)
             self._record(studies, rows.index)
             table = _as_wide(rows, quantity)
+            if sum(len(index) for index, _ in self._wide.values()) + len(rows) > _MOST_WIDE:
+                self._wide.clear()
             self._wide[key] = rows.index, table
         return table.copy()
 
@@ -307,10 +311,10 @@ class Recorder(Results):
         self._read.append(index)
         self._studies |= dict.fromkeys([studies] if isinstance(studies, str) else studies)
 
-    def rows_read(self) -> pd.DataFrame:
-        """Return the rows that were returned so far, in their order."""
+    def rows_read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Return some columns of the rows that were returned so far, in their order."""
         if not self._read:
-            return to_text(self._rows.iloc[:0])
+            return to_text(self._rows.iloc[:0][[*columns]])
         size = max(int(index.max()) for index in self._read) + 1
         is_read = np.zeros(size, dtype=bool)
         for index in self._read:
@@ -319,7 +323,7 @@ class Recorder(Results):
         for name in (name for name in self._studies if name in self._by_study):
             rows, places = self._by_study[name]
             places = places[rows.index[places] < size]
-            parts.append(to_text(rows.iloc[places[is_read[rows.index[places]]]]))
+            parts.append(to_text(rows[[*columns]].iloc[places[is_read[rows.index[places]]]]))
         return pd.concat(parts).sort_index(kind="stable")
 
 

@@ -294,7 +294,8 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         finding, kinds = attempt(partial(_found, claim), recorder)
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
-    used = recorder.rows_read()
+    digested = ["study", "config_hash", "r", "repeat", "objective", "accuracy"]
+    used = recorder.rows_read([*digested, "dataset", "stand_in"])
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
@@ -302,7 +303,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         tuple(finding.components),
         kinds,
         {str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
-        _digest(used[["study", "config_hash", "r", "repeat", "objective", "accuracy"]]) if len(used) else "",
+        _digest(used[digested]) if len(used) else "",
         command,
         missing,
         aside=dict(finding.aside),

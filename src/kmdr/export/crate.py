@@ -8,7 +8,6 @@ made from them. It names no person and no machine.
 import hashlib
 import json
 import re
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kmdr.base.errors import UserError
-from kmdr.base.files import writing
+from kmdr.base.files import temporary_folder, writing
 from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
@@ -321,8 +320,8 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     contents.insert(0, (_METADATA, text.encode()))
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
-            crate = Path(temporary) / target.name
+        with temporary_folder(target.parent) as temporary:
+            crate = temporary / target.name
             if target.suffix == ".zip":
                 with zipfile.ZipFile(crate, "w", zipfile.ZIP_DEFLATED) as archive:
                     for name, content in contents:

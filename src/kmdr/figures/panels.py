@@ -69,8 +69,8 @@ def quantity_label(quantity: str) -> tuple[str, str]:
 
 def dataset_label(name: str, labels: Mapping[str, str] | None = None) -> str:
     """Return the display name of a dataset: the caller's, else the registry's, else the name itself."""
-    known = registry.entry(name).label if name in registry.names() else ""
-    return (labels or {}).get(name) or known or name
+    known = registry.entries().get(name)
+    return (labels or {}).get(name) or (known.label if known else "") or name
 
 
 def methods_of(rows: pd.DataFrame) -> list[Method]:

@@ -13,7 +13,7 @@ from kmdr.base.files import DamagedError
 from kmdr.base.text import Volume, short_hash
 from kmdr.datasets import Dataset, availability, load
 from kmdr.harness.progress import Progress
-from kmdr.results.checksums import is_current, write_checked
+from kmdr.results.checksums import is_current, write_table
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
     Each is stored as ``facts/NAME.csv``, with a hash of what it was made from and its SHA-256 in ``facts/NAME.from``.
     A fact whose data are not prepared is omitted: a run prepares everything that is available before its first trial.
 
-    Parameters
-    ----------
-    tasks : iterable of FactTask
-    folder : Path
-        Folder of results.
-    progress : Progress
-    until : float
-        Seconds since the epoch after which no fact is begun.
+    No fact is begun after ``until``, in seconds since the epoch.
     """
     late, without_data = [], []
     for task in tasks:
@@ -78,7 +71,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         table = task.compute(datasets)
         if table is not None:
             content = table.to_csv(index=False, lineterminator="\n").encode()
-            write_checked(folder, f"facts/{task.name}.csv", content, made_from=made_from)
+            write_table(folder, f"facts/{task.name}.csv", content, made_from)
     if without_data and Volume.level >= 0:
         progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:

@@ -219,14 +219,8 @@ def choose(
     repetitions and two. If even these do not fit, the most expensive methods are omitted until they do. The grid is
     never thinned here.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        All tasks of the studies.
-    left : sequence of Task
-        Those that are not done.
-    spent : float
-        Seconds of the budget that have passed.
+    ``tasks`` are all tasks of the studies, ``left`` those that are not done; ``spent`` are the seconds of the budget
+    that have passed.
     """
     full = {study: 1 + max(task.repeat for task in group) for study, group in _group_by_study(tasks)}
     least = {

@@ -21,11 +21,7 @@ _PRIOR_SECONDS = 10.0
 class Progress:
     """One progress bar over a whole run on a terminal, elsewhere a line every few seconds; nothing in a quiet run.
 
-    Parameters
-    ----------
-    tasks : int
-    seconds : float
-        Expected seconds of all tasks together. The bar and the time left follow these, not the number of tasks.
+    The bar and the time left follow ``seconds``, the expected seconds of all tasks together, not the number of tasks.
     """
 
     def __init__(self, tasks: int, seconds: float) -> None:

@@ -139,16 +139,9 @@ def verify(
 ) -> Comparison:
     """Rerun the trial of one row.
 
-    Parameters
-    ----------
-    reference : Path
-        Folder of results that the row comes from; it is only read.
-    folders : mapping of str to Path
-        Prepared datasets by content hash.
-    environment : mapping
-        Manifest of this environment.
-    trusted : collection of str
-        Third-party code that may be imported, e.g. ``"reducer=package.module.Class"``.
+    ``reference`` is the folder of results that the row comes from; it is only read. ``folders`` are the prepared
+    datasets by content hash, ``environment`` is the manifest of this environment, and ``trusted`` names third-party
+    code that may be imported, e.g. ``"reducer=package.module.Class"``.
     """
     config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from tempfile import gettempdir
 
 import pandas as pd
-from joblib import cpu_count
+from joblib import cpu_count, dump, load
 
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.base.errors import UserError
+from kmdr.base.files import temporary_folder
 from kmdr.base.text import tell as say
 from kmdr.claims.agreement import agreement
 from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
@@ -24,6 +27,7 @@ from kmdr.multiverse.section import MultiverseSection, multiverse_section
 from kmdr.reporting.contents import MultiverseRun
 from kmdr.reporting.model import Reproduction, State
 from kmdr.results.frame import to_text
+from kmdr.results.outdated import CODE_COLUMNS
 
 # A report of so many tables and figures is made by several processes, each of which takes seconds to start.
 _MANY = 8
@@ -65,7 +69,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
         content = attempt(item.make, recorder)
     except NotRunError as reason:
         return not_run(reason)
-    rows = recorder.rows_read()
+    rows = recorder.rows_read([*CODE_COLUMNS, "stand_in", "status"])
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
     stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
     of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
@@ -119,6 +123,17 @@ def make_part(context: Context, part: Part) -> Product:
     return mark_changed_protocol(verdict, context.departures)
 
 
+@cache
+def _shared_context(file: Path) -> Context:
+    """Return the inputs of all parts from a file, whose arrays are mapped, so that all workers share their memory."""
+    context: Context = load(file, mmap_mode="c")
+    return context
+
+
+def _make_shared(file: Path, part: Part) -> Product:
+    return make_part(_shared_context(file), part)
+
+
 def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], None]) -> Iterator[tuple[str, Product]]:
     """Make the parts of a report, on all cores if there are many figures; yield each with its name when it is ready."""
     drawn = sum(isinstance(part, Item) and not context.results.studies.isdisjoint(part.studies) for part in parts)
@@ -128,7 +143,11 @@ def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], No
             tell(part_name(part))
             yield part_name(part), make_part(context, part)
         return
-    with Workers(make_part, 1, say, (context,)) as workers:
+    with (
+        temporary_folder(Path(gettempdir())) as folder,
+        Workers(_make_shared, 1, say, (folder / "context",)) as workers,
+    ):
+        dump(context, folder / "context")
         for (part,), made in workers.run(((part,) for part in parts), size, lambda call: part_name(call[0])):
             name = part_name(part)
             if isinstance(made, Lost):

@@ -98,19 +98,19 @@ def note_content(made_from: str, content: bytes) -> bytes:
     return f"{made_from} {_sha256(content)}\n".encode()
 
 
-def _note_path(root: Path, path: Path | str) -> str | None:
-    """Return the path of the note of a table within a folder; None for a file that has no note."""
+def _note_path(root: Path, path: Path | str) -> str:
+    """Return the path of the note of a table within a folder; empty for a file that has no note."""
     name = path if isinstance(path, str) else path.relative_to(root).as_posix()
     if name == TABLE:
         return MERGED
-    return name.removesuffix(".csv") + ".from" if name.startswith("facts/") and name.endswith(".csv") else None
+    return name.removesuffix(".csv") + ".from" if name.startswith("facts/") and name.endswith(".csv") else ""
 
 
 def read_note(root: Path, path: Path | str) -> Note:
     """Return the note of a table within a folder."""
     name, content = _note_path(root, path), None
     with suppress(DamagedError):
-        content = name and read_file(root, name)
+        content = read_file(root, name) if name else None
     match = re.fullmatch(rb"([0-9a-f]{12}) ([0-9a-f]{64})\n", content or b"")
     return Note(match[1].decode(), match[2].decode()) if match else Note()
 
@@ -145,29 +145,25 @@ def checked_content(content: bytes | Mapping[str, Any]) -> bytes:
     return (json.dumps(with_json_checksum(content), indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def write_checked(
-    root: Path, path: Path | str, content: bytes | Mapping[str, Any], *, made_from: str = UNKNOWN, mode: int = 0o666
-) -> None:
-    """Write a file within a folder with its checksum; a table with a note only if its content differs.
+def write_checked(root: Path, path: Path | str, content: bytes | Mapping[str, Any], mode: int = 0o666) -> None:
+    """Write a file within a folder with its checksum in it; a mapping becomes a JSON object.
 
-    Parameters
-    ----------
-    content : bytes or mapping
-        The file without its checksum; a mapping becomes a JSON object.
-    made_from : str
-        For a table with a note: a hash of 12 digits; by default the table is not current for any.
-    mode : int
-        As in `kmdr.results.folder.write_file`.
+    ``mode`` is as in `kmdr.results.folder.write_file`.
+    """
+    write_file(root, path, checked_content(content), mode)
+
+
+def write_table(root: Path, path: Path | str, content: bytes, made_from: str = UNKNOWN) -> None:
+    """Write a table with a note, unless its content is the same.
+
+    ``made_from`` is a hash of 12 digits; by default the table is not current for any.
     """
     note = _note_path(root, path)
-    if note is None or not isinstance(content, bytes):
-        write_file(root, path, checked_content(content), mode)
-        return
     before, sha256 = "", _sha256(content)
     with suppress(DamagedError):
         before = _file_sha256(root, path, len(content))
     if before != sha256:
         remove_file(root, note)  # a killed process must not leave a note that contradicts the table
-        write_file(root, path, content, mode)
+        write_file(root, path, content)
     if read_note(root, path) != (made_from, sha256):
         write_file(root, note, note_content(made_from, content))

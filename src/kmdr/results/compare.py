@@ -25,14 +25,8 @@ def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:
     """Return the outcome of a rerun and the differences in words.
 
-    Parameters
-    ----------
-    row : mapping
-        From the table.
-    again : dict
-        From `kmdr.harness.task.run`.
-    same_platform : bool
-        Whether `platform_of` is the same for both.
+    ``row`` is from the table, ``again`` from `kmdr.harness.task.run`; ``same_platform`` says whether `platform_of` is
+    the same for both.
     """
     if again["status"] != "ok":
         return "different", again["error"]

@@ -108,13 +108,7 @@ def is_link(root: Path, path: Path | str) -> bool:
 def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BufferedReader | None]:
     """Open a regular file within a folder; yield None if it does not exist.
 
-    Parameters
-    ----------
-    root : Path
-    path : Path or str
-        A path that begins with ``root``, or a path relative to it.
-    most : int
-        Largest size in bytes.
+    The path begins with ``root`` or is relative to it; ``most`` is the largest size in bytes.
 
     Raises
     ------

@@ -24,10 +24,7 @@ MOST_LABELS = 2**26
 def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:
     """Return the content of a file of labels, without its checksum.
 
-    Parameters
-    ----------
-    labels : mapping of int to (n,) int array
-        For each r the cluster of each point, from 0.
+    ``labels`` has for each r the cluster of each point, from 0, as an array of shape (n,).
     """
     table = np.stack(list(labels.values()))
     file = io.BytesIO()

@@ -21,7 +21,7 @@ from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, tell
 from kmdr.results.check import fact_faults, label_faults
-from kmdr.results.checksums import UNKNOWN, read_note, write_checked
+from kmdr.results.checksums import UNKNOWN, read_note, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_files, read_file, require_file, write_file
 from kmdr.results.json_files import read_json
@@ -189,7 +189,7 @@ def _take_facts(folder: Path, store: Store) -> None:
         target = store.folder / file.relative_to(folder)
         if not has_file(store.folder, target):
             made_from = read_note(folder, file).made_from or UNKNOWN
-            write_checked(store.folder, target, require_file(folder, file), made_from=made_from)
+            write_table(store.folder, target, require_file(folder, file), made_from)
 
 
 def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -27,13 +27,7 @@ def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: b
     A failed row is not finished, so the same command tries it again. For tasks with serial timing, only rows with
     concurrency 1 count.
 
-    Parameters
-    ----------
-    tasks : iterable of Task
-    rows : iterable of mapping
-        The merged table.
-    refresh : bool
-        Whether rows of older code do not count either.
+    ``rows`` are the merged table. With ``refresh``, rows of older code do not count either.
     """
     done: dict[tuple[str, str, str], dict[int, bool]] = {}
     current = cache(current_code)
@@ -60,11 +54,8 @@ def _dataset_name(title: str, options: str) -> str:
 def mixed_code(rows: Iterable[Mapping[str, str]]) -> list[str]:
     """Return a sentence for each study and reducer whose rows on one dataset come from several versions of the code.
 
-    Parameters
-    ----------
-    rows : iterable of mapping
-        Rows of a table, or their distinct values in `CODE_COLUMNS`. Rows of older versions, which have no
-        ``code_hash``, count as one version. A plugin with a metric is part of the code of all rows that it scored.
+    ``rows`` may be the distinct values in `CODE_COLUMNS`. Rows of older versions, which have no ``code_hash``, count as
+    one version. A plugin with a metric is part of the code of all rows that it scored.
     """
     codes: dict[tuple[str, str, str, str, str], set[str]] = {}
     dataset_name = cache(_dataset_name)

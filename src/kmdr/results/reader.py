@@ -111,13 +111,7 @@ def _csv_blocks(file: BinaryIO, path: Path, rows: int, **options: Any) -> Iterat
 def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.DataFrame]:
     """Yield blocks of a table as text, with all `COLUMNS`; those that an older version lacks are empty.
 
-    Parameters
-    ----------
-    file : BinaryIO
-    path : Path
-        Where it lies, for messages.
-    exact : bool
-        Whether columns that this version does not know are an error; else they are ignored.
+    If ``exact``, columns that this version does not know are an error; else they are ignored.
     """
     count = 0
     for block in _csv_blocks(file, path, _ROWS, dtype=object):
@@ -168,13 +162,8 @@ def table_rows(path: Path, check: RowCheck | None = None, private: set[str] | No
 def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> list[TextRow]:
     """Return the rows of a table, compressed or not, as text.
 
-    Parameters
-    ----------
-    path : Path
-    check : RowCheck, optional
-        It counts the refused rows, which are omitted. Without it, a refused row is an error.
-    private : set of str, optional
-        Texts that state private paths, as older versions wrote them, are added to it; in the rows they are shortened.
+    ``check`` counts the refused rows, which are omitted; without it, a refused row is an error. Texts that state
+    private paths, as older versions wrote them, are added to ``private`` and shortened in the rows.
 
     Raises
     ------
@@ -318,7 +307,7 @@ def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
         raise UserError(f"{table} has no valid row: {refused[0]}; {_REMEDY}")
     rows = pd.DataFrame(
         {
-            name: texts[name].categorical()
+            name: texts.pop(name).categorical()  # each column is freed once it is copied
             if name in texts
             else np.concatenate([part for part in numbers.pop(name) if len(part)])
             for name in COLUMNS

@@ -19,7 +19,7 @@ from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.provenance import machine
 from kmdr.base.text import short_hash, tell
 from kmdr.config.task import Task, current_code
-from kmdr.results.checksums import UNKNOWN, read_note, write_checked
+from kmdr.results.checksums import UNKNOWN, read_note, write_checked, write_table
 from kmdr.results.folder import file_status, has_file, open_lock, read_file, remove_file, write_file
 from kmdr.results.json_files import read_json
 from kmdr.results.labels import Labels, packed, read_labels
@@ -29,12 +29,7 @@ from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, LOCAL, LOG, MERGED, TA
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, Row
-from kmdr.results.table import (
-    all_rows,
-    content_or_nothing,
-    merged_rows,
-    write_compressed,
-)
+from kmdr.results.table import all_rows, content_or_nothing, merged_rows, write_compressed
 from kmdr.results.text import PATH_COLUMNS
 
 # What each byte of the lock file stands for; from `_TASKS` on, one per task.
@@ -279,7 +274,7 @@ class Store:
             if len(damaged) > _MAX_REPORTED:
                 tell(f"kmdr: {len(damaged) - _MAX_REPORTED} more are damaged; 'kmdr check {self.folder}' lists them")
             made_from = UNKNOWN if damaged else state  # damaged files are reported each time
-            write_checked(self.folder, TABLE, csv_content(rows, table), made_from=made_from)
+            write_table(self.folder, TABLE, csv_content(rows, table), made_from)
         return rows
 
     @contextmanager

@@ -39,14 +39,8 @@ _PAUSE_SECONDS = 4
 class Jobs:
     """The jobs of one run.
 
-    Parameters
-    ----------
-    folder : Path
-        For the credentials and logs of the jobs.
-    system : str
-        One of `SYSTEMS`.
-    most : int
-        Largest number of jobs at once.
+    ``folder`` is for the credentials and logs of the jobs, ``system`` is one of `SYSTEMS`, and ``most`` is the largest
+    number of jobs at once.
     """
 
     def __init__(self, folder: Path, system: str, most: int) -> None:
@@ -98,10 +92,7 @@ class Jobs:
     def replace_ended(self, workers: Collection[str]) -> list[str]:
         """Submit jobs again that were refused or that ended, and return what to report.
 
-        Parameters
-        ----------
-        workers : collection of str
-            Names of the connected workers: of the job, or with a suffix if it has several.
+        The names of the connected workers are those of jobs, with a suffix if a job has several.
 
         Raises
         ------
@@ -210,18 +201,9 @@ def started(
 ) -> Iterator[Jobs]:
     """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
 
-    Parameters
-    ----------
-    system : str
-        One of `SYSTEMS`.
-    size : int
-        Largest number of jobs at once.
-    threads : int
-        BLAS and OpenMP threads of each worker.
-    options : mapping
-        Options of the class of dask-jobqueue.
-    folder : str
-        For credentials and logs, on a file system that the nodes share; its content is removed at the end.
+    ``system`` is one of `SYSTEMS`, ``size`` the largest number of jobs at once, ``threads`` the number of BLAS and
+    OpenMP threads of each worker, and ``options`` are those of the class of dask-jobqueue. ``folder`` is for
+    credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
     cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
     command = shlex.split(cluster_class.job_cls.submit_command)[0]

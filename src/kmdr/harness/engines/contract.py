@@ -121,14 +121,8 @@ def check_installation() -> None:
 def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
     """Run one task far from the driver, on data found by their content, and name this machine in its rows.
 
-    Parameters
-    ----------
-    task : Task
-        Its folder is the driver's and is not used.
-    code : str
-        `Task.current_code` on the driver; other code is refused.
-    parcel : tuple, optional
-        The data, if this machine lacked them.
+    The task's folder is the driver's and is not used. ``code`` is `Task.current_code` on the driver; other code is
+    refused. ``parcel`` has the data, if this machine lacked them.
     """
     allow(task.reducer, task.protocol.engine)
     with _at_work:  # one task at a time per process, to which times and pinned threads belong

@@ -69,15 +69,8 @@ class _Attempt:
 class Cluster:
     """A cluster that a client is connected to.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    where : str
-        Name of its scheduler in messages.
-    most : int or None
-        Largest number of tasks at once; None for what its workers take.
-    jobs : Jobs or None
-        Jobs of a batch system that are its workers.
+    ``where`` names its scheduler in messages. ``most`` is the largest number of tasks at once, None for what its
+    workers take. ``jobs`` are the jobs of a batch system that are its workers.
     """
 
     def __init__(self, client: Any, where: str, most: int | None, jobs: "Jobs | None" = None) -> None:
@@ -256,14 +249,9 @@ def connected(
 ) -> Iterator[Cluster]:
     """Connect to a cluster, or start one for the time of the block: on this machine, or of jobs.
 
-    Parameters
-    ----------
-    address, scheduler_file : str or None
-        Address of a scheduler, or the file that it wrote; with neither, one is started here.
-    workers : int or None
-        Workers of a cluster of this machine; of another, the largest number of tasks at once.
-    batch : mapping or None
-        To start jobs as workers: arguments of `kmdr.harness.engines.batch.started`.
+    With neither an address of a scheduler nor the file that it wrote, one is started here. ``workers`` are those of a
+    cluster of this machine; of another, it is the largest number of tasks at once. ``batch`` has arguments of
+    `kmdr.harness.engines.batch.started`, to start jobs as workers.
     """
     where = address or scheduler_file or (batch["system"] if batch else "this machine")
     settings = {

@@ -132,16 +132,9 @@ def _end_of(process: Any) -> str:
 class Workers:
     """Worker processes, ended with the ``with`` block however it is left.
 
-    Parameters
-    ----------
-    function : callable
-        Their work; defined at the top level of a module.
-    threads : int
-        BLAS and OpenMP threads of each.
-    tell : callable
-        Called with a sentence for each worker that dies.
-    shared : tuple
-        Arguments that come before the arguments of each call; sent to each worker once.
+    ``function`` is their work, defined at the top level of a module, and ``threads`` the number of BLAS and OpenMP
+    threads of each. ``tell`` is called with a sentence for each worker that dies. ``shared`` has arguments that come
+    before the arguments of each call; they are sent to each worker once.
     """
 
     def __init__(

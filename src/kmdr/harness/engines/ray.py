@@ -30,12 +30,7 @@ _WATCH_SECONDS = 1.0
 class Cluster:
     """A cluster that this process is connected to.
 
-    Parameters
-    ----------
-    where : str
-        Its name in messages.
-    most : int or None
-        Largest number of tasks at once; None for what its cores take.
+    ``where`` is its name in messages. ``most`` is the largest number of tasks at once, None for what its cores take.
     """
 
     def __init__(self, where: str, most: int | None) -> None:
@@ -118,12 +113,8 @@ class Cluster:
 def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
     """Connect to a cluster, or start one on this machine for the time of the block.
 
-    Parameters
-    ----------
-    address : str or None
-        Of a head; None starts one here.
-    workers : int or None
-        Workers of a cluster of this machine; of another, the largest number of tasks at once.
+    Without the address of a head, one is started here. ``workers`` are those of a cluster of this machine; of another,
+    it is the largest number of tasks at once.
     """
     where = address or "this machine"
     try:
