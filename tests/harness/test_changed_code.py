@@ -263,8 +263,10 @@ def write_dataset(folder, values=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("dataset.shift=3",)])
-@pytest.mark.parametrize("edited", ["loader", "helper", "source"])
+@pytest.mark.parametrize(
+    ("edited", "options"),
+    [("loader", ()), ("helper", ("dataset.shift=3",)), ("source", ()), ("source", ("dataset.shift=3",))],
+)
 def test_data_are_prepared_again_when_loader_helper_or_source_change(kmdr, tmp_path, monkeypatch, edited, options):
     monkeypatch.setenv("KMDR_DATA", str(tmp_path / "shelf"))
     folder = tmp_path / "data"
