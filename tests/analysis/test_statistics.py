@@ -18,6 +18,7 @@ from kmdr.analysis.statistics import (
     directional,
     equal,
     holm,
+    is_rounding,
     median_above,
     median_below,
     median_equal,
@@ -54,8 +55,24 @@ def test_above_and_below_are_scipys_t_tests_where_values_are_not_skewed(n, thres
 
 def test_values_have_no_unit_unless_it_is_given():
     x = np.array([1.0, 2.0, 4.0])
-    made = [above("m", x), below("m", x), equal("m", x, 1.0), ratio_above("m", x)]
-    assert [component.unit for component in made] == ["", "", "", "ratio of times"]
+    made = [above("m", x), below("m", x), equal("m", x, 1.0), ratio_above("m", x), ratio_below("m", x)]
+    assert [component.unit for component in made] == ["", "", "", "ratio of times", "ratio of times"]
+
+
+@pytest.mark.parametrize(("test", "usual"), [(above, 0.0), (below, 0.0), (ratio_above, 1.0), (ratio_below, 1.0)])
+def test_the_usual_threshold_is_no_difference(test, usual, rng):
+    x = rng.lognormal(size=7)
+    assert test("", x)[:8] == test("", x, usual)[:8]
+
+
+def test_a_margin_is_used_and_shown_as_its_value():
+    assert f"{Margin(0.25, 'what'):.1%}" == "25.0%"
+    assert float(Margin(0.25, "what")) == 0.25
+
+
+def test_differences_to_a_trillionth_of_the_scale_are_rounding():
+    assert is_rounding([1e-12, -1e-12, 1.01e-12, -1.01e-12, np.inf]).tolist() == [True, True, False, False, False]
+    assert is_rounding([0.0, 5e-11, 2e-10], 100.0).tolist() == [True, True, False]
 
 
 def hall_polynomial(x):
@@ -281,8 +298,10 @@ def test_all_statements_must_hold():
 
     assert conjunction([part(0.01, 0.99), part(0.03, 0.5)]) == (0.03, 1.0)
     assert conjunction([part(0.01, 0.99), part(0.9, 0.01), part(0.9, 0.02)]) == (0.9, pytest.approx(0.03))
-    with pytest.raises(ValueError, match="p-values nan and 0"):
-        conjunction([part(0.01, 0.99), part(np.nan, 0.5)])
+    for wrong in (np.nan, -0.01, 1.01):
+        for p in ((wrong, 0.5), (0.5, wrong)):
+            with pytest.raises(ValueError, match=f"p-values {p[0]} and {p[1]}"):
+                conjunction([part(0.01, 0.99), part(*p)])
 
 
 def test_slopes_are_numpys_fits(rng):

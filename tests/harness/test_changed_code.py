@@ -42,19 +42,8 @@ HELPER = """
         return [(FIRST + 3 * i) % d for i in range(r)]
     """
 BY_PATH = """
-    from sklearn.base import BaseEstimator, TransformerMixin
     from sklearn.cluster import KMeans
     from .helper import columns
-
-    class Columns(TransformerMixin, BaseEstimator):
-        def __init__(self, n_components=2):
-            self.n_components = n_components
-
-        def fit(self, A, y=None):
-            return self
-
-        def transform(self, A):
-            return A[:, columns(A.shape[1], self.n_components)]
 
     class Clusterer(KMeans):
         def __init__(self, n_clusters=8, random_state=None):
@@ -67,17 +56,6 @@ FILES = {
     "path/shared_columns.py": HELPER,
     "path/my_package/__init__.py": BY_PATH,
     "path/my_package/helper.py": HELPER,
-    "engine/engines/mine.py": """
-        from kmdr.clustering.engines import engine
-        from kmdr.clustering.kmeans import lloyd
-        from ..lib.core import FIRST
-
-        @engine("my_engine")
-        def mine(C, k, starts, rng, protocol):
-            \"\"\"Lloyd from fewer starts.\"\"\"
-            return lloyd(C, (starts + FIRST) % len(C), 1)
-        """,
-    "engine/lib/core.py": HELPER,
     "metric/metrics/mine.py": """
         from kmdr.metrics import metric
         from ..lib.core import FIRST
@@ -89,14 +67,10 @@ FILES = {
         """,
     "metric/lib/core.py": HELPER,
 }  # fmt: skip
-BY_PATH_REDUCER = ("reducer=outside", "reducer.path=my_package.Columns")
 SIGN = "reducer=random_sign"
-# Plugin, arguments, and the file that is edited.
+# Plugin, arguments, and the file that is edited; `tests/project/test_states.py` has those of other kinds.
 CASES = {
-    "helper of a plugin": ("plugin", ("reducer=my_columns",), "plugin/lib/core.py"),
     "helper outside of a plugin": ("other", ("reducer=my_columns",), "path/shared_columns.py"),
-    "helper of a reducer by path": ("", BY_PATH_REDUCER, "path/my_package/helper.py"),
-    "helper of an engine": ("engine", (SIGN, "kmeans.engine=my_engine"), "engine/lib/core.py"),
     "helper of an engine by path": ("", (SIGN, "kmeans.engine=my_package.Clusterer"), "path/my_package/helper.py"),
     "helper of a metric": ("metric", (SIGN,), "metric/lib/core.py"),
 }
@@ -263,8 +237,10 @@ def write_dataset(folder, values=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("dataset.shift=3",)])
-@pytest.mark.parametrize("edited", ["loader", "helper", "source"])
+@pytest.mark.parametrize(
+    ("edited", "options"),
+    [("loader", ()), ("helper", ("dataset.shift=3",)), ("source", ()), ("source", ("dataset.shift=3",))],
+)
 def test_data_are_prepared_again_when_loader_helper_or_source_change(kmdr, tmp_path, monkeypatch, edited, options):
     monkeypatch.setenv("KMDR_DATA", str(tmp_path / "shelf"))
     folder = tmp_path / "data"

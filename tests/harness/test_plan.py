@@ -4,11 +4,13 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 
 from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
+from kmdr.harness import plan as run_plan
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
@@ -18,6 +20,7 @@ from kmdr.harness.plan import (
     duration_text,
     expected_seconds,
     parse_duration,
+    reference_rows,
     wall_seconds,
 )
 
@@ -74,11 +77,23 @@ def test_own_rows_count_before_the_reference_and_the_nearest_thing_known_before_
     own, reference = [row(task, 2, cluster=3)], [row(task, 2, cluster=50)]
     assert expected_seconds(own, reference)(task) == pytest.approx(3, abs=0.1)
     assert expected_seconds([], reference)(task) == pytest.approx(50, abs=0.1)
-    assert expected_seconds(own)(replace(task, seed=1)) == pytest.approx(3, abs=0.1), "same method, other protocol"
+    of_two_methods = [*own, row(replace(task, reducer="lle"), 2, cluster=90)]
+    assert expected_seconds(of_two_methods)(replace(task, seed=1)) == pytest.approx(3, abs=0.1), "other protocol"
     assert expected_seconds(own)(replace(task, reducer="lle")) == pytest.approx(3, abs=0.1), "same dataset"
     assert expected_seconds(own)(replace(task, dataset="other", reducer="lle")) < 1
     failed = [{**own[0], "status": "failed", "cluster_seconds": ""}]
     assert expected_seconds(failed, reference)(task) == pytest.approx(50, abs=0.1)
+
+
+def test_of_the_reference_the_rows_are_read_if_there_are_any_of_this_version(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_plan, "_REFERENCE", tmp_path)
+    assert list(reference_rows()) == []
+    (task,) = tasks(repeats=1, r_grid=(2,))
+    known = pd.DataFrame([row(task, 2, cluster=3)])
+    known.assign(another="x").to_csv(tmp_path / "rows.csv", index=False)
+    assert expected_seconds(reference_rows())(task) == pytest.approx(3, abs=0.1)
+    known.drop(columns="concurrency").to_csv(tmp_path / "rows.csv", index=False)
+    assert list(reference_rows()) == []
 
 
 def test_a_timed_task_takes_what_those_alone_took_and_what_is_done_once_is_shared_by_the_others():
@@ -161,11 +176,12 @@ def test_methods_whose_least_repetitions_do_not_fit_are_left_out_dearest_first_a
     assert choice(1).tasks == []
 
 
-def test_methods_with_a_task_beyond_the_limit_are_left_out():
-    all_of_it = [*tasks(reducer="svd"), *tasks(reducer="lle")]
-    plan = choose(all_of_it, all_of_it, lambda task: 3.0 * (task.reducer == "lle"), 2, Limits(task_seconds=2.0))
+def test_methods_with_a_task_beyond_the_limit_are_left_out_and_named_in_alphabetical_order():
+    slow = ["count_sketch", "leverage", "lle", "none", "pca"]
+    all_of_it = [task for name in ["svd", *slow[::-1]] for task in tasks(reducer=name)]
+    plan = choose(all_of_it, all_of_it, lambda task: 3.0 * (task.reducer in slow), 2, Limits(task_seconds=2.0))
     assert {task.reducer for task in plan.tasks} == {"svd"}
-    assert plan.left_out == {"s": ["lle on toy"]}
+    assert plan.left_out == {"s": [f"{name} on toy" for name in slow]}
 
 
 @pytest.mark.parametrize("r_grid", [(7,), (15, 30, 60), (5, 10, 15, 20), tuple(range(5, 305, 5)), tuple(range(10, 60))])

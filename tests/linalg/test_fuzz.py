@@ -280,7 +280,7 @@ def test_the_script_gives_each_kernel_a_turn_and_names_the_seed_of_a_fault(monke
 
 def test_hosted_checks_are_those_of_the_project():
     root = Path(__file__).parents[2]
-    ours = re.findall(r"^(?:make|\.venv/bin/python) .*$", (root / ".ci" / "run").read_text(), re.MULTILINE)
+    ours = re.findall(r"^(?:stage )?((?:make|\.venv/bin/python) .*)$", (root / ".ci" / "run").read_text(), re.MULTILINE)
     hosted = (root / ".github" / "workflows" / "ci.yml").read_text()
     assert len(ours) >= 7
     assert [step for step in ours if f"- run: {step}" not in hosted] == []

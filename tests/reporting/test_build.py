@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -50,34 +51,23 @@ def written(folder):
 
 
 @pytest.mark.slow
-def test_several_processes_make_the_same_report_as_one(folders, by_several, monkeypatch):
+def test_one_process_and_several_make_the_same_report_and_need_no_folder_for_it(folders, by_several, monkeypatch):
     alone, together = folders
-    told = []
+    contents, told = read_contents(alone), []
+    shutil.rmtree(alone)
     with monkeypatch.context() as patch:
         patch.setattr(parts, "cpu_count", lambda: 1)
-        build.build(alone, studies(), tell=told.append)
-    build.build(together, studies(), tell=told.remove)
+        report = build.report_of(contents, studies(), tell=told.append)
+    assert not alone.exists()
+    files = report.files | build.verdict_tables(report) | build.report_pages(report, build.code_version())
+    before = written(together)
+    told.append("the page")
+    page = build.build(together, studies(), tell=told.remove)
     assert told == []
-    assert written(alone) == written(together)
-    assert {path.name for path in written(alone)} >= {
-        "bzmd15_fig1.pdf",
-        "bzmd15_fig1.png",
-        "verdicts.csv",
-        "index.html",
-    }
-
-
-@pytest.mark.slow
-def test_a_report_is_computed_without_its_folder(folders):
-    folder, kept = folders
-    contents = read_contents(folder)
-    shutil.rmtree(folder)
-    report = build.report_of(contents, studies())
-    assert not folder.exists()
-    page = build.build(kept, studies())
-    assert {path for path in report.files if (kept / path).read_bytes() != report.files[path]} == set()
-    assert len(report.files) > 4
-    assert page == kept / "report" / "index.html"
+    assert page == together / "report" / "index.html"
+    made = {path: content for path, content in written(together).items() if path not in {*before, build._MADE_FROM}}
+    assert made == {Path(path): content for path, content in files.items()}
+    assert {path.name for path in made} >= {"bzmd15_fig1.pdf", "bzmd15_fig1.png", "verdicts.csv"}
 
 
 def _die(*_):
