@@ -55,11 +55,13 @@ def test_above_and_below_are_scipys_t_tests_where_values_are_not_skewed(n, thres
 
 def test_values_have_no_unit_unless_it_is_given():
     x = np.array([1.0, 2.0, 4.0])
-    made = [above("m", x), below("m", x), equal("m", x, 1.0), ratio_above("m", x), ratio_below("m", x)]
-    assert [component.unit for component in made] == ["", "", "", "ratio of times", "ratio of times"]
+    made = [above("m", x), below("m", x), equal("m", x, 1.0), median_above("m", x), median_below("m", x)]
+    assert [component.unit for component in [*made, ratio_above("m", x)]] == [*[""] * 5, "ratio of times"]
 
 
-@pytest.mark.parametrize(("test", "usual"), [(above, 0.0), (below, 0.0), (ratio_above, 1.0), (ratio_below, 1.0)])
+@pytest.mark.parametrize(
+    ("test", "usual"), [(above, 0.0), (below, 0.0), (ratio_above, 1.0), (median_above, 0.0), (median_below, 0.0)]
+)
 def test_the_usual_threshold_is_no_difference(test, usual, rng):
     x = rng.lognormal(size=7)
     assert test("", x)[:8] == test("", x, usual)[:8]
