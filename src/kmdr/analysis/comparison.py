@@ -295,8 +295,8 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
 def _pairs(old: Sample, new: Sample) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the values of the repetitions that are in both samples."""
     places = {tuple(repetition): place for place, repetition in enumerate(new.repetitions.tolist())}
-    found = np.array([places.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
-    return old.values[found >= 0], new.values[found[found >= 0]]
+    matches = np.array([places.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
+    return old.values[matches >= 0], new.values[matches[matches >= 0]]
 
 
 def _paired(old: NDArray[np.float64], new: NDArray[np.float64], quantity: Quantity) -> Component | None:

@@ -92,7 +92,7 @@ class Jobs:
     def replace_ended(self, workers: Collection[str]) -> list[str]:
         """Submit jobs again that were refused or that ended, and return what to report.
 
-        The names of the connected workers are those of jobs, with a suffix if a job has several.
+        Connected workers are named like their jobs, with a suffix if a job has several.
 
         Raises
         ------
@@ -202,7 +202,7 @@ def started(
     """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
 
     ``system`` is one of `SYSTEMS`, ``size`` the largest number of jobs at once, ``threads`` the number of BLAS and
-    OpenMP threads of each worker, and ``options`` are those of the class of dask-jobqueue. ``folder`` is for
+    OpenMP threads of each worker, and ``options`` go to the class of dask-jobqueue. ``folder`` is for
     credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
     cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])

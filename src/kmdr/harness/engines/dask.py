@@ -249,7 +249,7 @@ def connected(
 ) -> Iterator[Cluster]:
     """Connect to a cluster, or start one for the time of the block: on this machine, or of jobs.
 
-    With neither an address of a scheduler nor the file that it wrote, one is started here. ``workers`` are those of a
+    With neither an address of a scheduler nor the file that it wrote, one is started here. ``workers`` is the size of a
     cluster of this machine; of another, it is the largest number of tasks at once. ``batch`` has arguments of
     `kmdr.harness.engines.batch.started`, to start jobs as workers.
     """

@@ -113,8 +113,8 @@ class Cluster:
 def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
     """Connect to a cluster, or start one on this machine for the time of the block.
 
-    Without the address of a head, one is started here. ``workers`` are those of a cluster of this machine; of another,
-    it is the largest number of tasks at once.
+    Without the address of a head, one is started here. ``workers`` is the size of a cluster of this machine; of
+    another, it is the largest number of tasks at once.
     """
     where = address or "this machine"
     try:
