@@ -160,6 +160,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
                 (line.study, line.dataset, line.reducer, line.params, line.r, len(values), values.mean())
                 for line, trials in of_line.items()
                 for _, values in [trials.samples["ratio" if quantity == "objective_ratio" else quantity]]
+                if len(values)
             ),
             expected,
         )

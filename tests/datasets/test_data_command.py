@@ -39,7 +39,7 @@ def shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(socket.socket, "connect", off)
     monkeypatch.setattr(socket, "getaddrinfo", off)
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    for name in ("_silent", "_errors", "_origins"):
+    for name in ("_silent", "_origins"):
         monkeypatch.setattr(acquire, name, {})
     monkeypatch.delenv("KMDR_DATA", raising=False)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
@@ -127,7 +127,6 @@ def test_get_ends_in_1_when_something_is_not_what_it_should_be(monkeypatch, caps
 
 def test_where_says_what_to_put_where_and_what_was_tried(monkeypatch, capsys, tmp_path, shelf):
     data(monkeypatch, capsys, "get")
-    monkeypatch.setattr(acquire, "_errors", {})  # as in another process
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_DATA", f"{tmp_path / 'typo'}{acquire.os.pathsep}{shelf}")
     code, lines, err = data(monkeypatch, capsys, "where")

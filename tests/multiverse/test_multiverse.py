@@ -531,7 +531,10 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
     table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv")
-    assert list(table.columns) == ["own30_starts", "own30_limit", "log_likelihood", "p"]
+    names = ["own30_starts", "own30_limit", "log_likelihood", "p"]
+    probabilities = [name for name in table if name.startswith("probability of F, RP, r = ")]
+    assert (list(table.columns), len(probabilities)) == ([*names, *probabilities], 3)
+    assert table[probabilities].stack().between(0, 1).all()
     curve = pd.read_csv(out / "figures" / "own30_multiverse1.csv")
     assert (curve.groupby("number")["mean"].diff().dropna() >= 0).all()
     assert curve.groupby("number").size().eq(6).all()

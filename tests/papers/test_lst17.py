@@ -142,7 +142,9 @@ def test_one_repetition_decides_nothing(id_):
 def test_two_repetitions_at_four_r_can_be_judged(id_):
     finding = CLAIMS[id_].test(make_results(world(repeats=2, grid=GRID[:4])))
     single = finding.aside.get("one of several", finding.components)
-    assert all(np.isfinite([c.effect, c.low, c.high]).all() for c in single)
+    assert np.isfinite([c.effect for c in single]).all()
+    # Two values have an interval of their mean, but none of their median, which the tests of times are about.
+    assert all(np.isfinite([c.low, c.high]).all() for c in single if c.kind != "time")
 
 
 def test_stand_ins_are_told_of_but_decide_nothing():
@@ -182,6 +184,9 @@ def test_effects_are_those_of_an_independent_computation():
     def of(name: str) -> pd.DataFrame:
         return rows[rows["reducer"] == name].set_index(["r", "repeat"]).sort_index()
 
+    def median_of_means(ratios: pd.Series) -> float:
+        return float(ratios.groupby("repeat").apply(gmean).median())
+
     def effect(id_: str, label: str) -> float:
         effects = [c.effect for c in CLAIMS[id_].test(make_results(parts)).components if label in c.label]
         assert len(effects) == 1
@@ -190,16 +195,16 @@ def test_effects_are_those_of_an_independent_computation():
     SE, RP, full = of("sparse_embedding"), of("random_sign"), of("none")
     gap = (SE["accuracy"] - RP["accuracy"]).mean()
     assert effect("lst17-2", "RP") == pytest.approx(gap)
-    ratio = gmean(SE["reduce_seconds"] / RP["reduce_seconds"])
+    ratio = median_of_means(SE["reduce_seconds"] / RP["reduce_seconds"])
     assert effect("lst17-5", "over that of RP") == pytest.approx(ratio)
     start = full["cluster_seconds"].droplevel("r").reindex(SE.index, level="repeat")
-    assert effect("lst17-6", "SE") == pytest.approx(gmean(SE["cluster_seconds"] / start))
+    assert effect("lst17-6", "SE") == pytest.approx(median_of_means(SE["cluster_seconds"] / start))
     seconds = RP["prepare_seconds"] + RP["reduce_seconds"]
     powers = [
         linregress(np.log(curve.index.get_level_values("r")), np.log(curve)).slope
         for _, curve in seconds.groupby("repeat")
     ]
-    assert effect("lst17-5", "power of r in the reduction time of RP") == pytest.approx(np.mean(powers))
+    assert effect("lst17-5", "power of r in the reduction time of RP") == pytest.approx(np.median(powers))
     assert np.mean(powers) == pytest.approx(0.6, abs=0.02)
 
 

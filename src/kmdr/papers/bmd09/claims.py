@@ -260,7 +260,8 @@ def _probability_of_distinct(p: ArrayLike, least: int, r: int, nodes: int = 200)
             counts[:, 1:] * (1 - occurred) + counts[:, :-1] * occurred,
             counts[:, :1] * (1 - occurred),
         )
-    return float(np.sum(weights * density * counts.sum(axis=1) * t) * (last - first) / 2)
+    probability = float(np.sum(weights * density * counts.sum(axis=1) * t) * (last - first) / 2)
+    return min(1.0, probability)  # which the rule may exceed by rounding
 
 
 @claim(

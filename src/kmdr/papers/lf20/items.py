@@ -103,7 +103,7 @@ def figure2(results: Results) -> Drawing:
 
 @figure("lf20_fig3", "Total running time of random signs on ORL against t", studies=[ORL, ORL_TIMES])
 def figure3(results: Results) -> Drawing:
-    """Time of reduction and k-means against t, one panel."""
+    """Time of reduction and k-means against t, one panel: medians of trials that ran one at a time."""
     return _draw_panel(results, "lf20_fig3", "total_seconds")
 
 
