@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.datasets import load_iris
 
+from kmdr import compare as kmdr_compare
 from kmdr import metrics
 from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
-from kmdr.analysis.statistics import above, below, equal, ratio_above
+from kmdr.analysis.statistics import LEVEL, above, below, equal, ratio_above
+from kmdr.claims.repetitions import repetitions_for
 from kmdr.cli import commands as cli
 from kmdr.figures.comparison import side_by_side_table, table_of
 from kmdr.figures.tables import latex, markdown, text
@@ -58,6 +61,48 @@ def test_a_rounding_difference_is_no_difference():
         assert (sides.table["p NMI"] == 1).all()
         assert (sides.table["Δ NMI"] == 0).all()
         assert not side_by_side_table(sides, sides.table).frame["Δ NMI"].str.contains("[↑↓−-]").any()
+
+
+def test_svd_with_all_dimensions_is_not_marked_on_iris():
+    iris = load_iris()
+    rows = kmdr_compare(iris.data, ["svd", "none"], labels=iris.target, r_grid=[4], repeats=10)
+    frame = compared(with_ratio(rows)).set_index("reducer")
+    assert frame.loc["svd", "p NMI"] == frame.loc["svd", "p F/F_best"] == frame.loc["svd", "p P"] == 1
+    table = table_of(frame.reset_index())
+    quality = table.frame[["F/F_best", "P", "NMI"]].stack()
+    assert not quality.str.contains("[↑↓]").any()
+    assert list(table.frame["Δ F/F_best"]) == ["", "+0.0000 [+0.0000, +0.0000]"]
+    assert list(table.frame["n to show"]) == ["", ""]
+
+
+def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetitions_that_would_show_it(tmp_path):
+    rng = np.random.default_rng(3)
+    old = rng.uniform(0.5, 0.6, 12)
+    near, far = old + rng.normal(0.004, 0.01, 12), old + 0.1 + rng.normal(0, 0.001, 12)
+    sides = {"near": near, "far": far}
+    rows = pd.concat(
+        [two("objective", lambda _: old, lambda _, new=new: new, 12, config_hash=name) for name, new in sides.items()]
+    )
+    rows = rows.assign(dataset=["near"] * 24 + ["far"] * 24, data_sha256=["a" * 64] * 24 + ["b" * 64] * 24)
+    frame = compared(with_ratio(rows))
+    line = frame[(frame["reducer"] == "svd") & (frame["dataset"] == "near")].iloc[0]
+    test = above("", (near - old) / min(near.min(), old.min()))
+    tests = int(frame[[name for name in frame if name.startswith("p ")]].notna().sum().sum())
+    n = line["n to show F/F_best"]
+    one_sided = min(test.p_for, test.p_against)
+    assert n == pytest.approx(repetitions_for(one_sided, 12, LEVEL / 2 / tests, 0.9), rel=0.05)
+    shown = table_of(frame).frame.set_index(["dataset", "method"])
+    assert shown.loc[("near", "svd"), "Δ F/F_best"] == f"{test.effect:+.4f} [{test.low:+.4f}, {test.high:+.4f}]"
+    assert shown.loc[("near", "svd"), "n to show"] == f"{n:.0f}"
+    assert shown.loc[("far", "svd"), "F/F_best"].startswith("↑")
+    assert shown.loc[("far", "svd"), "n to show"] == ""
+    assert "n to show" in table_of(frame).note
+    (own,) = study_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
+    own_line = own.table.frame[own.table.frame["against kMeans"] == "no difference shown"].iloc[0]
+    assert own_line["Δ F/F_best"] == pytest.approx(test.effect)
+    assert (own_line["low Δ F/F_best"], own_line["high Δ F/F_best"]) == pytest.approx((test.low, test.high))
+    assert own_line["n to show F/F_best"] == n
+    assert "n to show" in own.table.note
 
 
 @settings(max_examples=30)

@@ -114,10 +114,13 @@ def test_shares_of_a_paper(paper, monkeypatch):
     )
     monkeypatch.setattr(granularity, "reported", lambda name: numbers)
     (line,) = shares(paper()).frame.to_dict("records")
-    assert (line["points"], line["numbers"], line["shares of them"]) == (32, 2, "all, rounded")
+    assert (line["points"], line["numbers"], line["multiples of 1/points"]) == (32, 2, "all, rounded")
     assert line["implies"].startswith("nothing: random numbers") == (line["by chance"] > 0.05)
     others = [n for n in range(22, 43) if n != 32]
-    for ways, column in (((ROUND_HALF_UP, ROUND_HALF_DOWN), "other points, rounded"), ((ROUND_DOWN,), "cut")):
+    for ways, column in (
+        ((ROUND_HALF_UP, ROUND_HALF_DOWN), "other points, rounded"),
+        ((ROUND_DOWN,), "other points, truncated"),
+    ):
         set_as = {n: {digits(j, n, 2, way) for j in range(n + 1) for way in ways} for n in others}
         met = [n for n in others if {Decimal("0.47"), Decimal("0.50")} <= set_as[n]]
         told = [
@@ -150,5 +153,5 @@ def test_every_reported_p_of_counted_points_is_judged():
         assert table["implies"].str.len().gt(0).all()
         made = shares(paper_.folder)
         if made is not None:
-            assert (made.frame["shares of them"] != "").all()
+            assert (made.frame["multiples of 1/points"] != "").all()
             assert made.frame["by chance"].between(0, 1).all()

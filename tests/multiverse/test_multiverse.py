@@ -593,12 +593,14 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
         "own-1": ["undecided", "supported", "supported"],
         "own-2": ["not supported", "supported", "not run"],
         "own-2, number": ["supported"] * 3,
+        "own-2, side": ["undecided"] * 3,
     }
+    own = "With the paper's own choices and as many repetitions as a universe has, it is"
     assert _holds(counted_findings(outcomes, {"own-1": [1.0] * 3, "own-2": [1.0] * 3})) == {
-        "own-1": "is supported in 2 of 3 universes, is undecided in 1. With the paper's own choices it is undecided on "
-        "as many rows as universes have",
-        "own-2": "is supported in 1 of 3 universes, fails in 1, is not run in 1; its number is supported in 3 of 3 "
-        "universes. With the paper's own choices it fails on as many rows as universes have",
+        "own-1": f"is supported in 2 of 3 universes, undecided in 1. {own} undecided",
+        "own-2": "is supported in 1 of 3 universes, not supported in 1, not run in 1; its reported values are "
+        "supported in 3 of 3 universes; its side statements are supported in 0 of 3 universes, undecided in 3. "
+        f"{own} not supported",
     }
 
 
@@ -611,7 +613,7 @@ def counted_findings(outcomes, powers):
 def test_universes_without_power_are_not_counted():
     outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
     texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
-    assert texts["own-1"] == "is supported in 1 of 2 universes, is undecided in 1 (1 more have no power)"
+    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more have no power)"
     assert "no power" in texts["own-2"]
     assert not re.search(r"\d of \d", texts["own-2"])
 
@@ -675,7 +677,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     section = multiverse_section(results, own, settled_)
     assert section.explanation
     assert section.explanation in section.sentences
-    assert any("hardest to obtain" in sentence for sentence in section.sentences)
+    assert any("The least likely of the reported numbers is" in sentence for sentence in section.sentences)
     (table,) = (p.files for p in section.pieces if p.title == "The universes")
     assert any(b"probability of P" in text for text in table.values())
 

@@ -1,5 +1,6 @@
 """The report does not contradict itself: a number that is stated twice is the same twice."""
 
+import inspect
 import math
 import re
 from dataclasses import replace
@@ -11,6 +12,7 @@ from kmdr.analysis.statistics import Component
 from kmdr.claims.catalogue import papers
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import tally
+from kmdr.claims.register import answered, open_points
 from kmdr.claims.repetitions import Need
 from kmdr.claims.summary import PARTS
 from kmdr.claims.verdicts import Judgement
@@ -20,6 +22,7 @@ from kmdr.reporting.numbers import effect
 from kmdr.reporting.summaries import paper_summaries
 from kmdr.reporting.verdict_tables import verdict_tables
 from reports import make_report
+from rows import make_results, make_rows
 
 
 def number(label, effect, p_against, unit="F", ends=None):
@@ -59,9 +62,19 @@ def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages
     assert "from the fact bzmd15_bound_usps" in pages[0]
 
 
-def test_an_effect_without_bounds_is_shown_alone():
-    assert effect(number("P", 0.1, 1.0, "P", (-math.inf, math.inf))) == "0.1"
+def test_an_interval_without_bounds_is_a_dash():
+    assert effect(number("P", 0.1, 1.0, "P", (-math.inf, math.inf))) == "0.1 [—]"
     assert effect(number("P", 0.1, 1.0, "P", (-math.inf, 0.5))) == "0.1 [−∞, 0.5]"
+
+
+def test_a_number_that_too_few_runs_compare_has_no_interval_anywhere(report):
+    """lf20-6 had [-inf, inf] for three cells."""
+    verdict = report.verdicts[2]
+    unbounded = replace(verdict, components=(verdict.components[-1],))
+    alone = replace(report, verdicts=[*report.verdicts[:2], unbounded, *report.verdicts[3:]])
+    for table in (verdict_tables(report), verdict_tables(alone)):
+        assert not any(re.search(rb"\binf\b", content) for content in table.values())
+    assert "0.1 [—] P" in report_pages(alone, "0")[Path("report", "index.html")].decode().partition("All claims")[2]
 
 
 def test_counts_of_claims_agree_between_scorecard_summary_and_tables(report, pages):
@@ -88,7 +101,7 @@ def test_joint_p_values_are_not_counted_as_statements(report, pages):
 
 def test_needed_repetitions_name_the_statement_whose_repetitions_they_are(report):
     line = paper_summaries(report)["bzmd15"].parts["Undecided"].frame.set_index("claim").loc["bzmd15-1"]
-    assert "“F at r = 10” has 10000 repetitions and needs about 12000" in line["sentence"]
+    assert "“F at r = 10” has 10000 repetitions and needs about 12000" in line["reason"]
 
 
 def test_no_choice_that_a_multiverse_varies_is_said_to_be_unmeasured():
@@ -99,6 +112,18 @@ def test_no_choice_that_a_multiverse_varies_is_said_to_be_unmeasured():
         for point in choices[paper.name] & set(paper.answers):
             answer = paper.answers[point]
             assert "unmeasured" not in answer.__qualname__, f"{paper.name}: {point}"
+            assert "not measured" not in inspect.getsource(answer), f"{paper.name}: {point}"
+
+
+def test_each_answer_to_an_open_point_of_several_papers_names_the_paper():
+    """One answer said "not measured" next to a measured one."""
+    (point,) = (point for point in open_points() if point.id == "laplacian_code")
+    assert point.papers == ("bzd10", "bzmd15", "lst17")
+    answer = answered(point, make_results([make_rows("custom", "d", "none", 5, 2)]))
+    assert answer.startswith("bzd10: Reconstructed")
+    assert " bzmd15: Not measured here: " in answer
+    (alone,) = (point for point in open_points() if point.id == "lle_code")
+    assert answered(alone, make_results([make_rows("custom", "d", "none", 5, 2)])).startswith("Reconstructed")
 
 
 def test_claims_in_summaries_exist_and_no_result_is_typed_into_their_words():

@@ -10,7 +10,10 @@ from kmdr.claims.draws import TOGETHER
 from kmdr.claims.repetitions import Need
 from kmdr.claims.summary import Deviation, Sentence, Summary
 from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
+from kmdr.figures.tables import cells
+from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import cited, select
+from kmdr.reporting.html import report_pages
 from kmdr.reporting.summaries import leading, paper_summaries, reason
 from reports import make_report, verdicts
 
@@ -44,6 +47,37 @@ def test_a_line_gives_the_reported_value_and_ours():
     line = paper_summaries(report)["bzmd15"].parts["Not supported"].frame.iloc[0]
     assert line["reported"] == 0.7585
     assert line["ours"] == pytest.approx(0.771)
+
+
+def test_the_computing_time_and_the_largest_matrix_of_each_study_are_formatted():
+    table = paper_summaries(make_report())["bzmd15"].parts["Computing time and memory"]
+    names, lines = cells(table)
+    assert names == ["study", "rows", "time", "largest data matrix (MB)"]
+    assert lines[0] == ["bzmd15_fig1", "900", "1 min 15 s", "7200"]
+
+
+def test_the_explanation_of_a_multiverse_reaches_the_summary_of_its_paper():
+    explanation = "The numbers favour merged: repeats dropped (99% of the likelihood)."
+    section = MultiverseSection("bzmd15", ("5 universes were run.", explanation), (), {}, explanation)
+    report = replace(make_report(), multiverses={"bzmd15": section})
+    assert paper_summaries(report)["bzmd15"].parts["Open choices and the reported numbers"] == [explanation]
+    for page in report_pages(report, "0").values():
+        summary = page.decode().partition("Open choices and the reported numbers")[2].partition("Deviations")[0]
+        assert explanation in summary.replace("\\_", "_")
+    silent = replace(section, explanation="")
+    parts = paper_summaries(replace(report, multiverses={"bzmd15": silent}))["bzmd15"].parts
+    assert "Open choices and the reported numbers" not in parts
+
+
+def test_names_of_code_are_code_on_both_pages_and_plain_in_tables():
+    words = Summary(easy=(Sentence("`lle.m` returns U_t."),), deviations=(Deviation("code", "`svds`", "ours", "none"),))
+    report = make_report()
+    papers = [replace(paper, summary=words if paper.name == "bzmd15" else Summary()) for paper in report.papers]
+    page, text = (page.decode() for page in report_pages(replace(report, papers=papers), "0").values())
+    assert "<li><code>lle.m</code> returns U_t.</li>" in page
+    assert "* `lle.m` returns U\\_t." in text
+    assert "<td>svds</td>" in page
+    assert "| code | svds | ours | none |" in text
 
 
 TABLES = {

@@ -32,7 +32,7 @@ from kmdr.analysis.rows import (
     serial_rows,
     settings_of,
 )
-from kmdr.analysis.statistics import Component, above, holm, is_rounding, ratio_above
+from kmdr.analysis.statistics import LEVEL, Component, above, holm, is_rounding, ratio_above, repetitions_to_show
 from kmdr.base.errors import UserError
 from kmdr.base.text import single_line
 from kmdr.metrics import BUILT_IN, metrics
@@ -72,11 +72,13 @@ QUANTITIES: Mapping[str, Quantity] = {
     "nmi": Quantity("NMI", ".3f"),
     "total_seconds": Quantity("seconds", ".3g", less=True, ratio=True, time=True),
 }
+# Prefixes of the number of pairs that were compared, and of the number that would show a difference.
+_PAIRS, TO_SHOW = "pairs ", "n to show "
 # Prefix of a metric without its own column in ``rows.csv``.
 _CUSTOM = "metrics."
 # Names of other columns, and their first words, which the title of a custom metric must not repeat.
 _TAKEN = frozenset({"study", "dataset", "reducer", "params", "method", "r", "n", "failed", "paired", "against"})
-_WORDS = _TAKEN | {"±", "Δ", "×", "p", "low", "high", "best"}
+_WORDS = _TAKEN | {"±", "Δ", "×", "p", "pairs", "low", "high", "best"}
 # The setting columns in which two lines of the same data agree.
 _DATA = ["k", "data_sha256"]
 
@@ -242,6 +244,8 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
         * ``Δ``, the mean paired difference from all features (``×``: the geometric mean of ratios), and ``low Δ`` and
           ``high Δ``, the ends of its 95 % interval;
         * ``p``, the p-value (NaN without a comparison);
+        * ``n to show``, about how many repetitions would show a difference as large, if none is shown: at the strictest
+          level of the adjustment, with a power of 90 %;
         * ``best``: whether no line of the data has a better mean at the digits shown.
 
         A line with several code versions is neither compared nor the best. Seconds are means of repetitions that were
@@ -289,6 +293,7 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
         cells[quantity.change] = component.effect
         cells[f"low {quantity.change}"], cells[f"high {quantity.change}"] = component.low, component.high
         cells[f"p {quantity.title}"] = min(1.0, 2 * min(component.p_for, component.p_against))
+        cells[f"{_PAIRS}{quantity.title}"] = component.n
     return cells
 
 
@@ -355,10 +360,15 @@ def _table(
     shown.columns = shown.columns.map(lambda name: f"dataset.{name}" if name in taken else name)  # as Synth's n and d
     table = pd.concat([table, shown, counted], axis=1)
     tested = [name for name in (f"p {q.title}" for q in quantities.values()) if name in table]
-    values = table[tested].to_numpy(dtype=float, copy=True)
+    values = table[tested].to_numpy(dtype=float)
     finite = np.isfinite(values)
-    values[finite] = holm(list(values[finite]))
-    table[tested] = values
+    adjusted = values.copy()
+    adjusted[finite] = holm(list(values[finite]))
+    pairs = [name.replace("p ", _PAIRS, 1) for name in tested]
+    needed = repetitions_to_show(values / 2, table[pairs].to_numpy(dtype=float), LEVEL / 2 / max(1, finite.sum()))
+    table[tested] = adjusted
+    table[pairs] = np.where(adjusted > LEVEL, needed, np.nan)
+    table = table.rename(columns={name: name.replace(_PAIRS, TO_SHOW, 1) for name in pairs})
     data = pd.Series([str(line.data) for line in lines], dtype=str)
     for quantity in quantities.values():
         best = pd.Series(_is_best(table, data, quantity), index=table.index, dtype=bool)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, stdtr
+from scipy.special import gammaln, ndtri, stdtr, stdtrit
 from scipy.stats import beta, binom, binomtest
 
 from kmdr.analysis.rows import Interval, half_width, standard_error
@@ -251,6 +251,28 @@ def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool
     low = float(beta.ppf(0.025, successes, n - successes + 1)) if successes else 0.0
     high = float(beta.ppf(0.975, successes + 1, n - successes)) if successes < n else 1.0
     return Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
+
+
+def repetitions_to_show(p: ArrayLike, n: ArrayLike, level: float, power: float = 0.9) -> Floats:
+    """Return about how many repetitions show an effect as large as the one that n repetitions show.
+
+    Parameters
+    ----------
+    p : array_like
+        One-sided p-values of t tests with n repetitions; from 0.5 on, they show no effect, and the result is NaN.
+    level : float
+        One-sided level at which the effect is to be shown, with probability ``power``.
+
+    References
+    ----------
+    Guenther, Sample size formulas for normal theory t tests, The American Statistician 35, 1981.
+    """
+    counts = np.asarray(n, dtype=float)
+    t = np.asarray(stdtrit(counts - 1, 1 - np.asarray(p, dtype=float)))
+    z = ndtri(1 - level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.ceil(counts * ((z + ndtri(power)) / t) ** 2 + z**2 / 2)
+    return np.where((t > 0) & np.isfinite(needed), np.maximum(needed, 2), np.nan)
 
 
 class BestOf(NamedTuple):

@@ -219,8 +219,8 @@ class OpenPoint:
         Our choice, with the reason.
     other : str
         The alternatives.
-    answers : tuple of callable
-        For a point that no study flips: from `Results` to a sentence.
+    answers : mapping of str to callable
+        For a point that no study flips, by paper: from `Results` to a sentence.
     """
 
     id: str
@@ -228,7 +228,7 @@ class OpenPoint:
     papers: tuple[str, ...]
     chosen: str
     other: str
-    answers: tuple[Answer, ...] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

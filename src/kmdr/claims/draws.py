@@ -27,7 +27,7 @@ from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.reported import Number
 
 # The unit of what several numbers show jointly.
-TOGETHER = "p of all together"
+TOGETHER = "joint p-value"
 
 
 class Draw(NamedTuple):

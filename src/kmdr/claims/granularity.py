@@ -27,12 +27,12 @@ from kmdr.figures.tables import Table
 NEAR = 10
 """Largest distance from the stated number of points at which alternatives are tried."""
 NOTE = (
-    "P of one partition of n points is a multiple of 1/n. Shares of them: whether all distinct numbers are such "
-    "multiples for the stated number of points, rounded or truncated to the printed digits. By chance: the probability "
-    "that as many random numbers with these digits would all be such multiples, rounded. Other points: all numbers of "
-    f"points up to {NEAR} away for which all numbers are possible, with the count expected for random numbers. Runs "
-    "averaged: the fewest runs of which all numbers could be means, rounded. If random numbers would pass as well, "
-    "passing has no meaning."
+    "P of one partition of n points is a multiple of 1/n. “Multiples of 1/points” says whether all distinct numbers "
+    "are such multiples for the stated number of points, rounded or truncated to the printed digits. “By chance” is "
+    "the probability that as many random numbers with these digits would all be such multiples, rounded; if it is "
+    "large, the check shows nothing. “Other points” are the numbers of points up to "
+    f"{NEAR} away for which all numbers are possible, rounded or truncated; “expected by chance” is how many of these "
+    "random numbers would give. “Runs averaged” is the fewest runs of which all numbers could be means, rounded."
 )
 _COLUMNS = ["subject", "dataset", "stated", "made_of", "where", "implies"]
 
@@ -98,21 +98,21 @@ def _listed(values: Sequence[int]) -> str:
 
 def _way(numbers: Sequence[Printed], n: int) -> str:
     """Return which way of printing makes all numbers shares of n points, or the numbers that are not shares."""
-    ways = {"rounded": False, "cut": True}
+    ways = {"rounded": False, "truncated": True}
     if whole := [name for name, cut in ways.items() if possible(numbers, n, cut=cut)]:
         return f"all, {' or '.join(whole)}"
     failing = {
         name: [_shown(number.value) for number in numbers if not number.wholes(n, cut=cut)]
         for name, cut in ways.items()
     }
-    return "; ".join(f"{name} not {', '.join(values)}" for name, values in failing.items())
+    return "; ".join(f"{name}, all but {', '.join(values)}" for name, values in failing.items())
 
 
 def _implied(numbers: Sequence[Printed], n: int) -> str:
     """Return the conclusion about the numbers of a table."""
     p = chance(numbers, n)
     if p > LEVEL:
-        return f"nothing: random numbers would all be shares with probability {p:.2g}"
+        return f"nothing: random numbers would all be multiples with probability {p:.2g}"
     if any(possible(numbers, n, cut=cut) for cut in (False, True)):
         return f"each is the P of one partition of {n} points"
     failing = [_shown(number.value) for number in numbers if not number.wholes(n) and not number.wholes(n, cut=True)]
@@ -147,10 +147,12 @@ def shares(paper: PaperFolder) -> Table | None:
                     "dataset": dataset_label(str(dataset)),
                     "points": n,
                     "numbers": len(numbers),
-                    "shares of them": _way(numbers, n),
+                    "multiples of 1/points": _way(numbers, n),
                     "by chance": chance(numbers, n),
                     "other points, rounded": _listed([other for other in others if possible(numbers, other)]),
-                    "cut": _listed([other for other in others if possible(numbers, other, cut=True)]),
+                    "other points, truncated": _listed(
+                        [other for other in others if possible(numbers, other, cut=True)]
+                    ),
                     "expected by chance": by_chance,
                     "runs averaged": runs_averaged(numbers, n),
                     "implies": _implied(numbers, n),

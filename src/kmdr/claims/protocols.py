@@ -14,7 +14,7 @@ from kmdr.claims.catalogue import Claim, Reconstruction, papers
 from kmdr.claims.register import Flip
 from kmdr.claims.verdicts import Verdict, verdict_on
 
-_NO_SETTINGS = "The settings do not enter what this claim is tested on."
+_NO_SETTINGS = "These settings do not affect the data of this claim."
 
 
 def reconstruction_of(claim: Claim) -> Reconstruction | None:

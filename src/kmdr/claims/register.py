@@ -165,7 +165,7 @@ def open_points() -> list[OpenPoint]:
     for paper in papers():
         for point in paper.points:
             answer = paper.answers.get(point.id)
-            by_id.setdefault(point.id, []).append(replace(point, answers=(answer,) if answer else ()))
+            by_id.setdefault(point.id, []).append(replace(point, answers={paper.name: answer} if answer else {}))
     return [
         OpenPoint(
             id_,
@@ -173,20 +173,24 @@ def open_points() -> list[OpenPoint]:
             tuple(name for point in points for name in point.papers),
             "; ".join(dict.fromkeys(point.chosen for point in points)),
             "; ".join(dict.fromkeys(point.other for point in points)),
-            tuple(answer for point in points for answer in point.answers),
+            {name: answer for point in points for name, answer in point.answers.items()},
         )
         for id_, points in by_id.items()
     ]
 
 
 def answered(point: OpenPoint, results: Results) -> str:
-    """Return the answers of the papers' functions to an open point, and the reasons for missing ones."""
+    """Return the answers of the papers' functions to an open point, and the reasons for missing ones.
+
+    An answer is about the data of its own paper, which is named if several papers leave the point open.
+    """
     sentences = []
-    for answer in point.answers:
+    for name, answer in point.answers.items():
         try:
-            sentences.append(attempt(answer, results))
+            sentence = attempt(answer, results)
         except NotRunError as reason:
-            sentences.append(f"not run: {reason}")
+            sentence = f"Not run: {reason}."
+        sentences.append(f"{name}: {sentence}" if len(point.papers) > 1 else sentence)
     return " ".join(sentences)
 
 

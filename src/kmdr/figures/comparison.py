@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import FolderComparison, Quantity, differences, quantities_in
+from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, differences, quantities_in
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import format_number
 from kmdr.figures.tables import Table
@@ -20,6 +20,7 @@ MIXED = f"{_MARK} computed by several versions of the code: not compared, and no
 # An interval has as many digits as its mean if these are decimals; else fewer.
 _HALVES = {".3g": ".2g", ".4g": ".2g"}
 UNTIMED = "–"
+_TO_SHOW = TO_SHOW.strip()
 UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
 _SEVERAL_MACHINES = "Seconds of one dataset come from several machines, so they are not ranked there."
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
@@ -75,17 +76,32 @@ def table_of(frame: pd.DataFrame) -> Table:
                 )
             ]
             bold |= {(int(i), quantity.title) for i in np.flatnonzero(frame[f"best {quantity.title}"])}
+    columns |= _differences(frame)
     p_values = [f"p {q.title}" for q in quantities_in(frame) if f"p {q.title}" in frame]
     tests = int(frame[p_values].notna().sum().sum())
     notes = [_INTERVAL, *([MIXED] if (frame["versions"] > 1).any() else [])]
     if tests:
         notes.append(
             "↑ ↓ higher or lower than none, k-means on all features, from the same starts (paired t tests at "
-            f"{LEVEL:.0%}, Holm-adjusted over the table)."
+            f"{100 * LEVEL:g} %, Holm-adjusted over the table). Δ is the mean difference with its 95 % interval. "
+            f"Where no difference is shown, {_TO_SHOW} is about how many repetitions would show one as large as Δ with "
+            "a power of 90 %. --format csv has both for every quantity."
         )
     elif (frame["reducer"] != "none").any():
         notes.append("No comparison with k-means on all features: that needs reducer=none and at least 2 repetitions.")
     return _shown(columns, " ".join([*notes, *time_notes(frame)]), bold)
+
+
+def _differences(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """Return columns with the difference in F from all features, and the repetitions that would show it."""
+    F = QUANTITIES["ratio"]
+    if F.change not in frame:
+        return {}
+    changes = frame[[f"{end}{F.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
+    return {
+        F.change: [_with_ends(change, low, high, f"+{F.form}") for change, low, high in changes],
+        _TO_SHOW: ["" if np.isnan(n) else f"{n:.0f}" for n in frame[f"{TO_SHOW}{F.title}"]],
+    }
 
 
 def _missing(quantity: Quantity, n: int) -> str:

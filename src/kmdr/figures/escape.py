@@ -55,6 +55,18 @@ def markdown_code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
+def markdown_prose(text: str) -> str:
+    r"""Return text that Markdown shows verbatim, with the parts between backticks as code.
+
+    Examples
+    --------
+    >>> print(markdown_prose("`svds` returns U_t"))
+    `svds` returns U\_t
+    """
+    parts = re.split(r"`([^`]+)`", text)
+    return "".join(markdown_code(part) if i % 2 else markdown_escaped(part) for i, part in enumerate(parts) if part)
+
+
 def latex_escaped(text: str) -> str:
     r"""Return text that LaTeX typesets verbatim, on one line, also at the start of a table row.
 

@@ -24,6 +24,14 @@ from kmdr.results.json_files import Settled
 
 _MOST_CURVES = 4  # side by side
 _FAVOURED = 0.75  # share of the likelihood of an option that the numbers favour
+_NOT_SUPPORTED: tuple[Outcome, ...] = ("not supported", "undecided", "not run")
+# The statements of a claim by kind, as the subject of a sentence.
+_STATEMENTS = {
+    "number": "its reported values",
+    "statement": "its statements on F and P",
+    "time": "its statements on time",
+    "side": "its side statements",
+}
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,8 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
     sentences.append(
         f"The universe nearest to the {len(findings.numbers)} reported numbers has {_universe_text(findings, i)}. Its "
         f"log-likelihood is {findings.together[i]:.1f}, compared with {findings.together[0]:.1f} for the paper's "
-        f"choices as implemented here; tables drawn in it are as unlikely with probability {findings.p[i]:.2g}."
+        f"choices as implemented here. A table drawn from it is at least as unlikely with probability "
+        f"{findings.p[i]:.2g}."
     )
     # Where each choice has only a default and one alternative, to find the same alternative again shows nothing.
     wide = any(len(options) > 2 for options in spec.choices.values())
@@ -255,10 +264,10 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
     position = int(most.argmin())
     tails = findings.tails[:, position]
     return [
-        f"The number that is hardest to obtain is {labels[position]} = {findings.numbers[position].value:g}: a result "
-        f"at least as extreme has a probability of {tails.min():.2g} to {tails.max():.2g} over the universes, and of "
-        f"{tails[0]:.2g} with the paper's own choices; in {int((tails > LEVEL).sum())} of {len(tails)} universes it is "
-        f"above {LEVEL:.0%}."
+        f"The least likely of the reported numbers is {findings.numbers[position].value:g} ({labels[position]}). The "
+        f"probability of a result at least as extreme is {tails.min():.2g} to {tails.max():.2g} over the universes and "
+        f"{tails[0]:.2g} with the paper's own choices. It exceeds {100 * LEVEL:g} % in {int((tails > LEVEL).sum())} of "
+        f"{len(tails)} universes."
     ]
 
 
@@ -288,7 +297,6 @@ def _holds(findings: Findings) -> dict[str, str]:
     Only universes whose runs can decide the claim are counted; without any, the text says so and has no count.
     """
     texts: dict[str, str] = {}
-    words: dict[Outcome, str] = {"not supported": "fails", "undecided": "is undecided", "not run": "is not run"}
     for name, outcomes in findings.outcomes.items():
         claim, _, kind = name.partition(", ")
         some = findings.decidable(name)
@@ -296,18 +304,18 @@ def _holds(findings: Findings) -> dict[str, str]:
             texts[claim] = _no_power(len(outcomes))
             continue
         counts = [outcomes[i] for i in some]
-        rest = [f", {word} in {n}" for outcome, word in words.items() if (n := counts.count(outcome))]
+        rest = [f", {outcome} in {n}" for outcome in _NOT_SUPPORTED if (n := counts.count(outcome))]
         held = sum(outcome in SUPPORTED for outcome in counts)
-        sentence = f"is supported in {held} of {len(some)} universes{''.join(rest)}"
-        texts[claim] = f"{texts[claim]}; its {kind} {sentence}" if kind else sentence
+        sentence = f"supported in {held} of {len(some)} universes{''.join(rest)}"
+        texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else f"is {sentence}"
     for claim, sentence in texts.items():
         if not (some := findings.decidable(claim)):
             continue
         missing = len(findings.universes) - len(some)
         more = f" ({missing} more have no power)" if missing else ""
-        outcome = words.get(findings.outcomes[claim][0], "is supported")
-        own = f". With the paper's own choices it {outcome} on as many rows as universes have"
-        texts[claim] = sentence + more + (own if 0 in some else "")
+        outcome = findings.outcomes[claim][0]
+        as_written = f". With the paper's own choices and as many repetitions as a universe has, it is {outcome}"
+        texts[claim] = sentence + more + (as_written if 0 in some else "")
     return texts
 
 

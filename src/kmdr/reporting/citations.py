@@ -31,22 +31,26 @@ Sources = Mapping[str, pd.DataFrame]
 
 def sources(report: Report) -> dict[str, pd.DataFrame]:
     """Return the tables of a report that texts may cite, by name."""
-    tables = {part.item.id: _with_relative(part.numbers) for part in report.items if not part.numbers.empty}
+    tables = {part.item.id: with_relative(part.numbers) for part in report.items if not part.numbers.empty}
     for section in report.multiverses.values():
         for piece in section.pieces:
             if piece.table is not None:
                 tables[next(iter(piece.files)).stem] = piece.table.frame
     for verdict in report.verdicts:
-        tables[verdict.claim.id] = statements(verdict)
-        if verdict.reconstructed:
-            tables[f"{verdict.claim.id}/reconstructed"] = statements(verdict.reconstructed)
+        tables |= statements_of(verdict)
     tables["verdicts"] = pd.DataFrame(
         [(v.claim.id, v.claim.paper, v.outcome) for v in report.verdicts], columns=["claim", "paper", "outcome"]
     )
     return tables
 
 
-def statements(verdict: Verdict) -> pd.DataFrame:
+def statements_of(verdict: Verdict) -> dict[str, pd.DataFrame]:
+    """Return the statements of a verdict under each protocol that was run, by the names of their sources."""
+    protocols = {verdict.claim.id: verdict, f"{verdict.claim.id}/reconstructed": verdict.reconstructed}
+    return {name: _statements(judged) for name, judged in protocols.items() if judged and judged.components}
+
+
+def _statements(verdict: Verdict) -> pd.DataFrame:
     """Return the statements of a verdict with their outcomes; ``decides`` is False for statements that do not count."""
     rows = [
         {
@@ -58,7 +62,7 @@ def statements(verdict: Verdict) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(verdict=verdict.outcome)
 
 
-def _with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
+def with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
     """Return the numbers of a figure with their ratio to, and difference from, k-means on all features, if drawn."""
     if not {"quantity", "dataset", "reducer", "mean"} <= set(numbers):
         return numbers
@@ -70,8 +74,8 @@ def _with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
 
 def select(tables: Sources, field: str) -> "pd.Series[Any]":
     """Return the values that a field names; raise a LookupError if there are none."""
-    names, *conditions, column = shlex.split(field)
-    table = pd.concat([tables[name] for name in names.split("+")])
+    _, *conditions, column = shlex.split(field)
+    table = pd.concat([tables[name] for name in source_names(field)])
     for condition in conditions:
         key, sign, value = _CONDITION.findall(condition)[0]
         texts = table[key].map(lambda cell: f"{cell:g}" if isinstance(cell, float) else str(cell))
@@ -97,6 +101,17 @@ def is_true(tables: Sources, condition: str) -> bool:
     values = select(tables, shlex.join(field))
     wanted = float(value) if pd.api.types.is_numeric_dtype(values) else value
     return bool(_COMPARED[sign](values, wanted).all())
+
+
+def fields(sentence: Sentence) -> list[str]:
+    """Return the fields that a sentence and its conditions cite."""
+    conditions = (shlex.join(shlex.split(condition)[:-2]) for condition in sentence.when)
+    return [*conditions, *(match[1] for match in _FIELD.finditer(sentence.text))]
+
+
+def source_names(field: str) -> list[str]:
+    """Return the names of the tables that a field cites."""
+    return shlex.split(field)[0].split("+")
 
 
 def cited(tables: Sources, sentence: Sentence) -> str:

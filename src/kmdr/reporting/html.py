@@ -33,7 +33,7 @@ from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Swing, Verdict, evidence
-from kmdr.figures.escape import markdown_code, markdown_escaped
+from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
@@ -402,6 +402,7 @@ def _environment() -> Environment:
         "describe": describe,
         "md": markdown_escaped,
         "code": markdown_code,
+        "prose": markdown_prose,
         "markdown": markdown,
         "grid": table_grid,
         "footnote": footnote,

@@ -22,18 +22,20 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def effect(component: Component) -> str:
-    """Return an effect with its interval, unless the effect is certain, or the interval unknown or unbounded.
+    """Return an effect with its interval, if it has one: a dash in brackets means that too few runs give one.
 
     Examples
     --------
     >>> effect(Component("", 0.5, 0.25, math.inf, 0.1, 1.0, 9, "F"))
     '0.5 [0.25, ∞]'
     >>> effect(Component("", 2.0, -math.inf, math.inf, 1.0, 1.0, 2, "F"))
-    '2'
+    '2 [—]'
     """
     ends = component.low, component.high
-    if any(map(math.isnan, ends)) or all(map(math.isinf, ends)) or ends[0] == ends[1]:
+    if any(map(math.isnan, ends)) or ends[0] == ends[1]:
         return number(component.effect)
+    if all(map(math.isinf, ends)):
+        return f"{number(component.effect)} [—]"
     return f"{number(component.effect)} [{number(ends[0])}, {number(ends[1])}]"
 
 

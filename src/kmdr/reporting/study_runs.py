@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import QUANTITIES, compared, quantities_in, with_ratio
+from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, compared, quantities_in, with_ratio
 from kmdr.analysis.departures import KMEANS_COLUMNS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.rows import code_notes
@@ -100,12 +100,19 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
         if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
             means[f"n {q.title}"] = lines[f"n {q.title}"]
         means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
+    F = QUANTITIES["ratio"]
+    if F.change in lines:
+        compared_by = [f"{end}{F.change}" for end in ("", "low ", "high ")]
+        means |= {name: lines[name] for name in (*compared_by, f"{TO_SHOW}{F.title}")}
     frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
     formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
-    formats |= {name: "d" for name in means if name.startswith("n ")}
+    formats |= {name: f"+{F.form}" for name in means if name.endswith(F.change)}
+    formats |= {name: ".0f" for name in means if name.startswith("n ")}
     note = (
         "± is half the width of the 95 % interval of a mean; against kMeans: F compared with k-means on all features "
-        f"from the same starts, by paired t tests at {LEVEL:.0%}, Holm-adjusted over the table."
+        f"from the same starts, by paired t tests at {100 * LEVEL:g} %, Holm-adjusted over the table. Δ is the mean "
+        "difference, from low to high its 95 % interval; where no difference is shown, n to show is about how many "
+        "repetitions would show one as large with a power of 90 %."
     )
     note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}

@@ -78,12 +78,16 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     def paragraphs(sentences: Sequence[Sentence]) -> list[str]:
         return [text for sentence in sentences if (text := cited(tables, sentence))]
 
-    deviations = [[cited(tables, Sentence(cell)) for cell in line] for line in words.deviations]
+    multiverse = report.multiverses.get(paper.name)
+    explanation = multiverse.explanation if multiverse else ""
+    # A table has no code spans.
+    deviations = [[cited(tables, Sentence(cell)).replace("`", "") for cell in line] for line in words.deviations]
     parts: dict[str, list[str] | Table] = {
         "Scope": paragraphs(words.scope),
         **{title: _claims(group) for title, group in groups.items() if group},
         "Easy to reproduce": paragraphs(words.easy),
         "Hard to reproduce": paragraphs(words.hard),
+        "Open choices and the reported numbers": [explanation] if explanation else [],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
         "Computing time and memory": _computing(studies),
         "Limitations": [*paragraphs(words.limitations), _NOT_CONTACTED],
@@ -107,7 +111,8 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
         lines.append(
             {
                 "claim": verdict.claim.id,
-                "sentence": verdict.claim.sentence + (f" {why[0].upper()}{why[1:]}." if why else ""),
+                "sentence": verdict.claim.sentence,
+                "reason": f"{why[0].upper()}{why[1:]}." if why else "",
                 "deciding statement": statement.label if statement else "",
                 "reported": reported,
                 "ours": reported - statement.effect if statement else math.nan,

@@ -1,5 +1,6 @@
 """The verdicts of a report as CSV tables: one row per claim, per statement, and per value of a margin."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kmdr.analysis.statistics import Component
 from kmdr.claims.verdicts import GROUPS, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
@@ -53,8 +55,7 @@ def _verdicts(report: Report) -> list[dict[str, Any]]:
             "p_against": verdict.p_against,
             "deciding_component": verdict.weakest.label if verdict.weakest else "",
             "effect": verdict.weakest.effect if verdict.weakest else np.nan,
-            "low": verdict.weakest.low if verdict.weakest else np.nan,
-            "high": verdict.weakest.high if verdict.weakest else np.nan,
+            **(_interval(verdict.weakest) if verdict.weakest else dict.fromkeys(("low", "high"), np.nan)),
             "unit": verdict.weakest.unit if verdict.weakest else "",
             "repetitions": verdict.needed.component.n if verdict.needed.component else "",
             "repetitions_needed": verdict.needed.repetitions or "",
@@ -69,11 +70,18 @@ def _verdicts(report: Report) -> list[dict[str, Any]]:
     ]
 
 
+def _interval(component: Component) -> dict[str, float]:
+    """Return the ends of an interval; NaN if too few runs give one."""
+    ends = {"low": component.low, "high": component.high}
+    return dict.fromkeys(ends, np.nan) if all(map(math.isinf, ends.values())) else ends
+
+
 def _components(report: Report) -> list[dict[str, Any]]:
     return [
         {
             "claim": verdict.claim.id,
             **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
+            **_interval(component),
             "margin_of_ours": float(component.margin) if component.margin else "",
             "statement_verdict": "" if why else verdict.statement(component),
             "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",

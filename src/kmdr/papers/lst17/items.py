@@ -250,8 +250,8 @@ def table1(results: Results) -> Table:
 def growth(results: Results) -> Table:
     """Compare measured exponents of the reduction time with the paper's times, one row per method.
 
-    Exponents are slopes of log time on log n, with the same number of entries per point, so that nnz(X) grows with n,
-    and on log r, one per serially timed repetition.
+    Exponents are slopes of log time on log n, one per serially timed repetition. The number of entries per point is the
+    same, so they are also exponents of nnz(X). Likewise on log r.
     """
     times = quantity_rows(timed_rows(results.rows(GROWTH, mixed=True)), "reduction_seconds")
     largest = times[(times["n"] == times["n"].max()) & (times["r"] == times["r"].max())]
@@ -260,7 +260,7 @@ def growth(results: Results) -> Table:
         of_method = times[times["reducer"] == row.reducer]
         if row.method == FOLKLORE or of_method.empty:  # Folklore uses the random signs of [1]
             continue
-        ours = exponent_cells(of_method, {"n": "nnz(X)", "r": "r"})
+        ours = exponent_cells(of_method, {"n": "n", "r": "r"})
         lines.append(
             {
                 "method": row.method,
@@ -275,9 +275,9 @@ def growth(results: Results) -> Table:
     frame = pd.DataFrame(lines)
     n, r = int(times["n"].max()), int(times["r"].max())
     note = (
-        f"n from {int(times['n'].min())} to {n}, {times['nnz'].max() / n:.0f} entries per point; the seconds are at "
-        f"n = {n} and r = {r}. ±: half-widths of 95 % Student-t intervals. The fixed cost of a call makes exponents "
-        "smaller, and memory beyond the processor's caches makes them larger."
+        f"n from {int(times['n'].min())} to {n}, {times['nnz'].max() / n:.0f} entries per point, so nnz(X) grows like "
+        f"n; the seconds are at n = {n} and r = {r}. ±: half-widths of 95 % Student-t intervals. The fixed cost of a "
+        "call makes exponents smaller, and memory beyond the processor's caches makes them larger."
     )
     return Table(frame, dict.fromkeys(frame.columns[3:], ".2f") | {"seconds": ".2g"}, note)
 

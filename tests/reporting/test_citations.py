@@ -1,0 +1,107 @@
+"""Every number that a paper's summary cites exists in the committed results, so that no sentence is omitted unseen."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+
+from kmdr.analysis.results import NotRunError, attempt
+from kmdr.base.paths import CHECKOUT
+from kmdr.claims.catalogue import claims, items, papers
+from kmdr.claims.register import flips
+from kmdr.claims.summary import PARTS, Sentence
+from kmdr.config.studies import studies
+from kmdr.figures.canvas import Drawing
+from kmdr.multiverse.choices import multiverses
+from kmdr.multiverse.section import MultiverseSection
+from kmdr.reporting.citations import fields, select, source_names, statements_of, with_relative
+from kmdr.reporting.contents import read_contents
+from kmdr.reporting.parts import Context, make_part
+
+BUILT_IN = [paper for paper in papers() if paper.folder.package.startswith("kmdr.papers")]
+SENTENCES = {
+    f"{paper.name}-{part}-{number}": sentence
+    for paper in BUILT_IN
+    for part, several in (
+        *((part, getattr(paper.summary, part)) for part in PARTS),
+        ("deviations", [Sentence(cell) for line in paper.summary.deviations for cell in line]),
+    )
+    for number, sentence in enumerate(several, 1)
+    if fields(sentence)
+}
+TABLES = ("options", "nearest", "shares")
+
+
+def known_sources() -> set[str]:
+    ids = [claim.id for claim in claims()]
+    of_multiverses = [f"{spec.paper}_multiverse_{table}" for spec in multiverses() for table in TABLES]
+    return {"verdicts", *(item.id for item in items()), *ids, *(f"{id_}/reconstructed" for id_ in ids), *of_multiverses}
+
+
+class Committed(dict[str, pd.DataFrame]):
+    """The sources of citations from the committed rows, each made by the present code when it is first cited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        contents, configs = read_contents(CHECKOUT / "results" / "reference"), studies()
+        datasets = {study["name"]: study["datasets"] for study in configs}
+        self.context = Context(contents.results, datasets, {}, flips(configs))
+        self.multiverses = {run.spec.paper: run for run in contents.multiverses}
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        self.update(self.made(name))
+        return self[name] if name in self else pd.DataFrame()
+
+    def made(self, name: str) -> Mapping[str, pd.DataFrame]:
+        if name == "verdicts":  # only the names are looked up, not the outcomes
+            lines = [(claim.id, claim.paper, "") for claim in claims()]
+            return {name: pd.DataFrame(lines, columns=["claim", "paper", "outcome"])}
+        for item in items():
+            if item.id == name:
+                return self.of_item(item)
+        for claim in claims():
+            if claim.id == name.removesuffix("/reconstructed"):
+                return statements_of(make_part(self.context, claim))
+        paper = name.partition("_")[0]
+        if paper not in self.multiverses:
+            return {}
+        section = make_part(self.context, self.multiverses[paper])
+        assert isinstance(section, MultiverseSection)
+        return {next(iter(p.files)).stem: p.table.frame for p in section.pieces if p.table is not None}
+
+    def of_item(self, item) -> Mapping[str, pd.DataFrame]:
+        try:
+            content = attempt(item.make, self.context.results)
+        except NotRunError:
+            return {}
+        return {item.id: with_relative(content.numbers if isinstance(content, Drawing) else content.frame)}
+
+
+def test_sentences_cite_only_what_a_report_has():
+    names = {name for sentence in SENTENCES.values() for field in fields(sentence) for name in source_names(field)}
+    assert names <= known_sources()
+
+
+def test_the_fields_of_a_sentence_are_those_of_its_text_and_of_its_conditions():
+    sentence = Sentence("{a x:.2f} of {'b' 'y z'}", when=("c 'd=e f' ours > 0",))
+    assert fields(sentence) == ["c 'd=e f' ours", "a x", "'b' 'y z'"]
+    assert source_names("a+b x=1 ours") == ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def committed() -> Committed:
+    return Committed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sentence", SENTENCES.values(), ids=SENTENCES)
+def test_every_citation_names_a_value_of_the_committed_results(sentence, committed):
+    """A renamed label dropped its sentence without a word."""
+    for field in fields(sentence):
+        missing = [name for name in source_names(field) if committed[name].empty]
+        if missing:
+            pytest.skip(f"results/reference has no rows of {', '.join(missing)}")
+        try:
+            select(committed, field)
+        except LookupError as error:
+            pytest.fail(f"the sentence “{sentence.text}” is omitted because {field!r} names no value ({error})")
