@@ -99,9 +99,10 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     for q in shown:
         if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
             means[f"n {q.title}"] = lines[f"n {q.title}"]
-        means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
+        ends = ("low ", "high ") if q.time else ("± ",)
+        means |= {name: lines[name] for name in (q.title, *(f"{end}{q.title}" for end in ends))}
     frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
-    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
+    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ", "low ", "high ")}
     formats |= {name: "d" for name in means if name.startswith("n ")}
     note = (
         "± is half the width of the 95 % interval of a mean; against kMeans: F compared with k-means on all features "
