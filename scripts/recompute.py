@@ -901,17 +901,20 @@ def _(folder: Folder) -> tuple[Array, bool]:
     return nips / orl, True
 
 
-def scores(folder: Folder, dataset: str, q: str) -> Array:
-    """Return a statistic of the selected leverage scores of A, of each draw."""
+def scores(folder: Folder, dataset: str, q: str, *, centred: bool = False) -> Array:
+    """Return a statistic of the selected leverage scores of A, or of the centred A, of each draw."""
     table = folder.fact("lf20_scores")
-    return table[(table.dataset == dataset) & (table.centred == 0)].sort_values("draw")[q].to_numpy(float)
+    return table[(table.dataset == dataset) & (table.centred == centred)].sort_values("draw")[q].to_numpy(float)
 
 
-@rule("lf20-9", "(?P<q>smallest score|largest score|variance of scores) on (?P<d>.+), reported − ours, inside")
-def _(folder: Folder, q: str, d: str) -> Result:
+@rule(
+    "lf20-9",
+    "(?P<q>smallest score|largest score|variance of scores) on (?P<d>.+?)(?P<c> by centred vectors)?, reported",
+)
+def _(folder: Folder, q: str, d: str, c: str | None) -> Result:
     q = q.replace(" ", "_")
     value = folder.number("lf20_table1", q, dataset=DATASETS[d])
-    return draw_of_run(*value, scores(folder, DATASETS[d], q), logs=True)
+    return draw_of_run(*value, scores(folder, DATASETS[d], q, centred=bool(c)), logs=True)
 
 
 @rule("lf20-10", "F at t = 130, reported − ours, inside")

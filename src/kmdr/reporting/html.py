@@ -320,7 +320,7 @@ def left_open(verdict: Verdict) -> str:
     if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
         return text
     limit = ", more than the limit" if verdict.seconds_needed > MOST_SECONDS else ""
-    return f"{text} ({duration(verdict.seconds_needed)} of computing more{limit})"
+    return f"{text} (at most {duration(verdict.seconds_needed)} of computing more{limit})"
 
 
 def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
