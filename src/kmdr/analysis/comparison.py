@@ -245,7 +245,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
         * ``p``, the p-value (NaN without a comparison);
         * ``best``: whether no line of the data has a better mean at the digits shown.
 
-        A line with several code versions is neither compared nor the best. Seconds are those of repetitions that were
+        A line with several code versions is neither compared nor the best. Seconds are of repetitions that were
         timed serially on one machine; ``n seconds`` is their number. `quantities_in` returns the quantities.
     """
     rows, quantities = with_metrics(rows)

@@ -1,4 +1,4 @@
-"""What the outcome of a claim on time rests on: the order of the methods, the implementation, or the hardware.
+"""The basis of the outcome of a claim on time: the order of the methods, the implementation, or the hardware.
 
 Studies of the entry `SPEED` time the methods of a claim with other implementations, such as scikit-learn's k-means and
 LAPACK's SVD. The claim's test is repeated with their rows. A paper may name further studies for its claims
@@ -38,8 +38,8 @@ def basis_of(verdict: Verdict, results: Results, flips: Sequence[Flip]) -> Basis
     ours = central_times(verdict.claim, verdict.components)
     if not ours:
         return None
-    others = tuple(_other_implementations(verdict.claim, results, flips))
-    machines = tuple(_machines(verdict.claim, results))
+    others = tuple(_measure_implementations(verdict.claim, results, flips))
+    machines = tuple(_measure_machines(verdict.claim, results))
     return Basis(_rests_on(ours, others, machines), others + machines)
 
 
@@ -66,7 +66,7 @@ def _decides(other: OtherTimes, ours: Sequence[Component]) -> bool:
     return any(label in other.components and other.components[label].p_against <= LEVEL for label in failing)
 
 
-def _other_implementations(claim: Claim, results: Results, flips: Sequence[Flip]) -> Iterator[OtherTimes]:
+def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Flip]) -> Iterator[OtherTimes]:
     known = {flip.study: flip for flip in flips}
     sources = [(flip, "") for flip in flips if flip.entry == SPEED and claim.id in flip.claims]
     for named in (named for paper in papers() for named in paper.implementations if named.claim == claim.id):
@@ -79,10 +79,10 @@ def _other_implementations(claim: Claim, results: Results, flips: Sequence[Flip]
             _, after = flipped(results, flip)
         except NotRunError:
             continue
-        yield from _times(claim, after, flip.title, about)
+        yield from _measure_times(claim, after, flip.title, about)
 
 
-def _machines(claim: Claim, results: Results) -> Iterator[OtherTimes]:
+def _measure_machines(claim: Claim, results: Results) -> Iterator[OtherTimes]:
     try:
         rows = results.rows(claim.studies, mixed=True)
     except NotRunError:  # a claim that reads facts alone
@@ -90,10 +90,10 @@ def _machines(claim: Claim, results: Results) -> Iterator[OtherTimes]:
     timed = serial_rows(rows)["machine"]
     for machine in timed.unique() if timed.nunique() > 1 else ():
         of_machine = rows[(rows["machine"] == machine) | ~rows.index.isin(timed.index)]
-        yield from _times(claim, results.replaced(of_machine, claim.studies), f"machine {machine}", "")
+        yield from _measure_times(claim, results.replaced(of_machine, claim.studies), f"machine {machine}", "")
 
 
-def _times(claim: Claim, results: Results, what: str, about: str) -> Iterator[OtherTimes]:
+def _measure_times(claim: Claim, results: Results, what: str, about: str) -> Iterator[OtherTimes]:
     """Yield the statements on time on other rows, if there are any; those whose labels have a text, if one is given."""
     _, finding, _ = uncorrected(claim, results)
     times = [part for part in finding.components if part.kind == "time" and about in part.label] if finding else []

@@ -186,7 +186,7 @@ class Verdict:
     needed : Need
         Repetitions needed to decide the claim.
     basis : Basis or None
-        What the outcome of its statements on time rests on; None if it has none.
+        The basis of the outcome of its statements on time; None if it has none.
     repetition_seconds : mapping of str to float
         Computing time of one repetition of the rows that were used: of the serially timed ones for ``time``, of all for
         the other kinds.

@@ -96,7 +96,7 @@ def _is_empty(part: list[str] | Table) -> bool:
     return part.frame.empty if isinstance(part, Table) else not part
 
 
-def other_times(verdict: Verdict) -> list[str]:
+def describe_other_times(verdict: Verdict) -> list[str]:
     """Return the deciding statement on time with our implementation and with each other one, in words.
 
     That is the one that most clearly fails with ours, or else the least certain one, of those that were measured.
@@ -108,10 +108,8 @@ def other_times(verdict: Verdict) -> list[str]:
         shown = min(both, key=lambda c: c.p_against if fails else -c.p_for, default=None)
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
-            there = other.components[shown.label]
-            text += (
-                f" ({shown.label}: {effect(shown)} with ours, {effect(there)} {shown.unit} there, {there.n} timings)"
-            )
+            measured = other.components[shown.label]
+            text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, {measured.n} timings)"
         texts.append(text)
     return texts
 
@@ -132,7 +130,9 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
                 "reported": reported,
                 "ours": reported - statement.effect if statement else math.nan,
                 "effect [95 % interval]": f"{effect(statement)} {statement.unit}" if statement else "",
-                "times rest on": "; ".join([verdict.basis.word, *other_times(verdict)]) if verdict.basis else "",
+                "times rest on": "; ".join([verdict.basis.word, *describe_other_times(verdict)])
+                if verdict.basis
+                else "",
                 "reconstructed protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
             }
         )

@@ -13,7 +13,7 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
 from kmdr.reporting.html import changes_at
 from kmdr.reporting.model import Report
-from kmdr.reporting.summaries import other_times
+from kmdr.reporting.summaries import describe_other_times
 
 
 def verdict_tables(report: Report) -> dict[Path, bytes]:
@@ -59,7 +59,7 @@ def _verdicts(report: Report) -> list[dict[str, Any]]:
             "high": verdict.weakest.high if verdict.weakest else np.nan,
             "unit": verdict.weakest.unit if verdict.weakest else "",
             "times_rest_on": verdict.basis.word if verdict.basis else "",
-            "other_implementations": "; ".join(other_times(verdict)),
+            "other_implementations": "; ".join(describe_other_times(verdict)),
             "repetitions": verdict.needed.component.n if verdict.needed.component else "",
             "repetitions_needed": verdict.needed.repetitions or "",
             "seconds_needed": verdict.seconds_needed,
