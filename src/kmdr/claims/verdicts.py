@@ -92,7 +92,7 @@ class OtherTimes(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What the outcome of a claim on time rests on.
+    """The basis of the outcome of a claim on time.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.study_runs import StudyRuns
-from kmdr.reporting.summaries import leading, describe_other_times, paper_summaries
+from kmdr.reporting.summaries import describe_other_times, leading, paper_summaries
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300

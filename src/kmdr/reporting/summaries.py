@@ -109,7 +109,8 @@ def describe_other_times(verdict: Verdict) -> list[str]:
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
             measured = other.components[shown.label]
-            text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, {measured.n} timings)"
+            text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
+            text += f"{measured.n} timings)"
         texts.append(text)
     return texts
 
