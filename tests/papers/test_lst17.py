@@ -331,10 +331,10 @@ def test_a_figure_shows_the_means_and_what_is_reported(results, name, quantity, 
     rows = rows.assign(reduction_seconds=rows["prepare_seconds"] + rows["reduce_seconds"])
     if quantity == "reduction_seconds":
         rows = rows[rows["reducer"] != "none"]
-    name = "median" if quantity.endswith("seconds") else "mean"
-    expected = rows.groupby(["dataset", "reducer", "r"])[quantity].agg(name)
+    centre = "median" if quantity.endswith("seconds") else "mean"
+    expected = rows.groupby(["dataset", "reducer", "r"])[quantity].agg(centre)
     ours = numbers[numbers["drawn_as"] != "reported"].astype({"r": int}).set_index(["dataset", "reducer", "r"])
-    pd.testing.assert_series_equal(ours[name].sort_index(), expected.sort_index(), check_names=False)
+    pd.testing.assert_series_equal(ours[centre].sort_index(), expected.sort_index(), check_names=False)
     marks = numbers[numbers["drawn_as"] == "reported"].set_index("dataset")
     published = reported("lst17").set_index(["id", "dataset", "quantity"])["value"]
     assert set(marks.index) == {"coil20", "sector", "rcv1"}
