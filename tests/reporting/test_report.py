@@ -650,7 +650,7 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     fig, shown = drawing.figure, drawing.numbers
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
     curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
-    np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
+    np.testing.assert_array_equal(curve["mean"].astype(float), line(fig.axes[3], "RP").get_ydata())
 
 
 @pytest.mark.slow
