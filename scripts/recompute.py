@@ -1071,6 +1071,48 @@ def check_components(folder: Folder, count: Count) -> None:
         count.check(file, f"{where}: n", ours.n, line.n)
 
 
+# Claims whose methods a study times with other implementations: it, the studies that it replaces, and what it renames.
+LST17: tuple[str, str, dict[str, dict[str, str]]] = ("flip_speed_lst17", "lst17_coil20|lst17_times", {})
+OTHER_CODE: dict[str, tuple[str, str, dict[str, dict[str, str]]]] = {
+    "bzmd15-1": ("flip_speed_bzmd15", "bzmd15_fig1|bzmd15_synth_times", {}),
+    "lf20-3": ("flip_speed_lf20", "lf20_orl|lf20_times", {"reducer": {"gaussian": "random_sign"}}),
+    "lf20-12": ("flip_speed_lf20", "lf20_fig5|lf20_fig4_times", {"dataset": {"orl": "orl_64x64"}}),
+    **dict.fromkeys(("lst17-4", "lst17-5", "lst17-6", "lst17-7"), LST17),
+}
+
+
+@cache
+def with_other_code(folder: Folder, claim: str) -> Folder:
+    """Return a folder in which the rows of other implementations replace the rows of the same methods."""
+    study, base, names = OTHER_CODE[claim]
+    rows = folder.rows
+    others = rows[rows.study == study].replace(names).assign(study=base.partition("|")[0])
+    of_base = rows[rows.study.str.fullmatch(base) & rows.dataset.isin(others.dataset)]
+    single = of_base.groupby(["dataset", "reducer"]).r.transform("nunique") == 1
+    of_base = of_base[(of_base.r.isin(others.r) | single) & (of_base.repeat <= others.repeat.max())]
+    replaced = pd.MultiIndex.from_frame(of_base[["dataset", "reducer"]]).isin(
+        pd.MultiIndex.from_frame(others[["dataset", "reducer"]])
+    )
+    made = Folder(folder.path)
+    made.__dict__["rows"] = pd.concat([rows[~rows.study.str.fullmatch(base)], of_base[~replaced], others])
+    return made
+
+
+def check_other_code(folder: Folder, count: Count) -> None:
+    """Check the effects of the statements on time with other implementations."""
+    file = "components.csv"
+    lines = folder.components
+    for line in lines_of(lines[lines.other_implementation.notna()] if "other_implementation" in lines else lines[:0]):
+        if line.other_implementation.startswith("machine "):
+            count.leave(file, "times of another machine", 4)
+            continue
+        ours = recomputed(with_other_code(folder, line.claim), line.claim, line.label, line.kind, margin_of(line))
+        where = f"{line.claim}: {line.label}, {line.other_implementation}"
+        for name in ("effect", "low", "high", "n"):
+            number = getattr(ours, name) if ours else np.nan
+            count.check(file, f"{where}: {name}", number, getattr(line, f"other_{name}"), scale=1e-6)
+
+
 def lines_of(table: pd.DataFrame) -> Iterator[Any]:
     """Yield the lines of a table, with its columns as attributes."""
     yield from table.itertuples()
@@ -1215,7 +1257,10 @@ def check_figures(folder: Folder, count: Count) -> None:
 
 
 def check_curves(folder: Folder, count: Count, file: str, table: pd.DataFrame, studies: str) -> None:
-    """Check means, intervals and counts of a quantity against r; reported numbers are in the papers' tables."""
+    """Check means, or medians of times, intervals and counts of a quantity against r.
+
+    Reported numbers are in the papers' tables.
+    """
     for line in lines_of(table):
         where = f"{line.dataset} {line.reducer} {line.params} r = {line.r} {line.quantity}"
         if line.drawn_as == "reported":
@@ -1227,13 +1272,13 @@ def check_curves(folder: Folder, count: Count, file: str, table: pd.DataFrame, s
         if matching and matching != "best":  # lf20's Figure 8 also has the matchings of the report's code
             study = f"lf20_fig8_{line.reducer}"
         values = folder.table(study, line.dataset, line.reducer, line.quantity)[line.r].dropna().to_numpy(float)
-        ours = mean_interval(values)
-        if line.quantity.endswith("seconds") and not same(ours[0], line.mean):
-            ours = median_interval(values)  # as the report has times since they are tested by their medians
-        for name, value in zip(("mean", "low", "high"), ours, strict=True):
+        is_time = line.quantity.endswith("seconds")
+        ours = median_interval(values) if is_time else mean_interval(values)
+        for name, value in zip(("median" if is_time else "mean", "low", "high"), ours, strict=True):
             count.check(file, f"{where}: {name}", value, getattr(line, name), scale=abs(ours[0]) or 1e-9)
         count.check(file, f"{where}: count", len(values), line.count)
-        shown = values[: int(line.shown_count)].mean()
+        first = values[: int(line.shown_count)]
+        shown = np.median(first) if is_time else first.mean()
         count.check(file, f"{where}: shown", shown, line.shown, scale=abs(ours[0]) or 1e-9)
 
 
@@ -1452,7 +1497,7 @@ def lst17_growth(folder: Folder, count: Count, file: str, table: pd.DataFrame) -
         of_method = rows[rows.reducer == methods.get(line["method"], "sparsified")]
         cells = exponents(of_method, {"n": letter, "r": "r"})
         largest = of_method[(of_method.n == 64000) & (of_method.r == 100)]
-        cells["seconds"] = largest.reduction_seconds.mean()
+        cells["median seconds"] = largest.reduction_seconds.median()
         check_cells(count, file, line["method"], cells, line)
 
 
@@ -1472,14 +1517,11 @@ def lst17_table1(folder: Folder, count: Count, file: str, table: pd.DataFrame) -
         cells = {"F/F_best": mean, "F/F_best low": low, "F/F_best high": high}
         if method != "none":
             times = folder.table("lst17_coil20|lst17_table1", "coil20", method, "reduction_seconds")
-            mean, low, high = mean_interval(slopes(np.log(times)))
-            cells |= {
-                "power of r, ours": mean,
-                "power low": low,
-                "power high": high,
-                "seconds": times[line["r"]].mean(),
-            }
-            cells["difference"] = mean - line["power of r, reported"]
+            at_r = times.get(line["r"], pd.Series(np.nan)).dropna().to_numpy(float)
+            power, timed = (median_interval(values) for values in (slopes(np.log(times)), at_r))
+            cells |= dict(zip(("power of r, ours", "power low", "power high"), power, strict=True))
+            cells |= dict(zip(("median seconds", "seconds low", "seconds high"), timed, strict=True))
+            cells |= {"difference": power[0] - line["power of r, reported"], "timings": len(at_r)}
         check_cells(count, file, f"{line['method']} {study}", cells, line)
 
 
@@ -1499,8 +1541,11 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
     for line in table.pipe(records):
         method, where = METHODS[line["method"]], f"{line['method']} at r = {line['r']}"
         for title, name in names.items():
-            mean, low, high = mean_interval(np.asarray(values(method, line["r"], name), dtype=np.float64))
-            check_cells(count, file, where, {title: mean, f"± {title}": (high - low) / 2}, line)
+            sample = np.asarray(values(method, line["r"], name), dtype=np.float64)
+            middle, low, high = median_interval(sample) if name == "total_seconds" else mean_interval(sample)
+            ends = {f"low {title}": low, f"high {title}": high}
+            ends = ends if name == "total_seconds" else {f"± {title}": (high - low) / 2}
+            check_cells(count, file, where, {title: middle, **ends}, line)
             if method == "none":
                 continue
             pairs = pd.concat([values(method, line["r"], name), values("none", None, name)], axis=1, join="inner")
@@ -1861,6 +1906,7 @@ def main() -> int:
     folder = Folder(Path(sys.argv[1] if len(sys.argv) > 1 else "results/reference"))
     count = Count()
     check_components(folder, count)
+    check_other_code(folder, count)
     check_verdicts(folder, count)
     check_figures(folder, count)
     check_tables(folder, count)

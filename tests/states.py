@@ -27,6 +27,7 @@ from collections import defaultdict
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 from textwrap import dedent
 from typing import NamedTuple
 
@@ -669,7 +670,8 @@ class Project:
         def agrees(group):
             for quantity, shown in line.means.items():
                 values = group.values(quantity, best).values()
-                if not values or not close(mean(list(values)), shown, digits):
+                centre = median if quantity == "total_seconds" else mean
+                if not values or not close(centre(list(values)), shown, digits):
                     return False
             return len(group.rows) == line.n
 
@@ -759,7 +761,7 @@ class Project:
                 key = line["dataset"], line["reducer"], int(line["r"])
                 lines[key] |= {"n": int(line["count"])} if line["quantity"] == "objective" else {}
                 if line["quantity"] in ("objective", "accuracy", "total_seconds", "lab_score"):
-                    lines[key][line["quantity"]] = float(line["mean"])
+                    lines[key][line["quantity"]] = float(line["mean"] or line["median"])
         shown = []
         for (dataset, reducer, r), means in lines.items():
             title, settings = _named(dataset)
@@ -779,7 +781,7 @@ class Project:
         for number, view in enumerate(content["views"]):
             for quantity in ("objective", "objective_ratio", "accuracy", "nmi", "lab_score"):
                 for curve in view["lines"].get(quantity, ()):
-                    for r, n, value in zip(curve["r"], curve["n"], curve["mean"], strict=True):
+                    for r, n, value in zip(curve["r"], curve["n"], curve["centre"], strict=True):
                         key = number, methods.get(curve["label"], curve["label"]), r
                         lines[key] |= {"n": n, quantity: value}
         shown = []

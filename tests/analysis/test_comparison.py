@@ -225,6 +225,7 @@ def test_the_number_of_timings_stands_beside_seconds_where_it_is_another(tmp_pat
     assert list(frame["seconds"]) == pytest.approx([0.2, 0.4])
     assert list(frame["n"]) == [6, 6]
     assert list(frame["n seconds"]) == [2, 2]
+    assert frame[["low seconds", "high seconds"]].isna().all(axis=None)
     table = table_of(frame)
     assert list(table.frame["n seconds"]) == ["2", "2"]
     assert "timing_repeats" not in table.note

@@ -15,7 +15,7 @@ import pytest
 import kmdr
 from kmdr.analysis.comparison import compared, trials_of, with_ratio
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import differing_settings, quantity_rows, settings_text, summarise
+from kmdr.analysis.rows import differing_settings, quantity_rows, settings_text, statistic, summarise
 from kmdr.base.errors import UserError
 from kmdr.claims.catalogue import claims, items
 from kmdr.claims.effects import mean_by_repetition, paired
@@ -118,10 +118,10 @@ def counted(table, quantity, unit, serial=False):
 
 
 def means(table, quantity, unit=("study", "dataset", *SETTING), serial=False):
-    """The number of trials and the mean of each cell: a list for each study, dataset, method and r, one per setting."""
+    """The number of trials and the mean, or median of times, of each cell: a list for each method, one per setting."""
     cells = {}
     for cell, values in counted(table, quantity, [*unit], serial).groupby([*CELL, *SETTING])[quantity]:
-        cells.setdefault(cell[: len(CELL)], []).append((len(values), values.mean()))
+        cells.setdefault(cell[: len(CELL)], []).append((len(values), values.agg(statistic(quantity))))
     return {cell: sorted(several) for cell, several in cells.items()}
 
 
@@ -157,7 +157,15 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
         expected = serial[quantity]
         assert_same(
             gathered(
-                (line.study, line.dataset, line.reducer, line.params, line.r, len(values), values.mean())
+                (
+                    line.study,
+                    line.dataset,
+                    line.reducer,
+                    line.params,
+                    line.r,
+                    len(values),
+                    getattr(np, statistic(quantity))(values),
+                )
                 for line, trials in of_line.items()
                 for _, values in [trials.samples["ratio" if quantity == "objective_ratio" else quantity]]
                 if len(values)
@@ -177,7 +185,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
             (view["study"], view["dataset"], *labels.get(line["label"], ("random_sign", "")), r, n, mean)
             for view in views
             for line in view["lines"].get(quantity, [])
-            for r, n, mean in zip(line["r"], line["n"], line["mean"], strict=True)
+            for r, n, mean in zip(line["r"], line["n"], line["centre"], strict=True)
         )
         expected = {}
         for (study, dataset, reducer, params, r), several in serial[quantity].items():
@@ -190,7 +198,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
         for quantity in ("objective", "accuracy", "total_seconds"):
             lines = summarise(of_study, quantity)
             old = [names[name][0] if name in names else name for name in lines["dataset"]]
-            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]]
+            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", statistic(quantity)]]
             assert_same(
                 gathered(cells.itertuples(index=False)),
                 means(table[table["study"] == study], quantity),
@@ -208,7 +216,7 @@ def test_a_mean_over_several_settings_is_refused(tmp_path, seed):
                 with pytest.raises(UserError, match="expected one"):
                     summarise(rows, quantity)
                 continue
-            lines = summarise(rows, quantity)[[*CELL[1:], "count", "mean"]].itertuples(index=False)
+            lines = summarise(rows, quantity)[[*CELL[1:], "count", statistic(quantity)]].itertuples(index=False)
             assert_same(gathered((study, *line) for line in lines), means(of_study, quantity, ("study", "dataset")))
 
 
@@ -269,7 +277,9 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
         for quantity in ("total_seconds", "objective", "accuracy"):
             lines = numbers[numbers["quantity"] == quantity]
             old = [names[name][0] if name in names else name for name in lines["dataset"]]
-            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", "mean"]].itertuples(index=False)
+            cells = lines.assign(study=study, dataset=old)[[*CELL, "count", statistic(quantity)]].itertuples(
+                index=False
+            )
             assert_same(gathered(cells), means(table[table["study"] == study], quantity))
     for run in study_runs(rows, {"custom": "custom", "other": "other"}):
         frame, of_study = run.table.frame, table[table["study"] == run.study]

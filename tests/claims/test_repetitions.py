@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kmdr.analysis.statistics import Component, above, conjunction
+from kmdr.analysis.statistics import Component, above, conjunction, median_above, median_below, median_equal
 from kmdr.base.seeding import generator
-from kmdr.claims.repetitions import POWER, needed, repetitions_for
+from kmdr.claims.effects import as_time
+from kmdr.claims.repetitions import POWER, needed, repetitions_for, timings_for
 
 
 def _power(effect: float, n: int, level: float) -> float:
@@ -74,3 +75,50 @@ def test_what_is_computed_without_a_draw_needs_none() -> None:
     holds = computed._replace(p_for=0.0, p_against=1.0)
     assert needed("supported", [holds], 5).component is None
     assert needed("supported", [holds, drawn], 5) == needed("supported", [drawn], 5)
+
+
+def _sign_power(share: float, n: int, level: float) -> float:
+    """Return the probability that the sign test of n values reaches a level, by summing the binomial probabilities."""
+    reaching = [k for k in range(n + 1) if stats.binomtest(k, n, 0.5, alternative="greater").pvalue <= level]
+    return float(sum(stats.binom.pmf(k, n, share) for k in reaching))
+
+
+@pytest.mark.parametrize("level", [0.05, 0.05 / 14, 0.05 / 14 / 16])
+@pytest.mark.parametrize(("k", "n"), [(12, 12), (11, 12), (8, 8), (25, 30), (20, 30), (10, 15)])
+def test_timings_reach_the_power_of_the_sign_test_and_so_does_every_larger_number(k: int, n: int, level: float) -> None:
+    p = float(stats.binom.sf(k - 1, n, 0.5))
+    found = timings_for(p, n, level, POWER)
+    assert found is not None
+    assert all(_sign_power(k / n, N, level) >= POWER for N in range(found, found + 30))
+    assert found == 1 or _sign_power(k / n, found - 1, level) < POWER
+
+
+def test_timings_that_all_agree_need_as_many_as_reach_the_level() -> None:
+    """By the noncentral t distribution, twelve timings that agree needed 29 to reach 0.05/14/16 again; 13 reach it."""
+    for level in (0.05, 0.01, 1e-4, 1e-6):
+        assert timings_for(2.0**-12, 12, level, POWER) == np.ceil(-np.log2(level))
+
+
+def test_timings_that_lean_the_other_way_or_hardly_have_no_number() -> None:
+    assert timings_for(0.5, 31, 0.05, POWER) is None
+    assert timings_for(0.7, 30, 0.05, POWER) is None
+    assert timings_for(float(stats.binom.sf(2504, 5000, 0.5)), 5000, 0.05, POWER) is None  # half a permille off
+
+
+@pytest.mark.parametrize("test", [median_above, median_below])
+def test_a_claim_on_time_needs_what_its_sign_test_needs(test) -> None:
+    rng = generator(4, "test_repetitions")
+    sign = 1 if test is median_above else -1
+    values = np.abs(rng.normal(0.5, 0.1, 30)) * np.where(np.arange(30) < 24, sign, -sign)
+    (component,) = as_time([test("time", values, 0.0)])
+    found = needed("undecided", [component], 4)
+    assert found.repetitions == timings_for(component.p_for, 30, 0.05 / 4, POWER)
+    assert found.repetitions is not None
+    assert _sign_power(0.8, found.repetitions, 0.05 / 4) >= POWER
+    assert needed("undecided", [component._replace(kind="statement")], 4).repetitions != found.repetitions
+
+
+def test_equality_of_times_has_a_number_though_its_p_value_against_is_doubled() -> None:
+    (component,) = as_time([median_equal("equal", np.linspace(0.3, 0.5, 12), 0.25, centre=0.0)])
+    assert component.p_against == 2 * 0.5**12
+    assert needed("not supported", [component], 5).repetitions is not None

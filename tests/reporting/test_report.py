@@ -141,12 +141,12 @@ def test_the_standard_error_is_scipys_to_the_last_bit(rng):
 def test_interval_of_two_values_in_closed_form():
     # one degree of freedom is the Cauchy law: t = tan(0.95 π/2), and the standard error is half the distance
     got = mean_interval([1.0, 3.0])
-    assert got.high - got.mean == pytest.approx(np.tan(0.95 * np.pi / 2), rel=1e-10)
+    assert got.high - got.centre == pytest.approx(np.tan(0.95 * np.pi / 2), rel=1e-10)
 
 
 def test_interval_of_one_value_and_of_equal_values():
     interval = mean_interval([0.1])
-    assert interval.mean == 0.1
+    assert interval.centre == 0.1
     assert np.isnan([interval.low, interval.high]).all()
     assert mean_interval([0.1] * 7) == (0.1, 0.1, 0.1, 7)
     with pytest.raises(ValueError, match="no values"):
@@ -175,8 +175,8 @@ def test_time_rule():
     rows += [row("orl", total_seconds=2.0, concurrency=3), row("orl", repeat=1, total_seconds=4.0, concurrency=3)]
     table = pd.DataFrame(rows)
     times = summarise(table, "total_seconds").set_index("dataset")
-    assert times.loc["usps", ["mean", "count"]].tolist() == [1.0, 1]
-    assert times.loc["orl", ["mean", "count"]].tolist() == [3.0, 2]
+    assert times.loc["usps", ["median", "count"]].tolist() == [1.0, 1]
+    assert times.loc["orl", ["median", "count"]].tolist() == [3.0, 2]
     assert timing_note(table[table["dataset"] == "usps"]) == ""
     assert timing_note(table[table["dataset"] == "orl"]) == "timed in parallel with 2 other workers"
     assert summarise(table, "objective").set_index("dataset").loc["usps", "count"] == 2
@@ -185,7 +185,7 @@ def test_time_rule():
 def test_failed_serial_row_does_not_count_as_timed_alone():
     rows = pd.DataFrame([failed(), row(repeat=1, concurrency=2, total_seconds=5.0)])
     assert timing_note(rows) == "timed in parallel with 1 other worker"
-    assert summarise(rows, "total_seconds")["mean"].tolist() == [5.0]
+    assert summarise(rows, "total_seconds")["median"].tolist() == [5.0]
 
 
 def test_trial_run_twice_counts_once_for_quality():
@@ -193,6 +193,33 @@ def test_trial_run_twice_counts_once_for_quality():
     twice = pd.DataFrame(once + [row(repeat=i, total_seconds=0.01) for i in range(2)])
     pd.testing.assert_frame_equal(summarise(pd.DataFrame(once), "objective"), summarise(twice, "objective"))
     assert summarise(twice, "total_seconds")["count"].tolist() == [2]
+
+
+def test_times_are_medians_with_the_interval_of_the_sign_test_and_their_number():
+    """One interrupted trial of a hundred seconds moved the mean of eight to 13 s, and its interval to 43 s."""
+    seconds = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 100.0]
+    rows = pd.DataFrame([row(repeat=i, total_seconds=value) for i, value in enumerate(seconds)])
+    (line,) = summarise(rows, "total_seconds").to_dict("records")
+    assert "mean" not in line
+    assert (line["median"], line["low"], line["high"], line["count"]) == (1.35, 1.0, 100.0, 8)
+    assert stats.binom.cdf(0, 8, 0.5) * 2 < 0.05 < stats.binom.cdf(1, 8, 0.5) * 2
+    few = summarise(rows[rows["repeat"] < 5], "total_seconds")
+    assert few["median"].tolist() == [1.2]
+    assert few[["low", "high"]].isna().all(axis=None)
+
+
+def test_a_panel_of_times_draws_medians_and_their_column_is_named_so(tmp_path):
+    rows = [row(r=r, repeat=i, total_seconds=r * [1.0, 1.0, 9.0][i % 3]) for r in GRID for i in range(9)]
+    drawing = paper_grid(pd.DataFrame(rows), ["usps"])
+    times = drawing.panels[0]
+    assert times["median"].tolist() == list(map(float, GRID))
+    (label,) = set(times["label"])
+    np.testing.assert_array_equal(line(drawing.figure.axes[0], label).get_ydata(), times["median"])
+    table = pd.read_csv(save(drawing, tmp_path / "both")[2])
+    of_times = table["quantity"].str.endswith("seconds")
+    assert table.loc[of_times, "mean"].isna().all()
+    assert table.loc[~of_times, "median"].isna().all()
+    assert "Times: medians of 9 timings; bands: distribution-free 95 % interval." in footnote(drawing.figure)
 
 
 # --- one column a reducer ---
@@ -273,7 +300,7 @@ def test_what_is_asked_of_each_combination_holds_of_its_rows():
 
 
 def test_reduction_time_is_the_sum_of_its_parts():
-    assert summarise(pd.DataFrame([row()]), "reduction_seconds")["mean"].tolist() == pytest.approx([0.03])
+    assert summarise(pd.DataFrame([row()]), "reduction_seconds")["median"].tolist() == pytest.approx([0.03])
 
 
 def test_mixed_k_and_unknown_quantity_are_refused():
@@ -522,12 +549,11 @@ def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_ban
     assert set(curve["shown_count"]) == {5}
     assert set(curve["count"]) == {8}
     note = footnote(paper_grid(rows, ["usps"], paper_repeats=5).figure)
-    assert (
-        "Lines and bands: mean of all 8 repetitions with its 95 % Student-t interval; markers: mean of the first 5"
-        in note
-    )
+    assert "Means of 8 repetitions; bands: 95 % Student-t interval of the mean. Times: medians of 8 timings" in note
+    assert "Markers: the same of the first 5, the number of repetitions in the paper." in note
     some_alone = rows.assign(concurrency=np.where(rows["repeat"] < 3, 1, 2))
-    assert "of all 8 (times: 3) repetitions" in footnote(paper_grid(some_alone, ["usps"], paper_repeats=5).figure)
+    note = footnote(paper_grid(some_alone, ["usps"], paper_repeats=5).figure)
+    assert "Times: medians of 3 timings, so without intervals." in note
     late_alone = rows.assign(concurrency=np.where(rows["repeat"] < 5, 2, 1))
     assert panel(late_alone, "total_seconds", paper_repeats=5)[1]["shown"].isna().all()
 
@@ -624,7 +650,7 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     fig, shown = drawing.figure, drawing.numbers
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
     curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
-    np.testing.assert_array_equal(curve["mean"], line(fig.axes[3], "RP").get_ydata())
+    np.testing.assert_array_equal(curve["mean"].astype(float), line(fig.axes[3], "RP").get_ydata())
 
 
 @pytest.mark.slow
@@ -719,8 +745,8 @@ def test_times_of_several_machines_are_not_pooled_and_the_machine_with_most_rows
     other = make_rows("s", "orl", "svd", (5, 10), 2, seconds=7.0)
     rows = pd.concat([few, more, other], ignore_index=True)
     times = summarise(rows, "total_seconds").set_index("dataset")
-    assert set(times["mean"]["usps"]) == {2.0}
-    assert set(times["mean"]["orl"]) == {7.0}
+    assert set(times["median"]["usps"]) == {2.0}
+    assert set(times["median"]["orl"]) == {7.0}
     assert set(times["count"]["usps"]) == {3}
     assert set(summarise(rows, "objective").set_index("dataset")["count"]["usps"]) == {5}
     assert environment_notes(rows) == ["s: only times from the machine with the most trials are used: 6 of 10 on usps"]
@@ -763,7 +789,8 @@ def test_settings_that_differ_in_a_folder_get_panels_of_their_own(tmp_path):
         for quantity in ("objective", "accuracy", "total_seconds"):
             own_rows = rows[(rows["config_hash"] == name) & (rows["r"] == 5)]
             shown = drawn[(drawn["quantity"] == quantity) & (drawn["r"] == 5)]
-            assert shown["mean"].tolist() == [pytest.approx(own_rows[quantity].mean())]
+            centre = "median" if quantity == "total_seconds" else "mean"
+            assert shown[centre].tolist() == [pytest.approx(own_rows[quantity].agg(centre))]
             assert shown["count"].tolist() == [2]
     with pytest.raises(
         UserError,

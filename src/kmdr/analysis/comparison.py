@@ -23,7 +23,6 @@ from kmdr.analysis.rows import (
     code_notes,
     codes_of,
     differing_settings,
-    mean_interval,
     mixed_settings,
     ok_rows,
     quantity_columns,
@@ -31,6 +30,7 @@ from kmdr.analysis.rows import (
     ratio_to_best,
     serial_rows,
     settings_of,
+    summary,
 )
 from kmdr.analysis.statistics import LEVEL, Component, above, holm, is_rounding, ratio_above, repetitions_to_show
 from kmdr.base.errors import UserError
@@ -240,7 +240,8 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
         Columns study, dataset, reducer, params, r, settings that differ, ``n`` repetitions, ``failed`` trials, and
         ``versions`` of the code. Then, for each of `QUANTITIES` and each custom metric, under its title:
 
-        * the mean, and ``±`` half of its 95 % interval (NaN for fewer than two repetitions);
+        * the mean, and ``±`` half of its 95 % interval (NaN for fewer than two repetitions); of seconds the median, and
+          ``low`` and ``high``, the ends of its distribution-free interval (NaN for fewer than six timings);
         * ``Δ``, the mean paired difference from all features (``×``: the geometric mean of ratios), and ``low Δ`` and
           ``high Δ``, the ends of its 95 % interval;
         * ``p``, the p-value (NaN without a comparison);
@@ -248,7 +249,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
           level of the adjustment, with a power of 90 %;
         * ``best``: whether no line of the data has a better mean at the digits shown.
 
-        A line with several code versions is neither compared nor the best. Seconds are means of repetitions that were
+        A line with several code versions is neither compared nor the best. Seconds are of repetitions that were
         timed serially on one machine; ``n seconds`` is their number. `quantities_in` returns the quantities.
     """
     rows, quantities = with_metrics(rows)
@@ -269,9 +270,10 @@ def _means(trials: Trials, quantities: Mapping[str, Quantity], suffix: str = "")
         values = trials.samples[column].values
         if quantity.time:
             cells[f"n {quantity.title}{suffix}"] = len(values)
-        interval = mean_interval(values) if len(values) else None
-        cells[f"{quantity.title}{suffix}"] = interval.mean if interval else np.nan
-        cells[f"± {quantity.title}{suffix}"] = interval.high - interval.mean if interval else np.nan
+        centre, low, high, _ = summary(column, values) if len(values) else (np.nan,) * 4
+        cells[f"{quantity.title}{suffix}"] = centre
+        ends = {"low": low, "high": high} if quantity.time else {"±": high - centre}
+        cells |= {f"{end} {quantity.title}{suffix}": value for end, value in ends.items()}
     return cells
 
 

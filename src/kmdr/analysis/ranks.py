@@ -49,7 +49,7 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     for method in ranks:
         interval = mean_interval(ranks[method].to_numpy())
         low, high = np.clip([interval.low, interval.high], 1, whole.shape[1])
-        lines[method] = {"mean": interval.mean, "low": low, "high": high, "count": interval.size}
+        lines[method] = {"mean": interval.centre, "low": low, "high": high, "count": interval.size}
     return pd.DataFrame.from_dict(lines, orient="index").sort_values("mean", kind="stable")
 
 

@@ -1,14 +1,15 @@
-"""Quantities in rows: the time rule, means and intervals, and settings that distinguish rows."""
+"""Quantities in rows: the time rule, means and medians with intervals, and settings that distinguish rows."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from kmdr.base.errors import UserError, unknown
@@ -19,7 +20,6 @@ from kmdr.results.schema import COLUMNS as ROW_COLUMNS
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 CELL = ["dataset", "reducer", "params", "r"]
-COLUMNS = [*CELL, "mean", "low", "high", "count"]
 
 # Rows of one study, dataset, reducer and r are repetitions of each other if they agree in these; see `settings_of`.
 SETTING_COLUMNS = ["k", *SETTINGS, "data_sha256"]
@@ -30,10 +30,14 @@ REPETITION = ["seed", "repeat"]
 DERIVED = {"reduction_seconds": ("prepare_seconds", "reduce_seconds")}
 
 
-class Interval(NamedTuple):
-    """Mean of a sample and the ends of the interval of that mean (NaN if there is none)."""
+# The steps of a trial; the preparation is that of its task.
+SECONDS = ("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds")
 
-    mean: float
+
+class Interval(NamedTuple):
+    """Mean or median of a sample and the ends of its 95 % interval (NaN if there is none)."""
+
+    centre: float
     low: float
     high: float
     size: int
@@ -129,6 +133,42 @@ def mean_interval(values: ArrayLike) -> Interval:
     return Interval(mean, mean - half, mean + half, x.size)
 
 
+@cache
+def _place(size: int) -> int:
+    """Return the rank, from 1, of the order statistics that bound the median of so many values; 0 if none do."""
+    return int(binom.ppf(0.025, size, 0.5))
+
+
+def median_interval(values: ArrayLike) -> Interval:
+    """Return a median and its exact 95 % interval, between two order statistics.
+
+    The interval is that of the sign test (David & Nagaraja, Order Statistics, 2003, § 7.1): it holds the median of any
+    distribution with probability at least 95 %, for independent repetitions. Fewer than six values have no interval.
+    """
+    x = np.sort(np.asarray(values, dtype=float))
+    if x.size == 0:
+        raise ValueError("the median of no values is not defined")
+    place = _place(x.size)
+    low, high = (float(x[place - 1]), float(x[-place])) if place else (np.nan, np.nan)
+    return Interval(float(np.median(x)), low, high, x.size)
+
+
+def statistic(quantity: str) -> Literal["mean", "median"]:
+    """Return by which statistic repetitions are summarised: times by the median, because of interrupted trials."""
+    return "median" if is_time(quantity) else "mean"
+
+
+def summary(quantity: str, values: ArrayLike) -> Interval:
+    """Return the mean of a quantity with Student's interval, or the median of a time with its exact interval."""
+    return median_interval(values) if is_time(quantity) else mean_interval(values)
+
+
+def centres(numbers: pd.DataFrame) -> "pd.Series[float]":
+    """Return the mean, or for times the median, of each line of `summarise` or of a figure's numbers."""
+    first, *others = (numbers[name] for name in ("mean", "median") if name in numbers)
+    return first.fillna(others[0]) if others else first
+
+
 def timed_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Apply the time rule to each dataset.
 
@@ -150,6 +190,12 @@ def fairly_timed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the serially timed rows of each dataset, or all of its rows if there are none; of any machine."""
     alone = rows["concurrency"] == 1
     return rows[alone | ~rows["dataset"].isin(rows.loc[alone, "dataset"])]
+
+
+def computing_seconds(rows: pd.DataFrame) -> float:
+    """Return the computing time of some rows; a preparation counts once per configuration and repetition."""
+    prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
+    return float(np.nansum(rows[[*SECONDS[1:]]].to_numpy(dtype=float)) + prepare)
 
 
 def without_scores(rows: pd.DataFrame, studies: Collection[str]) -> pd.DataFrame:
@@ -214,6 +260,8 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return mean and 95 % Student-t interval of a quantity for each dataset, reducer, setting and r.
 
+    Times have the column ``median`` instead, with its distribution-free interval.
+
     Parameters
     ----------
     rows : DataFrame
@@ -224,8 +272,9 @@ def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns ``dataset reducer params r mean low high count``, sorted by the first four, without combinations that
-        have no values. See `mean_interval` and `quantity_rows` for assumptions and omitted rows.
+        Columns ``dataset reducer params r``, ``mean`` or ``median``, ``low high count``, sorted by the first four,
+        without combinations that have no values. See `mean_interval`, `median_interval` and `quantity_rows` for
+        assumptions and omitted rows.
 
     Raises
     ------
@@ -241,10 +290,10 @@ def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     for message in mixed_settings(rows).values():
         raise UserError(message)
     groups = quantity_rows(rows, quantity).groupby(CELL, sort=True)["value"]
-    table = [(*key, *mean_interval(values.to_numpy())) for key, values in groups]
-    return pd.DataFrame(table, columns=COLUMNS).astype(
-        {"r": int, "count": int, "mean": float, "low": float, "high": float}
-    )
+    table = [(*key, *summary(quantity, values.to_numpy())) for key, values in groups]
+    numbers = [statistic(quantity), "low", "high"]
+    frame = pd.DataFrame(table, columns=[*CELL, *numbers, "count"])
+    return frame.astype({"r": int, "count": int, **dict.fromkeys(numbers, float)})
 
 
 def settings_of(rows: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, ndtri, stdtr, stdtrit
 from scipy.stats import beta, binom, binomtest
 
-from kmdr.analysis.rows import Interval, half_width, standard_error
+from kmdr.analysis.rows import half_width, median_interval, standard_error
 
 # The level of every test.
 LEVEL = 0.05
@@ -435,18 +435,6 @@ def ratio_above(
     x = _clean(ratios)
     component = _exponentiated(above(label, np.log(x), math.log(float(threshold)), unit))
     return with_margin(component, threshold, partial(ratio_above, label, x, unit=unit))
-
-
-def median_interval(values: ArrayLike) -> Interval:
-    """Return a median and its exact 95 % interval, between two order statistics.
-
-    The interval is that of the sign test (David & Nagaraja, Order Statistics, 2003, § 7.1): it holds the median of any
-    distribution with probability at least 95 %, for independent repetitions. Fewer than six values have no interval.
-    """
-    x = _clean(values)
-    place = int(binom.ppf(0.025, x.size, 0.5))
-    low, high = (float(x[place - 1]), float(x[-place])) if place else (math.nan, math.nan)
-    return Interval(float(np.median(x)), low, high, x.size)
 
 
 def _median_test(values: Floats, threshold: float) -> tuple[float, float]:

@@ -86,6 +86,8 @@ def _cells(id_: str, table: pd.DataFrame) -> "pd.Series[bool]":
 def _points(curves: pd.DataFrame) -> "pd.Series[bool]":
     """Return whether each printed point with a mean of ours lies inside the prediction interval of one more run."""
     curves = curves[~curves["quantity"].astype(str).str.endswith(_TIME)]
+    if curves.empty:
+        return pd.Series(dtype=bool)
     is_printed = curves["drawn_as"] == "reported"
     printed, ours = curves[is_printed], curves[~is_printed]
     keys = [*_POINT, *(["params"] if printed["params"].fillna("").ne("").all() else [])]

@@ -254,6 +254,30 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
+class Implementation:
+    """A study that times the methods of a claim with another implementation.
+
+    Attributes
+    ----------
+    claim : str
+        Id of the claim.
+    base : tuple of str
+        The studies whose rows its rows replace.
+    about : str
+        Text in the labels of the statements whose methods have another implementation; empty for all.
+    datasets, reducers : mapping
+        The dataset or reducer of the base that one of another name replaces.
+    """
+
+    claim: str
+    study: str
+    base: tuple[str, ...]
+    about: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    reducers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper.
 
@@ -270,6 +294,8 @@ class Paper:
         The choices that it leaves open.
     quotes : mapping of str to str
         The paper's own words that a claim is about, by the claim's id, if given.
+    implementations : tuple of Implementation
+        Studies with other implementations, beyond the flips that name the claims.
     """
 
     folder: PaperFolder
@@ -286,6 +312,7 @@ class Paper:
     quotes: Mapping[str, str] = field(default_factory=dict)
     reconstruction: Reconstruction | None = None
     summary: Summary = field(default_factory=Summary)
+    implementations: tuple[Implementation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -331,6 +358,7 @@ def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
 _PAPER_MAY = (
     "url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction", "summary",
+    "implementations",
 )  # fmt: skip
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
@@ -366,8 +394,27 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(table.get("diagnoses", ())),
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
         _quotes(file, name, table), Reconstruction(**protocol) if protocol else None,
-        read_summary(file, table.get("summary", {})),
+        read_summary(file, table.get("summary", {})), _implementations(file, name, table),
     )  # fmt: skip
+
+
+def _implementations(file: Path, name: str, table: Mapping[str, Any]) -> tuple[Implementation, ...]:
+    """Return the other implementations of a ``paper.toml``; raise a UserError if one is malformed."""
+    needs, may = {"claim", "study", "base"}, {"about", "datasets", "reducers"}
+    for given in table.get("implementations", ()):
+        if not needs <= given.keys() <= needs | may or given["claim"] not in table.get("claims", ()):
+            raise UserError(
+                f"[[implementations]] of {file} needs a claim of the paper, a study and base, and may have "
+                f"{', '.join(sorted(may))}"
+            )
+    return tuple(
+        Implementation(f"{name}-{given['claim']}", base=tuple(given["base"]), **_without(given, "claim", "base"))
+        for given in table.get("implementations", ())
+    )
+
+
+def _without(table: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name not in names}
 
 
 def _quotes(file: Path, name: str, table: Mapping[str, Any]) -> Mapping[str, str]:

@@ -220,7 +220,7 @@ def ratio_cells(ratios: "pd.Series[float]") -> dict[str, float]:
     """Return the table cells of ratios F/F_best, with index (…, repeat): mean, its interval, and the largest."""
     mean = mean_interval(mean_by_repetition(ratios)) if len(ratios) else Interval(*(math.nan,) * 3, 0)
     return {
-        "ours": mean.mean, "low": mean.low, "high": mean.high,
+        "ours": mean.centre, "low": mean.low, "high": mean.high,
         "largest": float(ratios.max()) if len(ratios) else math.nan,
     }  # fmt: skip
 
@@ -239,8 +239,8 @@ def exponent_cells(times: pd.DataFrame | None, letters: Mapping[str, str]) -> di
     cells = {}
     for along, letter in letters.items():
         power = powers.get(along)
-        cells[f"exponent of {letter}"] = power.mean if power else math.nan
-        cells[f"± of {letter}"] = power.high - power.mean if power else math.nan
+        cells[f"exponent of {letter}"] = power.centre if power else math.nan
+        cells[f"± of {letter}"] = power.high - power.centre if power else math.nan
     return cells
 
 

@@ -3,7 +3,8 @@
 A study's repetitions are fixed in advance from a pilot: each claim that the pilot decides gets as many as decide it
 again with probability `POWER`, at the strictest level of its paper's correction, but no more than the pilot had; a
 study gets the maximum over the claims that read it, at least `LEAST`. The plan is in the studies' configurations, so it
-does not depend on a machine's speed.
+does not depend on a machine's speed. An open claim gets further repetitions up to `MOST_SECONDS` of computing
+time. The power of a t test follows the noncentral t distribution, that of the sign tests of times the binomial.
 """
 
 import math
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from scipy.stats import ncf
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, ncf
 from scipy.stats import t as student
 
 from kmdr.analysis.statistics import LEVEL, Component
@@ -23,6 +26,8 @@ LEAST = 10
 _CERTAIN = 1e6  # a t statistic that decides at any level; two values may give an infinite one
 # Largest number of repetitions that is considered.
 MOST = 10_000
+# The limit of cost: an open claim whose repetitions take longer stays undecided, and the report states their time.
+MOST_SECONDS = 300
 
 
 class Need(NamedTuple):
@@ -73,6 +78,49 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
     return N if N <= MOST else None
 
 
+@cache
+def _least_majorities(level: float) -> NDArray[np.float64]:
+    """Return, for N = 1 to `MOST`, how many of N values must be on one side for the sign test to reach a level."""
+    return np.asarray(binom.isf(level, np.arange(1, MOST + 1), 0.5) + 1, dtype=np.float64)
+
+
+@cache
+def timings_for(p: float, n: int, level: float, power: float) -> int | None:
+    """Return the number of repetitions with which the sign test reaches a level with a given power, and any more do.
+
+    The number of N values on the side of the threshold that the test asks for is binomial, with the share of it that n
+    values show; the p-value states that share, since it is a binomial tail. The power rises in steps, so that N is the
+    least number from which on it never falls short.
+
+    Parameters
+    ----------
+    p : float
+        One-sided p-value of n values.
+
+    Returns
+    -------
+    int or None
+        None if `MOST` do not suffice.
+    """
+    if n < 1 or p >= 0.5:
+        return None
+    # The p-values of n values; the nearest is that of p, which may be twice as large for equality.
+    tails = binom.logsf(np.arange(n + 1) - 1, n, 0.5)
+    share = int(np.argmin(np.abs(tails - math.log(p)))) / n if p else 1.0
+    sizes = np.arange(1, MOST + 1)
+    is_enough = binom.sf(_least_majorities(level) - 1, sizes, share) >= power
+    if not is_enough[-1]:
+        return None
+    short = np.flatnonzero(~is_enough)
+    return int(sizes[short[-1]]) + 1 if short.size else 1
+
+
+def _repetitions_of(component: Component, p: float, level: float, power: float) -> int | None:
+    """Return the repetitions that a statement needs, by its test: a sign test for times, else a t test."""
+    count = timings_for if component.kind == "time" else repetitions_for
+    return count(p, component.n, level, power)
+
+
 def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Need:
     """Return the repetitions needed to decide a claim as it is decided, or either way if it is undecided.
 
@@ -98,13 +146,13 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
 def _for(components: Sequence[Component], level: float) -> Need:
     """Return the need if all statements must hold: each takes its share of the type II error."""
     power = 1 - (1 - POWER) / max(1, len(components))
-    needs = (Need(c, repetitions_for(c.p_for, c.n, level, power)) for c in components)
+    needs = (Need(c, _repetitions_of(c, c.p_for, level, power)) for c in components)
     return max(needs, key=_repetitions, default=NOTHING)
 
 
 def _against(components: Sequence[Component], level: float) -> Need:
     """Return the need if one failing statement suffices, at a level shared by all."""
-    needs = (Need(c, repetitions_for(c.p_against, c.n, level / len(components), POWER)) for c in components)
+    needs = (Need(c, _repetitions_of(c, c.p_against, level / len(components), POWER)) for c in components)
     return min(needs, key=_repetitions, default=NOTHING)
 
 

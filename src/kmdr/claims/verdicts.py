@@ -28,6 +28,7 @@ import pandas as pd
 
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
+from kmdr.analysis.rows import SECONDS, computing_seconds, serial_rows
 from kmdr.analysis.statistics import (
     KINDS,
     LEVEL,
@@ -67,6 +68,42 @@ class Diagnosis:
     before: Outcome
     after: Outcome
     sentence: str
+
+
+RestsOn = Literal["order", "implementation", "hardware", "not measured"]
+
+
+class OtherTimes(NamedTuple):
+    """The statements on time of a claim with another implementation, or on another machine.
+
+    Attributes
+    ----------
+    what : str
+        The implementation or the machine.
+    outcome : str
+        Of all central ones together, uncorrected.
+    components : mapping of str to Component
+        The statements whose methods have the other implementation, by their labels.
+    """
+
+    what: str
+    outcome: Outcome
+    components: Mapping[str, Component]
+
+
+class Basis(NamedTuple):
+    """The basis of the outcome of a claim on time.
+
+    Attributes
+    ----------
+    word : {"order", "implementation", "hardware", "not measured"}
+        The order of the methods, if the outcome is the same with every implementation that was measured; the
+        implementation or the hardware, if it differs between them.
+    others : tuple of OtherTimes
+    """
+
+    word: RestsOn
+    others: tuple[OtherTimes, ...]
 
 
 Group = Kind | Literal["side"]
@@ -148,6 +185,11 @@ class Verdict:
         Unavailable datasets that the claim is about, with the reason.
     needed : Need
         Repetitions needed to decide the claim.
+    basis : Basis or None
+        The basis of the outcome of its statements on time; None if it has none.
+    repetition_seconds : mapping of str to float
+        Computing time of one repetition of the rows that were used: of the serially timed ones for ``time``, of all for
+        the other kinds.
     """
 
     claim: Claim
@@ -166,6 +208,16 @@ class Verdict:
     level: float = LEVEL
     scope: str = ""
     reconstructed: "Verdict | None" = None
+    basis: Basis | None = None
+    repetition_seconds: Mapping[Kind, float] = field(default_factory=dict)
+
+    @property
+    def seconds_needed(self) -> float:
+        """Return the computing time of the repetitions that are needed beyond those that were run; 0 for none."""
+        component, repetitions = self.needed
+        if component is None or repetitions is None:
+            return 0.0
+        return max(0, repetitions - component.n) * self.repetition_seconds.get(component.kind, math.nan)
 
     @property
     def central(self) -> list[Component]:
@@ -295,7 +347,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
     digested = ["study", "config_hash", "r", "repeat", "objective", "accuracy"]
-    used = recorder.rows_read([*digested, "dataset", "stand_in"])
+    used = recorder.rows_read([*digested, "dataset", "stand_in", "concurrency", *SECONDS])
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
@@ -308,7 +360,14 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         missing,
         aside=dict(finding.aside),
         scope=_scope(claim, results, used),
+        repetition_seconds={kind: _repetition_seconds(serial_rows(used) if kind == "time" else used) for kind in KINDS},
     )
+
+
+def _repetition_seconds(rows: pd.DataFrame) -> float:
+    """Return the computing time of one repetition of each study in some rows."""
+    studies = (of_study for _, of_study in rows.groupby("study"))
+    return float(sum(computing_seconds(of_study) / of_study["repeat"].nunique() for of_study in studies))
 
 
 def _scope(claim: Claim, results: Results, used: pd.DataFrame) -> str:

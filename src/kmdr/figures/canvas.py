@@ -19,14 +19,17 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from PIL import Image
 
-from kmdr.analysis.rows import COLUMNS
+from kmdr.analysis.rows import CELL
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
 
 _CHARS_PER_INCH = 20  # in notes, at 7 pt
 _LINE = 0.13  # inches: height of one line of a note or of the legend
-# The columns of a panel of curves against r; an empty panel has no rows.
-NO_NUMBERS = pd.DataFrame(columns=["quantity", *COLUMNS, "shown", "shown_count", "label", "drawn_as", "timing"])
+# The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
+_INTERVAL = ("mean", "median", "low", "high", "count")
+NO_NUMBERS = pd.DataFrame(
+    columns=["quantity", *CELL, *_INTERVAL, "shown", "shown_count", "label", "drawn_as", "timing"]
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Drawing:
         """Return the numbers of all panels, with the panel's letter; a column that a panel lacks is empty there."""
         parts = [part.assign(panel=panel_letter(i)) for i, part in enumerate(self.panels) if len(part)]
         table = pd.concat(parts, ignore_index=True) if parts else NO_NUMBERS.assign(panel=[])
-        return table[["panel", *table.columns.drop("panel")]]
+        order = dict.fromkeys(["panel", *NO_NUMBERS.columns, *table.columns])
+        return table[[name for name in order if name in table]]
 
 
 def panel_letter(index: int) -> str:

@@ -1,4 +1,7 @@
-"""The table of a run: means with intervals, the best in bold, and marks for differences from all features."""
+"""The table of a run: means, and medians of times, with intervals.
+
+The best are bold, and marks show differences from all features.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +17,7 @@ from kmdr.figures.tables import Table
 # Number of rows printed at the end of a run.
 _MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
+MEDIANS = "Seconds are medians, with distribution-free 95 % intervals from six timings on."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
 MIXED = f"{_MARK} computed by several versions of the code: not compared, and not considered for the best."
@@ -70,10 +74,8 @@ def table_of(frame: pd.DataFrame) -> Table:
             if quantity.time:
                 columns |= _timings(frame, quantity)
             columns[quantity.title] = [
-                f"{mark}{with_interval(mean, half, quantity.form)}" or _missing(quantity, n)
-                for mean, half, mark, n in zip(
-                    frame[quantity.title], frame[f"± {quantity.title}"], marks, frame["n"], strict=True
-                )
+                f"{mark}{value}" or _missing(quantity, n)
+                for value, mark, n in zip(_with_intervals(frame, quantity), marks, frame["n"], strict=True)
             ]
             bold |= {(int(i), quantity.title) for i in np.flatnonzero(frame[f"best {quantity.title}"])}
     columns |= _differences(frame)
@@ -123,7 +125,8 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
     times = [quantity.title for quantity in quantities_in(frame) if quantity.time]
     untimed = any(((frame[f"n{side}"] > 0) & (frame[f"n {name}{side}"] == 0)).any() for name in times for side in sides)
     several = frame.attrs.get("several_machines", False)
-    return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
+    timed = any(frame[f"{name}{side}"].notna().any() for name in times for side in sides)
+    return [MEDIANS] * timed + [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
@@ -199,10 +202,19 @@ def with_interval(mean: float, half: float, form: str) -> str:
     return shown if np.isnan(half) else f"{shown} ± {format_number(half, _HALVES.get(form, form))}"
 
 
-def _with_ends(change: float, low: float, high: float, form: str) -> str:
-    """Return a change and its interval; empty if there is no change."""
-    shown, *ends = (format_number(value, form) for value in (change, low, high))
-    return "" if np.isnan(change) else f"{shown} [{ends[0]}, {ends[1]}]"
+def _with_intervals(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
+    """Return the means, or for times the medians, with their intervals; empty where there is none."""
+    title, form = quantity.title, quantity.form
+    if quantity.time:
+        ends = frame[[title, f"low {title}", f"high {title}"]].to_numpy(float)
+        return [_with_ends(value, low, high, form) for value, low, high in ends]
+    return [with_interval(mean, half, form) for mean, half in frame[[title, f"± {title}"]].to_numpy(float)]
+
+
+def _with_ends(value: float, low: float, high: float, form: str) -> str:
+    """Return a value, with the ends of its interval if it has one; empty if there is no value."""
+    shown, *ends = (format_number(number, form) for number in (value, low, high))
+    return "" if np.isnan(value) else shown if np.isnan(low) else f"{shown} [{ends[0]}, {ends[1]}]"
 
 
 def _marks(frame: pd.DataFrame, quantity: Quantity) -> list[str]:

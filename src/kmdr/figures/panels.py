@@ -16,8 +16,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.rows import (
-    COLUMNS,
+    CELL,
     REPETITION,
+    centres,
     code_notes,
     differing_settings,
     failed_counts,
@@ -26,6 +27,7 @@ from kmdr.analysis.rows import (
     quantity_rows,
     settings_of,
     settings_text,
+    statistic,
     summarise,
     timed_rows,
     timing_note,
@@ -90,7 +92,9 @@ def plot_panel(
     reason: str = NO_DATA,
     paper_repeats: int | None = None,
 ) -> pd.DataFrame:
-    """Draw one quantity of one dataset against r: a mean line with markers and a 95 % band for each method.
+    """Draw one quantity of one dataset against r: a line of means with markers and a 95 % band for each method.
+
+    Of a time, the line and the markers are medians.
 
     A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line, with
     a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. An empty
@@ -113,14 +117,14 @@ def plot_panel(
     reason : str
         Why there are no rows, if there are none.
     paper_repeats : int, optional
-        How often the paper repeated its experiment: markers then show means of as many first repetitions, as the paper
-        would have seen them, while lines and bands show all. By default markers show means of all.
+        How often the paper repeated its experiment: markers then show means (of times, medians) of as many first
+        repetitions, as the paper would have seen them, while lines and bands show all. By default markers show all.
 
     Returns
     -------
     DataFrame
-        The numbers drawn: `mean`, its interval and `count` of all repetitions; `shown` is the marker, a mean of
-        `shown_count` repetitions.
+        The numbers drawn: `mean` or, of a time, `median`, its interval and `count` of all repetitions; `shown` is the
+        marker, the same of `shown_count` repetitions.
     """
     if rows["dataset"].nunique() > 1:
         raise ValueError(f"a panel shows one dataset, not {sorted(rows['dataset'].unique())}")
@@ -152,20 +156,21 @@ def plot_panel(
     _scale_x(ax, grid)
     _scale_y(ax, numbers, quantity)
     labels = [styles[m].label for m in zip(numbers["reducer"], numbers["params"], strict=True)]
-    return numbers.assign(quantity=quantity, label=labels, drawn_as=kinds, timing=timing)[list(NO_NUMBERS.columns)]
+    drawn = numbers.assign(quantity=quantity, label=labels, drawn_as=kinds, timing=timing)
+    return drawn[[name for name in NO_NUMBERS if name in drawn]]
 
 
 def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
-    """Return the summary of all repetitions, joined with the mean of those that the markers show."""
+    """Return the summary of all repetitions, joined with that of those that the markers show."""
     numbers = summarise(rows, quantity)
     if paper_repeats is None:
-        return numbers.assign(shown=numbers["mean"], shown_count=numbers["count"])
+        return numbers.assign(shown=centres(numbers), shown_count=numbers["count"])
     counted = timed_rows(ok_rows(rows)) if is_time(quantity) else rows  # selects timed rows among all repetitions
     order = rows[REPETITION].drop_duplicates().sort_values(REPETITION)
     is_first = pd.MultiIndex.from_frame(counted[REPETITION]).isin(pd.MultiIndex.from_frame(order.head(paper_repeats)))
     first = summarise(counted[is_first], quantity)
-    first = first.rename(columns={"mean": "shown", "count": "shown_count"}).drop(columns=["low", "high"])
-    together = numbers.merge(first, how="left", on=COLUMNS[:4])
+    first = first.rename(columns={statistic(quantity): "shown", "count": "shown_count"}).drop(columns=["low", "high"])
+    together = numbers.merge(first, how="left", on=CELL)
     return together.assign(shown_count=together["shown_count"].fillna(0).astype(int))
 
 
@@ -419,12 +424,12 @@ def _marks_differ(numbers: pd.DataFrame) -> bool:
 
 
 def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
-    r, mean = numbers["r"].to_numpy(), numbers["mean"].to_numpy()
+    r, centre = numbers["r"].to_numpy(), centres(numbers).to_numpy()
     face = style.color if style.filled else "white"
     apart = _marks_differ(numbers)
     ax.plot(
         r,
-        mean,
+        centre,
         color=style.color,
         marker="" if apart else style.marker,
         linestyle=style.linestyle,
@@ -435,8 +440,10 @@ def _draw_curve(ax: Axes, numbers: pd.DataFrame, style: Style) -> None:
     if apart:  # markers of fewer repetitions, in addition to the line and its band
         ax.plot(r, numbers["shown"], color=style.color, marker=style.marker, markerfacecolor=face, linestyle="none")
     low, high = numbers["low"].to_numpy(), numbers["high"].to_numpy()
-    if len(r) == 1 and numbers["count"].iloc[0] > 1:  # a band needs two points
-        ax.errorbar(r, mean, [mean - low, high - mean], fmt="none", ecolor=style.color, elinewidth=0.7, capsize=1.5)
+    if len(r) == 1 and not np.isnan(low[0]):  # a band needs two points
+        ax.errorbar(
+            r, centre, [centre - low, high - centre], fmt="none", ecolor=style.color, elinewidth=0.7, capsize=1.5
+        )
     else:
         ax.fill_between(r, low, high, color=style.color, alpha=_band_alpha(numbers), linewidth=0)
 
@@ -448,8 +455,8 @@ def _band_alpha(numbers: pd.DataFrame) -> float:
 
 def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
     line = numbers.iloc[0]
-    ax.axhline(line["mean"], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
-    if line["count"] > 1:
+    ax.axhline(centres(numbers).iloc[0], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
+    if not np.isnan(line["low"]):
         ax.axhspan(line["low"], line["high"], color=style.color, alpha=_band_alpha(numbers), linewidth=0)
     if style.marker and grid and grid[0] <= line["r"] <= grid[-1]:
         face = style.color if style.filled else "white"
@@ -488,13 +495,18 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
+def _ends(numbers: pd.DataFrame) -> tuple[float, float]:
+    """Return the least and the greatest value of lines and markers."""
+    values = np.array([centres(numbers), numbers["shown"]], dtype=float)
+    return float(np.nanmin(values)), float(np.nanmax(values))
+
+
 def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
-    """Return a range that shows all lines and means, and bands as far as they do not squeeze them.
+    """Return a range that shows all lines and markers, and bands as far as they do not squeeze them.
 
     With two repetitions t is 12.7, and a band may be ten times as high as everything else.
     """
-    means = numbers[["mean", "shown"]].to_numpy()
-    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    low, high = _ends(numbers)
     room = (high - low) / 2 or abs(high) * 0.05 or 0.05
     bottom = max(low - room, min(low, float(numbers["low"].min()))) if numbers["low"].notna().any() else low
     top = min(high + room, max(high, float(numbers["high"].max()))) if numbers["high"].notna().any() else high
@@ -502,9 +514,8 @@ def _y_range(numbers: pd.DataFrame) -> tuple[float, float]:
 
 
 def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
-    """Set the limits; on a log scale for times whose means span more than a decade."""
-    means = numbers[["mean", "shown"]].to_numpy()
-    least, most = float(np.nanmin(means)), float(np.nanmax(means))
+    """Set the limits; on a log scale for times that span more than a decade."""
+    least, most = _ends(numbers)
     if is_time(quantity) and least > 0 and most > 10 * least:
         pad = (most / least) ** 0.05
         ax.set_yscale("log", nonpositive="clip")
@@ -560,22 +571,28 @@ def _span(counts: "pd.Series[int]") -> str:
     return f"{least}–{most}" if least < most else str(most)
 
 
+# How each statistic is described: its repetitions, its interval, and those without one.
+_STATISTICS: Mapping[str, tuple[str, str, str]] = {
+    "mean": ("Means of {} repetition", "95 % Student-t interval of the mean", "one repetition"),
+    "median": ("Times: medians of {} timing", "distribution-free 95 % interval", "fewer than six timings"),
+}
+
+
 def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
-    """Return the description of lines and bands."""
-    least, most = int(numbers["count"].min()), int(numbers["count"].max())
-    several, shown = _span(numbers["count"]), _span(numbers["shown_count"])
-    if shown != several:
-        times = numbers["quantity"].map(is_time)
-        if times.any() and not times.all():
-            several, of_times = _span(numbers.loc[~times, "count"]), _span(numbers.loc[times, "count"])
-            several += f" (times: {of_times})" if of_times != several else ""
-        text = f"Lines and bands: mean of all {several} repetitions with its 95 % Student-t interval"
-        text += f"; markers: mean of the first {shown}, the number of repetitions in the paper."
-    else:
-        text = f"Means of {several} repetition{'s' if most > 1 else ''}"
-        text += "; bands: 95 % Student-t interval of the mean." if most > 1 else ", so without intervals."
-    if least == 1 < most:
-        text += " No band: one repetition."
+    """Return the description of lines, bands and markers."""
+    sentences = []
+    for name, (repetitions, interval, few) in _STATISTICS.items():
+        part = numbers.dropna(subset=name) if name in numbers else numbers.iloc[:0]
+        if part.empty:
+            continue
+        without = part["low"].isna()
+        sentence = repetitions.format(_span(part["count"])) + "s" * (int(part["count"].max()) > 1)
+        sentences.append(sentence + (", so without intervals." if without.all() else f"; bands: {interval}."))
+        sentences += [f"No band: {few}."] if without.any() and not without.all() else []
+    if _marks_differ(numbers):
+        shown = _span(numbers["shown_count"])
+        sentences.append(f"Markers: the same of the first {shown}, the number of repetitions in the paper.")
+    text = " ".join(sentences)
     if bands_cut:
         text += " Bands may reach beyond the axes."
     flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])

@@ -40,7 +40,7 @@ def _two_stages(x: Dense, y: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _one_stage(x: Dense, y: Dense) -> None:
+def _apply_stage(x: Dense, y: Dense) -> None:
     """Replace neighbours a, b by a + b, a − b, and rotate the index of each entry by one bit."""
     half = len(x) // 2
     for i in range(half):
@@ -63,7 +63,7 @@ def _rotate_row(a: Dense, signs: Dense, x: Dense, y: Dense) -> Dense:
         x, y = y, x
         left //= 4
     if left == 2:
-        _one_stage(x, y)
+        _apply_stage(x, y)
         x, y = y, x
     return x
 

@@ -124,7 +124,7 @@ class Multiverse:
         return _laid_over(self.methods, methods), _laid_over(self.numbers, numbers)
 
 
-def on_dataset(of_method: Settings, dataset: str) -> Settings:
+def settings_on_dataset(of_method: Settings, dataset: str) -> Settings:
     """Return the settings of a method on a dataset."""
     return {**of_method, **of_method.get("by_dataset", {}).get(dataset, {})}
 

@@ -19,7 +19,7 @@ from kmdr.harness.plan import (
     reference_rows,
     wall_seconds,
 )
-from kmdr.multiverse.choices import Multiverse, name_and_settings, on_dataset, settled
+from kmdr.multiverse.choices import Multiverse, name_and_settings, settings_on_dataset, settled
 from kmdr.multiverse.run import STUDY
 from kmdr.results.outdated import missing
 from kmdr.results.paths import UNIVERSES
@@ -80,7 +80,7 @@ class _Design:
         tree["study"]["name"] = f"{STUDY}{name}"
         tree |= {"timing_repeats": 0, "out": str(self._out)}
         return [
-            ({**config, "repeats": on_dataset(methods[label[2]], label[1])["runs"]}, label)
+            ({**config, "repeats": settings_on_dataset(methods[label[2]], label[1])["runs"]}, label)
             for config, label in zip(self._pairs(tree), labels, strict=True)
         ]
 

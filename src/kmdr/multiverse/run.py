@@ -28,7 +28,7 @@ from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import verdict_on
 from kmdr.metrics import BUILT_IN
-from kmdr.multiverse.choices import Multiverse, on_dataset
+from kmdr.multiverse.choices import Multiverse, settings_on_dataset
 from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
 from kmdr.multiverse.power import POWER, claim_power
@@ -182,7 +182,7 @@ class _Reader:
             number = reported._replace(r=r)
             runs = _runs(rows, number)
             share = reading[number.id].get("share")
-            m = on_dataset(methods[number.method], number.dataset).get("best_of", 1)
+            m = settings_on_dataset(methods[number.method], number.dataset).get("best_of", 1)
             if len(runs) < max(2, m if not share else 2):
                 continue
             key = (str(runs["config_hash"].iloc[0]), repr(number), m, repr(share))

@@ -16,7 +16,7 @@ from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
-from kmdr.multiverse.choices import Multiverse, on_dataset
+from kmdr.multiverse.choices import Multiverse, settings_on_dataset
 from kmdr.multiverse.power import POWER
 from kmdr.multiverse.run import Findings, find
 from kmdr.multiverse.specification import Curve, specification_curves
@@ -225,10 +225,10 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
             f"The paper's own choices can explain {what} (p = {findings.p[0]:.2g}), and so can "
             f"{len(kept) - 1} of the {count - 1} other universes" + (f"; all have {common}." if common else ".")
         )
-    own = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
+    refuted = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
     if kept:
         common = _common(findings, kept)
-        text = f"{own}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
+        text = f"{refuted}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
         return text + _favoured(findings)
     i = findings.nearest
     rest = [
@@ -237,7 +237,7 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         if findings.tails[i, position] <= LEVEL
     ]
     return (
-        f"{own}, and neither does any of {count} universes (largest p = {findings.p.max():.2g}). The nearest has "
+        f"{refuted}, and neither does any of {count} universes (largest p = {findings.p.max():.2g}). The nearest has "
         f"{_universe_text(findings, i)}"
         + (f"; unexplained in it: {', '.join(rest)}." if rest else "; in it, each number alone is plausible.")
     )
@@ -273,7 +273,9 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
 
 def _scope(spec: Multiverse) -> str:
     """Return what universes are compared on; it may be less than in the studies, whose verdict may then differ."""
-    runs = sorted({on_dataset(of, name)["runs"] for of in spec.methods.values() for name in spec.datasets})
+    runs = sorted(
+        {settings_on_dataset(method, name)["runs"] for method in spec.methods.values() for name in spec.datasets}
+    )
     repetitions = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     sizes = sorted({r for grid in spec.r_grid.values() for r in grid})
     at = f"r = {', '.join(map(str, sizes))}" if sizes else "the r of the studies"

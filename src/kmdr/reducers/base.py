@@ -287,7 +287,7 @@ def maps_in_blocks(reducer: Reducer, A: Matrix) -> bool:
 
 
 def images(reducer: Reducer, A: Dense, maps: Sequence[Any]) -> list[Matrix]:
-    """Return the images of A under several maps if `maps_in_blocks`, equal to those of `apply` to the last bit."""
+    """Return the images of A under several maps if `maps_in_blocks`, to the last bit what `apply` returns."""
     C: list[Dense] = []
     for rows in mapped_rows(A):
         blocks = [reducer.apply(A[rows], drawn) for drawn in maps]

@@ -14,7 +14,7 @@ import numpy as np
 from kmdr.analysis.departures import departures
 from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
 from kmdr.analysis.results import Results
-from kmdr.analysis.rows import code_notes
+from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
@@ -41,25 +41,22 @@ _PAGE, _MADE_FROM = Path("report", "index.html"), Path("report", ".made_from")
 def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was run of each study; studies on request only if they have rows."""
     summaries: list[Mapping[str, Any]] = []
-    steps = ["reduce_seconds", "cluster_seconds", "score_seconds"]
     sizes = ["n", "d", "nnz"]
-    every = results.columns(["study", "config_hash", "repeat", "status", "prepare_seconds", *steps, *sizes])
+    every = results.columns(["study", "config_hash", "repeat", "status", *SECONDS, *sizes])
     of_studies = {str(name): of_study for name, of_study in every.groupby("study")}
     for study in configs:
         rows = of_studies.get(study["name"], every.iloc[:0])
         if study.get("on_request") and rows.empty:
             continue
-        seconds = np.nansum(rows[steps].to_numpy(dtype=float))
         n, d, stored = rows[sizes].to_numpy(dtype=float).T
         matrix = np.where(stored < n * d, 12 * stored, 8 * n * d)  # 8 bytes a value, and 4 for its column if sparse
-        prepare = rows.groupby(["config_hash", "repeat"])["prepare_seconds"].max().sum() if len(rows) else 0.0
         summaries.append(
             {
                 **study,
                 "rows": len(rows),
                 "failed": int((rows["status"] != "ok").sum()),
                 "repetitions": int(rows.groupby("config_hash")["repeat"].nunique().max()) if len(rows) else 0,
-                "seconds": float(seconds + prepare),
+                "seconds": computing_seconds(rows),
                 "bytes": float(matrix.max(initial=0)),
                 "command": f"kmdr study={study['name']}",
             }

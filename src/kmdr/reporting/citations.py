@@ -3,8 +3,9 @@
 The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol),
 a table of a multiverse by the stem of its file, or ``verdicts``. A condition is ``COLUMN=VALUE[,VALUE...]`` or
 ``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of ``=``, and ``+`` between sources joins them.
-Several selected values are cited as their range; the column ``rows`` is their number. The means of a figure have the
-columns ``relative`` and ``change``: their ratio to, and their difference from, k-means on all features.
+Several selected values are cited as their range; the column ``rows`` is their number. The means of a figure, and
+its medians of times, have the columns ``relative`` and ``change``: their ratio to, and their difference from, k-means
+on all features.
 """
 
 import operator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from kmdr.analysis.rows import centres
 from kmdr.base.text import format_number
 from kmdr.claims.effects import decided
 from kmdr.claims.summary import Sentence
@@ -64,12 +66,14 @@ def _statements(verdict: Verdict) -> pd.DataFrame:
 
 def with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
     """Return the numbers of a figure with their ratio to, and difference from, k-means on all features, if drawn."""
-    if not {"quantity", "dataset", "reducer", "mean"} <= set(numbers):
+    if not ({"quantity", "dataset", "reducer"} <= set(numbers) and {"mean", "median"} & set(numbers)):
         return numbers
     keys = ["quantity", "dataset"]
-    full = numbers[numbers["reducer"] == "none"].groupby(keys)["mean"].first().rename("full").reset_index()
+    numbers = numbers.assign(centre=centres(numbers))
+    full = numbers[numbers["reducer"] == "none"].groupby(keys)["centre"].first().rename("full").reset_index()
     joined = numbers.merge(full, on=keys, how="left")
-    return joined.assign(relative=joined["mean"] / joined["full"], change=joined["mean"] - joined["full"])
+    ratio, change = joined["centre"] / joined["full"], joined["centre"] - joined["full"]
+    return joined.drop(columns="centre").assign(relative=ratio, change=change)
 
 
 def select(tables: Sources, field: str) -> "pd.Series[Any]":

@@ -1,4 +1,4 @@
-"""Data of the interactive plots: all means with their intervals, for the script in the page."""
+"""Data of the interactive plots: all means, or medians of times, with their intervals, for the script in the page."""
 
 import base64
 import gzip
@@ -18,11 +18,13 @@ from kmdr.analysis.rows import (
     CELL,
     code_notes,
     is_time,
+    median_interval,
     mixed_settings,
     ok_rows,
     quantity_columns,
     quantity_rows,
     serial_rows,
+    statistic,
 )
 from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
 from kmdr.figures.style import Style, method_styles
@@ -80,17 +82,18 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     Returns
     -------
     dict
-        ``quantities``: label and direction of each quantity. ``styles``: the look of each method. ``views``: one per
-        dataset of each study, with a line for each method and quantity. ``overviews``: ranks and profiles over the
-        datasets of each paper's studies, except studies that flip a choice, and over the datasets of custom runs
-        (key ``""``). Numbers have six significant digits.
+        ``quantities``: label, direction and statistic of each quantity. ``styles``: the look of each method.
+        ``views``: one per dataset of each study, with a line for each method and quantity. ``overviews``: ranks and
+        profiles over the datasets of each paper's studies, except studies that flip a choice, and over the datasets of
+        custom runs (key ``""``). Numbers have six significant digits.
     """
     known = {study["name"]: study for study in configs}
     views: list[dict[str, Any]] = []
     custom = [name for name in metrics() if name not in QUANTITIES]
-    quantities = {name: {"label": quantity_label(name)[1], "least": least} for name, least in QUANTITIES.items()}
-    quantities |= {
-        name: {"label": quantity_label(name)[1], "least": metrics()[name].better == "lower"} for name in custom
+    least = {**QUANTITIES} | {name: metrics()[name].better == "lower" for name in custom}
+    quantities = {
+        name: {"label": quantity_label(name)[1], "least": is_least, "statistic": statistic(name)}
+        for name, is_least in least.items()
     }
     method = ["study", "dataset", "reducer", "params"]
     styles: dict[str, dict[str, str]] = {}
@@ -155,7 +158,7 @@ def _dashed(lengths: Sequence[float]) -> str:
 
 
 def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.DataFrame]:
-    """Return mean and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
+    """Return centre and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
 
     Each dataset name has one setting here, so thousands of cells are computed at once.
     """
@@ -164,23 +167,29 @@ def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.
     for name in quantities:
         columns = [column for column in rows.columns if column in quantity_columns(name)]
         values = quantity_rows((timed if is_time(name) else rows)[columns], name)
-        tables[name] = values.groupby(CELL)["value"].agg(["mean", "std", "count"])
-    return {name: _with_intervals(table[table["count"] > 0]) for name, table in tables.items()}
+        cells = values.groupby(CELL)["value"]
+        if is_time(name):
+            medians = [(*key, *median_interval(of_cell.to_numpy())) for key, of_cell in cells if len(of_cell)]
+            table = pd.DataFrame(medians, columns=[*CELL, "centre", "low", "high", "count"])
+            tables[name] = table.astype(dict.fromkeys(("centre", "low", "high"), float))
+        else:
+            table = cells.agg(["mean", "std", "count"])
+            tables[name] = _with_intervals(table[table["count"] > 0])
+    return {name: table[[*CELL, "centre", "count", "low", "high"]] for name, table in tables.items()}
 
 
 def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
     half = student.ppf(0.975, np.maximum(table["count"] - 1, 1)) * table["std"] / table["count"] ** 0.5
-    table = table.assign(low=table["mean"] - half, high=table["mean"] + half).reset_index()
-    return table[[*CELL, "mean", "count", "low", "high"]]
+    return table.assign(centre=table["mean"], low=table["mean"] - half, high=table["mean"] + half).reset_index()
 
 
 def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of each dataset, one per method, in the order of legends."""
     lines: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-    for dataset, reducer, params, r, mean, count, low, high in table.itertuples(index=False, name=None):
-        empty: dict[str, Any] = {"label": "", "r": [], "n": [], "mean": [], "low": [], "high": []}
+    for dataset, reducer, params, r, centre, count, low, high in table.itertuples(index=False, name=None):
+        empty: dict[str, Any] = {"label": "", "r": [], "n": [], "centre": [], "low": [], "high": []}
         line = lines.setdefault(dataset, {}).setdefault((reducer, params), empty)
-        for name, value in (("r", int(r)), ("n", int(count)), ("mean", mean), ("low", low), ("high", high)):
+        for name, value in (("r", int(r)), ("n", int(count)), ("centre", centre), ("low", low), ("high", high)):
             line[name].append(value if isinstance(value, int) else _short(value))
     return {
         dataset: [
@@ -202,7 +211,7 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) 
     of_quantities = {}
     for quantity, part in table.groupby("quantity"):
         least = bool(quantities[str(quantity)]["least"])
-        wide = part.groupby(["dataset", "label"])["mean"].mean().unstack("label")
+        wide = part.groupby(["dataset", "label"])["centre"].mean().unstack("label")
         # Methods that ran on at least half of the datasets, compared on the datasets that they share.
         common = wide.loc[:, wide.notna().mean() >= 0.5]
         ranks, profile = mean_ranks(common, least), profiles(common, least)

@@ -23,6 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
+from kmdr.analysis.rows import centres
 from kmdr.analysis.statistics import KINDS, LEVEL
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Kind, Paper
@@ -30,7 +31,7 @@ from kmdr.claims.effects import OUTCOMES, Outcome, decided
 from kmdr.claims.frozen import frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
-from kmdr.claims.repetitions import LEAST, POWER
+from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Swing, Verdict, evidence
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
@@ -42,7 +43,7 @@ from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.study_runs import StudyRuns
-from kmdr.reporting.summaries import leading, paper_summaries
+from kmdr.reporting.summaries import describe_other_times, leading, paper_summaries
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
@@ -196,8 +197,8 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
     if numbers.empty:
         return None
     lines = [name for name in ("panel", "quantity", "dataset", "r") if name in numbers]
-    if {"quantity", "dataset", "reducer", "r", "label", "mean"} <= set(numbers):
-        curves = numbers.dropna(subset=[*lines, "label", "mean"])
+    if {"quantity", "dataset", "reducer", "r", "label"} <= set(numbers) and {"mean", "median"} & set(numbers):
+        curves = numbers.assign(centre=centres(numbers)).dropna(subset=[*lines, "label", "centre"])
         shared = curves.groupby("label")["reducer"].transform("nunique") > 1
         curves = curves.assign(
             label=curves["label"].where(~shared, curves["reducer"] + ", " + curves["label"]),
@@ -205,13 +206,13 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
             dataset=curves["dataset"].map(dataset_label),
         )
         if len(curves) and not curves.duplicated([*lines, "label"]).any():
-            wide = curves.pivot_table(index=lines, columns="label", values="mean", sort=False).sort_index()
+            wide = curves.pivot_table(index=lines, columns="label", values="centre", sort=False).sort_index()
             return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
     return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
 
 
 def compared(reproduction: Reproduction) -> Grid | None:
-    """Return the numbers that the paper reports for a figure, next to our means.
+    """Return the numbers that the paper reports for a figure, next to our means or, of times, medians.
 
     The result is None if the paper reports none, or if several of our curves correspond to one of the paper's; the
     numbers of the figure contain them all.
@@ -222,20 +223,21 @@ def compared(reproduction: Reproduction) -> Grid | None:
         return None
     keys = ["dataset", "reducer", "quantity"]
     ours: dict[tuple[Any, ...], set[float]] = {}
-    if {*keys, "r", "mean", "drawn_as"} <= set(reproduction.numbers):
-        known = reproduction.numbers[reproduction.numbers["drawn_as"] != "reported"].dropna(subset=[*keys, "mean"])
-        known = known.assign(r=pd.to_numeric(known["r"], errors="coerce"))
-        for *key, r, mean in known[[*keys, "r", "mean"]].itertuples(index=False):
+    numbers = reproduction.numbers
+    if {*keys, "r", "drawn_as"} <= set(numbers) and {"mean", "median"} & set(numbers):
+        numbers = numbers[numbers["drawn_as"] != "reported"]
+        numbers = numbers.assign(r=pd.to_numeric(numbers["r"], errors="coerce"), centre=centres(numbers))
+        for *key, r, centre in numbers[[*keys, "r", "centre"]].dropna(subset=[*keys, "centre"]).itertuples(index=False):
             # A reported number without r may be compared with a mean at a single r.
             for address in ((*key, r), (*key, None)):
-                ours.setdefault(address, set()).add(float(mean))
-    means = []
+                ours.setdefault(address, set()).add(float(centre))
+    values = []
     for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
         candidates = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
         if len(candidates) > 1:
             return None
-        means.append(next(iter(candidates), math.nan))
-    table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=means)
+        values.append(next(iter(candidates), math.nan))
+    table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=values)
     table["difference"] = table["ours"] - table["reported"]
     return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
 
@@ -307,6 +309,18 @@ def changes_at(swing: Swing) -> str:
         return "no value in the range shown would change the verdict"
     changes = ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in values)
     return f"the verdict would be {changes}"
+
+
+def left_open(verdict: Verdict) -> str:
+    """Return how many more repetitions would decide an undecided claim, and their computing time."""
+    component, repetitions = verdict.needed
+    if component is None or repetitions is None:
+        return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
+    text = f"{component.label}: {component.n} repetitions, {repetitions} would decide it"
+    if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
+        return text
+    limit = ", more than the limit" if verdict.seconds_needed > MOST_SECONDS else ""
+    return f"{text} (at most {duration(verdict.seconds_needed)} of computing more{limit})"
 
 
 def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
@@ -411,6 +425,7 @@ def _environment() -> Environment:
         "ticks": ticks,
         "changes_at": changes_at,
         "evidence": evidence,
+        "describe_other_times": describe_other_times,
     }
     environment.globals |= {
         "STATES": STATES,
@@ -419,6 +434,7 @@ def _environment() -> Environment:
         "KINDS": KINDS,
         "POWER": POWER,
         "LEAST": LEAST,
+        "MOST_SECONDS": MOST_SECONDS,
         "outcome": decided,
         "frozen_note": frozen_note,
         "seeds_sentence": seeds_sentence,
@@ -470,6 +486,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "anchors": {v.claim.id: v.claim.id for v in report.verdicts}
         | {study["name"]: f"study-{study['name']}" for study in report.studies},
         "answer": [f.text for summary in summaries.values() for f in summary.findings if f.sentence.answer],
+        "open_claims": [(v, left_open(v)) for v in report.verdicts if v.outcome == "undecided"],
         "custom": _runs(report.custom),
         "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),

@@ -17,6 +17,7 @@ from kmdr.base.files import temporary_folder
 from kmdr.base.text import tell as say
 from kmdr.claims.agreement import agreement
 from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
+from kmdr.claims.implementations import basis_of
 from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
 from kmdr.claims.verdicts import Verdict, mark_changed_protocol, verdict_on
@@ -119,7 +120,11 @@ def make_part(context: Context, part: Part) -> Product:
     if isinstance(part, Flip):
         return change(context.results, part)
     verdict = verdict_on(part, context.results, context.datasets)
-    verdict = replace(verdict, reconstructed=reconstructed(part, context.results, context.flips))
+    verdict = replace(
+        verdict,
+        reconstructed=reconstructed(part, context.results, context.flips),
+        basis=basis_of(verdict, context.results, context.flips),
+    )
     return mark_changed_protocol(verdict, context.departures)
 
 

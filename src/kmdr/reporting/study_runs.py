@@ -99,13 +99,14 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     for q in shown:
         if q.time and (lines[f"n {q.title}"] != lines["n"]).any():
             means[f"n {q.title}"] = lines[f"n {q.title}"]
-        means |= {name: lines[name] for name in (q.title, f"± {q.title}")}
+        ends = ("low ", "high ") if q.time else ("± ",)
+        means |= {name: lines[name] for name in (q.title, *(f"{end}{q.title}" for end in ends))}
     F = QUANTITIES["ratio"]
     if F.change in lines:
         compared_by = [f"{end}{F.change}" for end in ("", "low ", "high ")]
         means |= {name: lines[name] for name in (*compared_by, f"{TO_SHOW}{F.title}")}
     frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
-    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ")}
+    formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ", "low ", "high ")}
     formats |= {name: f"+{F.form}" for name in means if name.endswith(F.change)}
     formats |= {name: ".0f" for name in means if name.startswith("n ")}
     note = (

@@ -100,6 +100,25 @@ def _is_empty(part: list[str] | Table) -> bool:
     return part.frame.empty if isinstance(part, Table) else not part
 
 
+def describe_other_times(verdict: Verdict) -> list[str]:
+    """Return the deciding statement on time with our implementation and with each other one, in words.
+
+    That is the one that most clearly fails with ours, or else the least certain one, of those that were measured.
+    """
+    texts = []
+    for other in verdict.basis.others if verdict.basis else ():
+        both = [component for component in verdict.components if component.label in other.components]
+        fails = verdict.kinds["time"].outcome == "not supported" if "time" in verdict.kinds else False
+        shown = min(both, key=lambda c: c.p_against if fails else -c.p_for, default=None)
+        text = f"{other.what}: {other.outcome}"
+        if shown is not None:
+            measured = other.components[shown.label]
+            text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
+            text += f"{measured.n} timings)"
+        texts.append(text)
+    return texts
+
+
 def _claims(verdicts: Sequence[Verdict]) -> Table:
     """Return one line per claim with its deciding statement and, if that is about a number, the paper's and ours."""
     lines = []
@@ -117,6 +136,9 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
                 "reported": reported,
                 "ours": reported - statement.effect if statement else math.nan,
                 "effect [95 % interval]": f"{effect(statement)} {statement.unit}" if statement else "",
+                "times rest on": "; ".join([verdict.basis.word, *describe_other_times(verdict)])
+                if verdict.basis
+                else "",
                 "reconstructed protocol": verdict.reconstructed.outcome if verdict.reconstructed else "",
             }
         )

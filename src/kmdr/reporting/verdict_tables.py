@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.statistics import Component
-from kmdr.claims.verdicts import GROUPS, evidence
+from kmdr.claims.verdicts import GROUPS, Verdict, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
 from kmdr.reporting.html import changes_at
 from kmdr.reporting.model import Report
+from kmdr.reporting.summaries import describe_other_times
 
 
 def verdict_tables(report: Report) -> dict[Path, bytes]:
@@ -57,8 +58,11 @@ def _verdicts(report: Report) -> list[dict[str, Any]]:
             "effect": verdict.weakest.effect if verdict.weakest else np.nan,
             **(_interval(verdict.weakest) if verdict.weakest else dict.fromkeys(("low", "high"), np.nan)),
             "unit": verdict.weakest.unit if verdict.weakest else "",
+            "times_rest_on": verdict.basis.word if verdict.basis else "",
+            "other_implementations": "; ".join(describe_other_times(verdict)),
             "repetitions": verdict.needed.component.n if verdict.needed.component else "",
             "repetitions_needed": verdict.needed.repetitions or "",
+            "seconds_needed": verdict.seconds_needed,
             "margins_of_ours": "; ".join(f"{swing.margin.what}: {swing.margin:g}" for swing in verdict.swings),
             "verdict_changes_at": "; ".join(changes_at(swing) for swing in verdict.swings),
             "universes": universes.get(verdict.claim.id, ""),
@@ -84,11 +88,23 @@ def _components(report: Report) -> list[dict[str, Any]]:
             **_interval(component),
             "margin_of_ours": float(component.margin) if component.margin else "",
             "statement_verdict": "" if why else verdict.statement(component),
+            **_with_other_implementation(verdict, component),
             "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",
         }
         for verdict in report.verdicts
         for component, why in evidence(verdict)
     ]
+
+
+def _with_other_implementation(verdict: Verdict, component: Component) -> dict[str, Any]:
+    """Return a statement on time with another implementation, if it was measured."""
+    others = verdict.basis.others if verdict.basis and component.kind == "time" else ()
+    what, other = next(
+        ((other.what, other.components[component.label]) for other in others if component.label in other.components),
+        ("", None),
+    )
+    ends = {f"other_{name}": getattr(other, name) if other else np.nan for name in ("effect", "low", "high", "n")}
+    return {"other_implementation": what, **ends}
 
 
 def _margins(report: Report) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ def _figure_of(study: str, datasets: tuple[str, str], timed: Sequence[str]) -> C
         """Draw running time, objective and accuracy against r, top to bottom; one column of panels per dataset.
 
         Markers are means of the first five repetitions, as in the paper; lines and bands are means of all repetitions
-        and their 95 % intervals. Times are from the studies of times, at fewer r. SVD and
-        ApprSVD have k columns for every r, so their lines are horizontal, like that of k-means on all features.
+        and their 95 % intervals. Times are medians, from the studies of times, at fewer r. SVD and ApprSVD have k
+        columns for every r, so their lines are horizontal, like that of k-means on all features.
         """
         results.rows((study, *timed))
         rows = without_scores(results.trials((study, *timed)), timed)

@@ -327,8 +327,8 @@ def claim6(results: Results) -> Finding:
         if not common:
             continue
         label = dataset_label(dataset)
-        best = {name: _of_blocks(rows.loc[common], size) for name, rows in by_method.items()}
-        P = best | {name: _of_blocks(by_method[name].loc[common], size, best=False) for name in ONE_RUN}
+        best = {name: _accuracy_of_blocks(rows.loc[common], size) for name, rows in by_method.items()}
+        P = best | {name: _accuracy_of_blocks(by_method[name].loc[common], size, best=False) for name in ONE_RUN}
         components += _order(label, P)
         as_best += [] if size == 1 else _order(label, best)
         levels = ", ".join(f"{TABLE2[name]} {values.mean():.3f}" for name, values in P.items())
@@ -346,7 +346,7 @@ def claim6(results: Results) -> Finding:
     )
 
 
-def _of_blocks(runs: pd.DataFrame, size: int, *, best: bool = True) -> Floats:
+def _accuracy_of_blocks(runs: pd.DataFrame, size: int, *, best: bool = True) -> Floats:
     """Return P of each block of successive runs: of the run of smallest F, or the mean."""
     P = runs["accuracy"].to_numpy(dtype=float)
     kept = best_in_blocks(runs["objective"], size)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import count_repetitions, is_time, mean_interval, without_scores
+from kmdr.analysis.rows import count_repetitions, is_time, mean_interval, statistic, without_scores
 from kmdr.claims.best_of import SYMBOLS, law, runs, selection_table
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.reported import Number, numbers
@@ -47,7 +47,7 @@ WORDS = (
     *("potentials", "providing", "result", "rev", "rob", "ruyter", "ruyter", "ruyter", "turn", "universality"),
 )
 _PARTS: tuple[tuple[LineStyle, str], ...] = (("-", "total"), ("--", "preprocessing"))
-_ONE_RUN = "The report does not say how many runs a point represents; ours are means."
+_ONE_RUN = "The report does not say how many runs a point represents."
 
 
 def _draw_panel(results: Results, id_: str, quantity: str) -> Drawing:
@@ -60,7 +60,11 @@ def _draw_panel(results: Results, id_: str, quantity: str) -> Drawing:
         ax.set_xlabel("number of dimensions t")
         reported = _draw_reported(ax, id_, drawn)
         count = int(drawn["count"].max())
-        note = f"Mean of {count} repetitions; band: 95 % Student-t interval of the mean. {_ONE_RUN}"
+        note = (
+            f"Median of {count} timings; band: distribution-free 95 % interval. {_ONE_RUN}"
+            if is_time(quantity)
+            else f"Mean of {count} repetitions; band: 95 % Student-t interval of the mean. {_ONE_RUN}"
+        )
         return Drawing(finish(fig, [note], legend_columns=2), [pd.concat([drawn, reported])])
 
 
@@ -82,7 +86,7 @@ def _as_drawn(reported: Sequence[Number], **settings: str) -> pd.DataFrame:
         [
             {
                 "quantity": number.quantity, "dataset": number.dataset, "reducer": number.method, "r": int(number.r),
-                "mean": number.value, "label": "reported", "drawn_as": "reported", **settings,
+                statistic(number.quantity): number.value, "label": "reported", "drawn_as": "reported", **settings,
             }
             for number in reported
         ]
@@ -128,12 +132,13 @@ def figure4(results: Results) -> Drawing:
         ax.set_title(f"{dataset_label('orl_64x64')} – Total and preprocessing time", loc="left")
         ax.set_ylabel("time (s)")
         ax.set_yscale("linear")
-        ax.set_ylim(0, 1.05 * float(both["mean"].max()))
+        ax.set_ylim(0, 1.05 * float(both["median"].max()))
         ax.set_xlabel("number of dimensions t")
-        part = (drawn[1]["mean"] / drawn[0]["mean"]).mean()
+        part = (drawn[1]["median"] / drawn[0]["median"]).mean()
         note = (
             f"Preprocessing is everything before k-means: {part:.0%} of the total here, on average; the report calls "
-            f"k-means the main part. Means of {int(both['count'].max())} repetitions, timed serially."
+            f"k-means the main part. Medians of {int(both['count'].max())} timings, measured serially, with their "
+            "distribution-free 95 % intervals."
         )
         return Drawing(finish(fig, [note], legend_columns=2), [both])
 
@@ -278,7 +283,7 @@ def figure8(results: Results) -> Drawing:
             panels.append(pd.concat([drawn, _as_drawn(reported, params=scored)]))
         notes = [
             f"Within {NEAR} of the reported curve: {near_in_words(results)}.",
-            f"Ours are means of {count_repetitions(rows)} repetitions; bands: 95 % intervals.",
+            f"Ours are means of {count_repetitions(rows)} repetitions, and medians of timings; bands: 95 % intervals.",
             "Times: of the runs scored by the best matching, timed serially, without scoring. The reported times are "
             "from another machine, with a full decomposition.",
         ]
@@ -297,7 +302,9 @@ def figure9(results: Results) -> Drawing:
         for letter, ax, quantity in zip("ab", axes, ("accuracy", "total_seconds"), strict=True):
             panels.append(plot_panel(ax, rows, quantity, letter=letter, styles=styles))
             ax.set_xlabel("number of dimensions r")
-        note = f"Means of {count_repetitions(rows)} repetitions (times: timed serially); bands: 95 % intervals."
+        note = (
+            f"Means of {count_repetitions(rows)} repetitions; times: medians of serial timings; bands: 95 % intervals."
+        )
         return Drawing(finish(fig, [f"{note} {_ONE_RUN}"], legend_columns=3), panels)
 
 
@@ -413,7 +420,7 @@ def table2(results: Results) -> Table:
     note = (
         f"The report does not state r. ORL: mean over r ≥ {ENOUGH} of all repetitions, and its 95 % interval. NIPS: at "
         f"r = {TABLE2_NIPS_R}, the best of {BEST_OF} runs by F for ASD and AR, as in Figure 7, and one run for A and "
-        "AV_k, which draw nothing: mean and central 95 % of its distribution; typical run: mean of single runs."
+        "AV_k, which are deterministic: mean and central 95 % of its distribution; typical run: mean of single runs."
     )
     formats = {"reported": ".2f", "difference": "+.3f", "runs": ".0f"}
     return Table(frame, formats | dict.fromkeys(("ours", "low", "high", "typical run"), ".3f"), note)

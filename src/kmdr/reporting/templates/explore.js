@@ -102,9 +102,9 @@
     const grid = profile ? [] : lines().filter((line) => line.r.length > 1).flatMap((line) => line.r);
     return lines().filter((line) => !hidden.has(line.label)).map((given) => {
       const flat = !profile && grid.length > 0 && given.r.length === 1;
-      const line = flat ? Object.fromEntries(["n", "mean", "low", "high"].map((name) => [name, [given[name][0], given[name][0]]])) : given;
+      const line = flat ? Object.fromEntries(["n", "centre", "low", "high"].map((name) => [name, [given[name][0], given[name][0]]])) : given;
       line.label = given.label;
-      const [x, y] = profile ? [line.factor, line.share] : [flat ? [Math.min(...grid), Math.max(...grid)] : line.r, line.mean];
+      const [x, y] = profile ? [line.factor, line.share] : [flat ? [Math.min(...grid), Math.max(...grid)] : line.r, line.centre];
       const style = data.styles[line.label] ?? {};
       const said = x.map((at, i) => profile
         ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(percent(y[i]))} % of the datasets${between(percent(line.low[i]), percent(line.high[i]))}`
@@ -137,10 +137,11 @@
   const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
   const write = () => {
     const kind = fields.view.value;
-    const heads = { dataset: ["method", "r", "mean", "low", "high", "repetitions"], ranks: ["method", "mean rank", "low", "high", "datasets"], profiles: ["method", "factor", "share", "low", "high"] }[kind];
+    const statistic = data.quantities[fields.quantity.value]?.statistic ?? "mean";
+    const heads = { dataset: ["method", "r", statistic, "low", "high", "repetitions"], ranks: ["method", "mean rank", "low", "high", "datasets"], profiles: ["method", "factor", "share", "low", "high"] }[kind];
     const rows = lines().filter((line) => !hidden.has(line.label)).flatMap((line) => {
       if (kind === "ranks") return [[line.label, ...[line.mean, line.low, line.high, line.count].map(number)]];
-      const [x, y] = kind === "profiles" ? [line.factor, line.share] : [line.r, line.mean];
+      const [x, y] = kind === "profiles" ? [line.factor, line.share] : [line.r, line.centre];
       return x.map((at, i) => [line.label, ...[at, y[i], line.low[i], line.high[i]].map(number), ...(kind === "dataset" ? [String(line.n[i])] : [])]);
     });
     const head = document.createElement("tr");
@@ -154,7 +155,7 @@
     const selected = overview()[fields.quantity.value];
     note.textContent = isOverview()
       ? selected ? `Over ${selected.problems.length} datasets: ${selected.problems.join(", ")}; the value of a method on a dataset is its mean over r.${selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : ""}` : "Too few datasets have the same methods."
-      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, "Means of all repetitions, with 95 % intervals.", current()?.untimed, current()?.code].filter(Boolean).join(" ");
+      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, statistic === "median" ? "Medians of all timings, with distribution-free 95 % intervals from six timings on." : "Means of all repetitions, with 95 % intervals.", current()?.untimed, current()?.code].filter(Boolean).join(" ");
   };
 
   const choices = () => {
