@@ -246,7 +246,8 @@ class Folder:
         rows = pd.concat(tables)
         rows = rows[rows.reducer == method]
         if quantity.endswith("seconds"):  # a time that was measured twice is the mean of both
-            rows = rows[(rows.concurrency == 1) & rows[quantity].notna()]
+            timed = rows[rows[quantity].notna()]
+            rows = timed[timed.concurrency == 1] if (timed.concurrency == 1).any() else timed
             return rows.pivot_table(index="repeat", columns="r", values=quantity).sort_index()
         rows = rows.sort_values("concurrency", kind="stable").drop_duplicates(["repeat", "r"])
         return rows.pivot(index="repeat", columns="r", values=quantity).sort_index()

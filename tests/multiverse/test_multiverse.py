@@ -33,7 +33,7 @@ from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
 from kmdr.harness.jobs import Job, compose
 from kmdr.multiverse import run as claims_multiverse
-from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, on_dataset, settled
+from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settings_on_dataset, settled
 from kmdr.multiverse.factorial import design, shapley_shares
 from kmdr.multiverse.laws import law_of_best, law_of_share
 from kmdr.multiverse.power import power
@@ -693,7 +693,7 @@ def test_a_multiverse_has_the_datasets_of_its_claims(own):
 
 def test_settings_of_a_method_on_a_dataset_and_r_of_a_study_are_its_own(studies):
     own = next(each for each in multiverses() if each.paper == "lf20")
-    runs = {name: on_dataset(own.methods["leverage_approx"], name)["runs"] for name in own.datasets}
+    runs = {name: settings_on_dataset(own.methods["leverage_approx"], name)["runs"] for name in own.datasets}
     assert runs["orl"] < runs["nips"]
     assert [own.narrowed(studies[name])["r_grid"] for name in ("lf20_nips", "lf20_orl")] == [[60], [130]]
     assert own.narrowed(studies["lf20_nips_runs"])["r_grid"] == studies["lf20_nips_runs"]["r_grid"]
