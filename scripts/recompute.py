@@ -1550,6 +1550,8 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
             if method == "none":
                 continue
             pairs = pd.concat([values(method, line["r"], name), values("none", None, name)], axis=1, join="inner")
+            if pairs.empty:  # nothing was timed serially
+                continue
             a, b = pairs.to_numpy(float).T
             change = np.log(a / b) if name == "total_seconds" else a - b
             change = np.where(np.abs(change) <= ROUNDING * max(1.0, np.abs(pairs.to_numpy()).max()), 0.0, change)

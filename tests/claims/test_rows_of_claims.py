@@ -31,6 +31,7 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     rows = rows[rows["study"].isin(claim.studies) & (rows["stand_in"] == "")]  # stand-ins decide nothing
     counts = rows.groupby(CELL)["repeat"].nunique().groupby(["study", "dataset", "reducer"]).max()
     fewest = counts.groupby(["dataset"]).transform("min")
+
     def changes(kept: "pd.Series[bool]") -> bool:
         """Return whether a test on a part of the rows gives other components, or none."""
         _, other, _ = uncorrected(claim, results.replaced(rows[kept], claim.studies))
