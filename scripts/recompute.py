@@ -1868,7 +1868,7 @@ def inside_of_item(folder: Folder, id_: str) -> list[bool]:
             slack = errors.get(x, 0.0) + 1e-9 * abs(x)
             inside.append(bool(low - slack <= x <= high + slack))
         return inside
-    if "drawn_as" not in table:
+    if not {"drawn_as", "mean"} <= set(table.columns):
         return []
     table = table[~table.quantity.astype(str).str.endswith("seconds")]
     printed, curves = table[table.drawn_as == "reported"], table[table.drawn_as != "reported"]
