@@ -61,7 +61,7 @@ def quick(papers: Sequence[str], out: Path) -> int:
     from kmdr.reporting.reproduce import run_papers
 
     # Three trials of unknown duration are expected to take a little less, so custom studies are not omitted.
-    return run_papers(papers, out, Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=0.35))
+    return run_papers(papers, out, Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=1.2))
 
 
 def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> int:
