@@ -532,7 +532,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     assert (out / "figures" / "own30_multiverse1.png").is_file()
     table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv")
     names = ["own30_starts", "own30_limit", "log_likelihood", "p"]
-    probabilities = [name for name in table if name.startswith("probability of F, RP, r = ")]
+    probabilities = [name for name in table if name.startswith("probability of ")]
     assert (list(table.columns), len(probabilities)) == ([*names, *probabilities], 3)
     assert table[probabilities].stack().between(0, 1).all()
     curve = pd.read_csv(out / "figures" / "own30_multiverse1.csv")

@@ -22,7 +22,9 @@ _LATEX = str.maketrans({
     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": r"$-$", "–": "--", "≤": r"$\le$", "≥": r"$\ge$",
     "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "√": r"$\surd$", "→": r"$\to$", "↑": r"$\uparrow$",
     "↓": r"$\downarrow$", "⌈": r"$\lceil$", "⌉": r"$\rceil$", "‖": r"$\Vert$", "∝": r"$\propto$", "⁻": "$^-$",
-    "†": r"\dag{}",
+    "†": r"\dag{}", "÷": r"$\div$", "≈": r"$\approx$", "½": r"$\frac12$", "…": r"\ldots{}",
+    "“": "``", "”": "''", "—": "---", "§": r"\S{}", "≠": r"$\ne$", "∞": r"$\infty$", "⌊": r"$\lfloor$",
+    "⌋": r"$\rfloor$", "ᵀ": r"$^\mathsf{T}$",
 })  # fmt: skip
 
 
