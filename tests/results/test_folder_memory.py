@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from commands import START
 from kmdr.base.files import DamagedError
-from kmdr.results.checksums import note_content, with_checksum
+from kmdr.results.checksums import note_content, with_checksum, without_checksum
 from kmdr.results.labels import read_labels
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
@@ -133,6 +134,17 @@ def test_labels_that_claim_more_than_they_are_take_no_memory(tmp_path, claimed):
     (tmp_path / "a.npz").write_bytes(with_checksum(file.getvalue()))
     with pytest.raises(DamagedError, match=f"{claimed} bytes at a time, more than the limit of {1 << 26}"):
         list(read_labels(tmp_path, tmp_path / "a.npz"))
+
+
+def test_a_checksum_is_compared_without_another_copy_of_the_file(tmp_path, rng):
+    content = with_checksum(rng.bytes(1 << 24))
+    tracemalloc.start()
+    try:
+        plain = without_checksum(content, tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.1 * len(plain)
 
 
 def test_rows_of_text_are_what_dictionaries_would_be(rng, tmp_path):

@@ -36,9 +36,13 @@ def _sha256(content: bytes) -> str:
 # -- in the last line ------------------------------------------------------------------------------------------------
 
 
+def _last_line(content: bytes) -> bytes:
+    return b"%b%b\n" % (_LINE, _sha256(content).encode())
+
+
 def with_checksum(content: bytes) -> bytes:
     """Return the content of a file with its checksum as the last line."""
-    return b"%b%b%b\n" % (content, _LINE, _sha256(content).encode())
+    return content + _last_line(content)
 
 
 def has_checksum(content: bytes) -> bool:
@@ -48,8 +52,9 @@ def has_checksum(content: bytes) -> bool:
 
 def without_checksum(content: bytes, path: Path) -> bytes:
     """Return the content of a file without the checksum in its last line; raise `DamagedError` if that is wrong."""
-    plain = content[: -len(with_checksum(b""))]
-    if content != with_checksum(plain):
+    length = len(_last_line(b""))
+    plain = content[:-length]
+    if content[-length:] != _last_line(plain):
         raise DamagedError(f"{path} is damaged: its content does not match its checksum")
     return plain
 

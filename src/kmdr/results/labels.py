@@ -46,7 +46,8 @@ def read_labels(folder: Path, path: Path) -> Labels:
     if whole is None:
         return
     try:
-        with zipfile.ZipFile(io.BytesIO(without_checksum(whole, path))) as members:
+        whole = without_checksum(whole, path)  # by the same name, so that memory holds it once
+        with zipfile.ZipFile(io.BytesIO(whole)) as members:
             with members.open("r.npy") as file:
                 count, dtype = _header(file, 1)
                 if dtype != np.int64:
