@@ -369,6 +369,30 @@ def test_what_a_zarr_store_lacks_or_may_not_have_is_told(tmp_path, A, zarr):
         load(tmp_path / "cube.zarr", k=3)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("codec", ["blosc", "zstd", "gzip", "none"])
+def test_a_truncated_chunk_of_a_zarr_store_is_refused(tmp_path, rng, zarr, version, codec):
+    A = rng.standard_normal((40, 30)).astype("f4")
+    compressor = {
+        "blosc": zarr.codecs.BloscCodec(), "zstd": zarr.codecs.ZstdCodec(), "gzip": zarr.codecs.GzipCodec()
+    }.get(codec) if version == 3 else {
+        name: pytest.importorskip("numcodecs").get_codec({"id": name}) for name in ("blosc", "zstd", "gzip")
+    }.get(codec)  # fmt: skip
+    store = tmp_path / "points.zarr"
+    array = zarr.create_array(
+        store, shape=A.shape, chunks=(20, 30), dtype="f4", zarr_format=version, compressors=compressor
+    )
+    array[:] = A
+    chunk = store / ("0.0" if version == 2 else "c/0/0")
+    whole = chunk.read_bytes()
+    for length in (*range(1, 16, 5), *rng.integers(16, len(whole), 20), len(whole) - 1):
+        chunk.write_bytes(whole[:length])
+        with pytest.raises(UserError, match=r"points\.zarr is not a readable Zarr file"):
+            load(store, k=3)
+    chunk.write_bytes(whole)
+    np.testing.assert_array_equal(load(store, k=3).A, A)
+
+
 # --- treatment without the whole
 
 

@@ -1,5 +1,7 @@
 """Read Zarr stores, an array or a group of arrays, in blocks of rows."""
 
+import functools
+import importlib
 import json
 import math
 from collections.abc import Iterator
@@ -40,6 +42,7 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
     `limit` bounds the bytes of one chunk and of the labels.
     """
     library = import_extra("zarr", "zarr", folder)
+    _refuse_truncated_blosc()
     with reading(folder, "Zarr"):
         for path in store_files(folder):
             if path.name in (*_METADATA, _CONSOLIDATED):
@@ -62,6 +65,21 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
     )
     A = _rows_of(folder, array, limit)
     return Content(A, labels, None, form, f"array {classes!r}" if classes else "", warnings if missing else ())
+
+
+@functools.cache
+def _refuse_truncated_blosc() -> None:
+    """Let numcodecs refuse Blosc data that end early, which it would complete with whatever follows them in memory."""
+    blosc = importlib.import_module("numcodecs.blosc").Blosc
+    decode = blosc.decode
+
+    def checked(self: Any, buf: Any, out: Any = None) -> Any:
+        header = np.frombuffer(buf, "<u4", 4)  # versions and flags, bytes unpacked, bytes of a block, bytes packed
+        if header[3] > memoryview(buf).nbytes:
+            raise ValueError(f"a chunk has {memoryview(buf).nbytes} of its {header[3]} bytes")
+        return decode(self, buf, out)
+
+    blosc.decode = checked
 
 
 def _refuse_codecs(folder: Path, path: Path) -> None:
