@@ -153,7 +153,7 @@ ENGINES = ("kmdr", "lab_engine", "outer.Split")
 # Commands that refuse what contradicts itself, is damaged or has nothing in common.
 REFUSING = ("merge", "compare", "table", "figures", "report")
 # What figures and the page call methods that have another name there.
-LABELS = {"none": "kMeans", "random_sign": "RP", "outer.Pick": "Pick"}
+LABELS = {"outer.Pick": "Pick"}
 # What a row says of a finished trial, in each view's own words.
 TABLE = {"F/F_best": "ratio", "P": "accuracy", "NMI": "nmi", "seconds": "total_seconds", "lab score": "lab_score"}
 NOT_KEPT = {"objective_ratio"}

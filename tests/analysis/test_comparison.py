@@ -98,7 +98,7 @@ def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetiti
     assert shown.loc[("far", "svd"), "n to show"] == ""
     assert "n to show" in table_of(frame).note
     (own,) = study_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
-    own_line = own.table.frame[own.table.frame["against kMeans"] == "no difference shown"].iloc[0]
+    own_line = own.table.frame[own.table.frame["against none"] == "no difference shown"].iloc[0]
     assert own_line["Δ F/F_best"] == pytest.approx(test.effect)
     assert (own_line["low Δ F/F_best"], own_line["high Δ F/F_best"]) == pytest.approx((test.low, test.high))
     assert own_line["n to show F/F_best"] == n

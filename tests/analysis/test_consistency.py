@@ -179,7 +179,7 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
 
     results = Results.from_folder(tmp_path)
     views = explored(results.every_row, [])["views"]
-    labels = {"kMeans": ("none", "{}"), "SVD": ("svd", '{"rank":"k"}')}
+    labels = {"none": ("none", "{}"), "svd": ("svd", '{"rank":"k"}')}
     for quantity in ("objective", "accuracy", "objective_ratio", "total_seconds"):
         ours = gathered(
             (view["study"], view["dataset"], *labels.get(line["label"], ("random_sign", "")), r, n, mean)

@@ -301,7 +301,7 @@ def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, e
     wait_for(explorer, "return location.hash.includes('quantity=objective&')")
     place = """
     const plot = document.getElementById("explore-plot"), box = plot.getBoundingClientRect(), full = plot._fullLayout;
-    const trace = plot.data.find((one) => one.name === "RP");
+    const trace = plot.data.find((one) => one.name === "random_sign");
     return [full.xaxis.l2p(10) + full.xaxis._offset + box.x, full.yaxis.l2p(trace.y[1]) + full.yaxis._offset + box.y];
     """
     x, y = explorer.execute_script(place)
@@ -311,7 +311,7 @@ def test_pointing_at_a_mark_shows_its_value_interval_and_repetitions(explorer, e
     rows = explored_page[0]
     own = rows[(rows["dataset"] == "usps") & (rows["reducer"] == "random_sign") & (rows["r"] == 10)]["objective"]
     low, high = student.interval(0.95, 3, own.mean(), own.sem())
-    assert shown[:2] == ["RP", "r = 10"]
+    assert shown[:2] == ["random_sign", "r = 10"]
     assert shown[2] == f"normalised objective F: {own.mean():.4g} [{low:.4g}, {high:.4g}]"
     assert shown[3] == "4 repetitions"
 
@@ -338,14 +338,14 @@ def test_a_method_that_does_not_depend_on_r_is_a_level_line(explorer):
     drawn = explorer.execute_script(
         "return document.getElementById('explore-plot').data.map((one) => [one.name, one.x, one.y])"
     )
-    assert next((x, y) for name, x, y in drawn if name == "kMeans") == ([5, 20], [1.0, 1.0])  # objective_ratio of rows
+    assert next((x, y) for name, x, y in drawn if name == "none") == ([5, 20], [1.0, 1.0])  # objective_ratio of rows
 
 
 def test_what_is_shown_is_in_the_address_which_brings_it_back(explorer, explored_page):
     set_field(explorer, "dataset", "synthSynth")
     set_field(explorer, "quantity", "accuracy")
     set_field(explorer, "x", "log")
-    explorer.execute_script("document.querySelector('#explore-methods input[value=\"Sampl/SVD\"]').click()")
+    explorer.execute_script("document.querySelector('#explore-methods input[value=\"leverage\"]').click()")
     address = wait_for(explorer, "return location.hash.includes('hide=') && location.hash")
     drawn = "return document.getElementById('explore-plot').data.map((one) => [one.name, one.y])"
     state = """
@@ -353,7 +353,7 @@ def test_what_is_shown_is_in_the_address_which_brings_it_back(explorer, explored
     return [plot.layout.xaxis.type, plot.layout.yaxis.title.text, plot.data.map((one) => one.name)];
     """
     before = explorer.execute_script(drawn), explorer.execute_script(state)
-    assert before[1] == ["log", "accuracy P", ["RP", "kMeans"]]
+    assert before[1] == ["log", "accuracy P", ["random_sign", "none"]]
     assert all(set(y) == {0.75} for _, y in before[0])
     explorer.execute_script("location.href = 'about:blank'")
     explorer.get(explored_page[1].as_uri() + address)
@@ -368,7 +368,7 @@ def test_all_datasets_are_drawn_as_ranks_and_profiles(explorer, view):
     set_field(explorer, "quantity", "objective")
     cells = "[...row.cells].map((cell) => cell.textContent)"
     rows = wait_for(explorer, f"return [...document.querySelectorAll('#explore-table tbody tr')].map((row) => {cells})")
-    best = "kMeans"  # the least F on both
+    best = "none"  # the least F on both
     assert rows[0][:2] == [best, "1"] if view == "ranks" else [best, "1", "1"] in [row[:3] for row in rows]
 
 
@@ -421,7 +421,6 @@ def test_every_number_of_the_explorer_is_that_of_the_rows(wide_explorer, wide_ra
     rows = wide_range[0]
     if quantity == "reduction_seconds":
         rows = rows.assign(reduction_seconds=rows["prepare_seconds"] + rows["reduce_seconds"])
-    names = {"RP": "random_sign", "Sampl/SVD": "leverage"}
     for dataset, label in (("usps", "USPS"), ("synth", "Synth")):
         set_field(wide_explorer, "dataset", dataset + label)
         set_field(wide_explorer, "quantity", quantity)
@@ -439,7 +438,7 @@ def test_every_number_of_the_explorer_is_that_of_the_rows(wide_explorer, wide_ra
             half = student.ppf(0.975, n - 1) * values.sem() if n > 1 else float("nan")
             expected[key] = values.mean(), values.mean() - half, values.mean() + half, n
         shown = wide_explorer.execute_script(CELLS)
-        assert [(names[method], int(r)) for method, r, *_ in shown] == [
+        assert [(method, int(r)) for method, r, *_ in shown] == [
             (name, r) for name in ("leverage", "random_sign") for r in SECONDS
         ]
         hovered = wide_explorer.execute_script(
@@ -447,7 +446,7 @@ def test_every_number_of_the_explorer_is_that_of_the_rows(wide_explorer, wide_ra
         )
         told = dict(zip([(m, int(r)) for m, r, *_ in shown], [text for line in hovered for text in line], strict=True))
         for method, r, mean, low, high, n in shown:
-            cells = expected[names[method], int(r)]
+            cells = expected[method, int(r)]
             assert all(is_number(text, value) for text, value in zip((mean, low, high), cells, strict=False)), cells
             assert int(n) == cells[3]
             ends = "" if pd.isna(cells[1]) else f" [{low}, {high}]"

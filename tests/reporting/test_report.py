@@ -20,7 +20,7 @@ from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter
 from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
-from kmdr.figures.style import KNOWN, TEXT_WIDTH, method_styles, print_style, reducer_styles, sort_for_legend
+from kmdr.figures.style import KNOWN, TEXT_WIDTH, print_style
 from kmdr.harness.jobs import compose
 from kmdr.results.folder import write_files
 from kmdr.results.manifests import read_configs
@@ -341,61 +341,6 @@ def test_a_hash_is_text_whatever_its_digits(name, digits, tmp_path):
     assert rows_of(tmp_path)[name].tolist() == [digits]
 
 
-# --- style ---
-
-
-def test_known_looks_differ_from_each_other():
-    looks = [(style.color, style.marker) for style in KNOWN.values()]
-    assert len(set(looks)) == len(looks)
-    papers = [
-        ["leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score", "none"],  # bzmd15
-        ["none", "svd", "lle", "laplacian_score", "random_sign", "sparsified", "sparse_embedding"],  # lst17
-        ["random_sign", "gaussian", "achlioptas", "fjlt"],  # lf20 Fig. 5
-        ["leverage", "leverage_approx", "leverage_sqrt", "random_sign", "none"],  # lf20 Fig. 8
-    ]
-    for names in papers:
-        assert len({KNOWN[name].color for name in names}) == len(names)
-
-
-def test_every_method_of_the_protocols_has_a_look():
-    for name in ("leverage_sqrt", "random_sign_mailman", "gaussian", "achlioptas", "fjlt", "sparsified", "lle"):
-        assert name in KNOWN
-
-
-def test_unknown_reducers_keep_their_look_and_do_not_collide():
-    names = [f"mine_{i}" for i in range(30)]
-    together = reducer_styles([*names, *KNOWN])
-    looks = [(style.color, style.marker) for style in together.values()]
-    assert len(set(looks)) == len(looks)
-    assert reducer_styles(["mine_3"])["mine_3"] == reducer_styles(["mine_3", "svd", "none"])["mine_3"]
-    assert len(reducer_styles(f"mine_{i}" for i in range(200))) == 200
-
-
-@pytest.mark.slow
-def test_unknown_look_does_not_depend_on_the_process():
-    code = "from kmdr.figures.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == reducer_styles(["mine"])["mine"].color
-
-
-def test_legend_order_is_the_papers():
-    assert [name for name, _ in sort_for_legend([*PAPER_METHODS, ("zeta", "{}"), ("alpha", "{}")])] == [
-        *("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score"),
-        *("alpha", "zeta", "none"),
-    ]
-
-
-def test_settings_of_one_reducer_are_told_apart():
-    styles = method_styles([("svd", '{"rank":"r","tol":0}'), ("svd", '{"rank":"k","tol":0}'), ("none", "{}")])
-    labels = [style.label for style in styles.values()]
-    assert labels == ["SVD (rank = k)", "SVD (rank = r)", "kMeans"]
-    k, r, _ = styles.values()
-    assert k.color == r.color
-    assert k.linestyle != r.linestyle
-    assert method_styles([("x", "a"), ("x", "b")])["x", "a"].label == "x (a)"
-    assert method_styles([("x", ""), ("x", '{"c":2}')])["x", ""].label == "x (c = default)"
-
-
 # --- panels ---
 
 
@@ -403,17 +348,17 @@ def test_curves_lines_and_bands():
     rows = dataset_rows()
     ax, numbers = panel(rows)
     table = pd.DataFrame(rows)
-    for label, name in (("RP", "random_sign"), ("Sampl/SVD", "leverage")):
+    for name in ("random_sign", "leverage"):
         ours = table[table["reducer"] == name].groupby("r")["objective"].mean()
-        np.testing.assert_array_equal(line(ax, label).get_xdata(), GRID)
-        np.testing.assert_allclose(line(ax, label).get_ydata(), ours)
-        assert line(ax, label).get_color() == KNOWN[name].color
-    for label, name in (("SVD", "svd"), ("ApprSVD", "approx_svd"), ("kMeans", "none")):
+        np.testing.assert_array_equal(line(ax, name).get_xdata(), GRID)
+        np.testing.assert_allclose(line(ax, name).get_ydata(), ours)
+        assert line(ax, name).get_color() == KNOWN[name].color
+    for name in ("svd", "approx_svd", "none"):
         mean = table.loc[table["reducer"] == name, "objective"].mean()
-        np.testing.assert_allclose(line(ax, label).get_ydata(), [mean, mean])
-        assert list(line(ax, label).get_xdata()) == [0, 1]  # axes fractions: from edge to edge
-    assert line(ax, "kMeans").get_linestyle() == "--"
-    assert to_hex(line(ax, "kMeans").get_color()) == "#000000"
+        np.testing.assert_allclose(line(ax, name).get_ydata(), [mean, mean])
+        assert list(line(ax, name).get_xdata()) == [0, 1]  # axes fractions: from edge to edge
+    assert line(ax, "none").get_linestyle() == "--"
+    assert to_hex(line(ax, "none").get_color()) == "#000000"
     assert set(numbers.loc[numbers["drawn_as"] == "line", "reducer"]) == {"svd", "approx_svd", "none"}
     assert len(ax.collections) == 4  # bands of the four curves
     vertices = ax.collections[0].get_paths()[0].vertices
@@ -443,7 +388,7 @@ def test_single_r_gives_points_not_lines():
         for i in (0, 1)
     ]
     ax, numbers = panel(rows)
-    assert list(line(ax, "RP").get_xdata()) == [20]
+    assert list(line(ax, "random_sign").get_xdata()) == [20]
     assert dict(zip(numbers["reducer"], numbers["drawn_as"], strict=True)) == {
         **{"random_sign": "curve", "svd": "curve", "none": "line"}
     }
@@ -458,7 +403,7 @@ def test_method_that_failed_at_all_r_but_one_is_not_made_flat():
 def test_only_the_reference_can_be_drawn():
     ax, _ = panel(dataset_rows(methods=[("none", "{}")]))
     assert len(ax.get_xticks()) == 0
-    line(ax, "kMeans")
+    line(ax, "none")
 
 
 @pytest.mark.parametrize(("slowest", "scale"), [(0.5, "linear"), (2.0, "log")])
@@ -512,12 +457,12 @@ def test_grid_is_laid_out_as_the_paper():
     ]
     (legend,) = fig.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        *("Sampl/SVD", "Sampl/ApproxSVD", "RP", "SVD", "ApprSVD", "LapScores", "kMeans"),
+        *("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score", "none"),
     ]
     assert fig.axes[-1].get_xlabel() == "number of dimensions r"
     assert fig.get_figwidth() == TEXT_WIDTH
     assert "Means of 3 repetitions" in footnote(fig)
-    assert "drawn as a horizontal line: SVD, ApprSVD" in footnote(fig)
+    assert "drawn as a horizontal line: svd, approx_svd" in footnote(fig)
 
 
 def test_failed_missing_and_users_reducer():
@@ -529,7 +474,7 @@ def test_failed_missing_and_users_reducer():
     assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
     assert "ORL small: no rows" in words(both.axes[1])
     labels = [text.get_text() for text in both.legends[0].get_texts()]
-    assert labels[-2:] == ["mine", "kMeans"]
+    assert labels[-2:] == ["mine", "none"]
     assert "LLE" not in labels
 
 
@@ -537,7 +482,7 @@ def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_ban
     rows = pd.DataFrame(dataset_rows(repeats=8))
     ax, drawn = panel(rows, paper_repeats=5)
     leverage = rows[rows["reducer"] == "leverage"]
-    drawn_line = line(ax, "Sampl/SVD")
+    drawn_line = line(ax, "leverage")
     np.testing.assert_allclose(drawn_line.get_ydata(), leverage.groupby("r")["objective"].mean(), rtol=1e-12)
     assert drawn_line.get_marker() in ("", "None")
     marks = ax.get_lines()[ax.get_lines().index(drawn_line) + 1]
@@ -566,7 +511,7 @@ def test_a_method_without_the_papers_repetitions_has_no_marks():
     assert late["shown"].isna().all()
     assert set(late["shown_count"]) == {0}
     assert late["mean"].notna().all()
-    drawn_line = line(ax, "SVD")
+    drawn_line = line(ax, "svd")
     np.testing.assert_allclose(drawn_line.get_ydata(), late["mean"])
     assert np.isnan(ax.get_lines()[ax.get_lines().index(drawn_line) + 1].get_ydata()).all()
 
@@ -591,7 +536,7 @@ def test_colours_are_equal_across_figures():
     many = paper_grid(
         pd.DataFrame(dataset_rows(methods=[*PAPER_METHODS, ("mine", "{}"), ("lle", "{}")])), ["usps"]
     ).figure
-    for label in ("SVD", "RP", "mine"):
+    for label in ("svd", "random_sign", "mine"):
         a, b = line(few.axes[1], label), line(many.axes[1], label)
         assert (a.get_color(), a.get_marker(), a.get_linestyle()) == (b.get_color(), b.get_marker(), b.get_linestyle())
 
@@ -649,8 +594,8 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     drawing = paper_grid(rows, ["synth", "usps"])
     fig, shown = drawing.figure, drawing.numbers
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
-    curve = table[(table["panel"] == "d") & (table["label"] == "RP")]
-    np.testing.assert_array_equal(curve["mean"].astype(float), line(fig.axes[3], "RP").get_ydata())
+    curve = table[(table["panel"] == "d") & (table["label"] == "random_sign")]
+    np.testing.assert_array_equal(curve["mean"].astype(float), line(fig.axes[3], "random_sign").get_ydata())
 
 
 @pytest.mark.slow

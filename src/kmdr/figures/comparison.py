@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, differences, quantities_in
+from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, quantities_in
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import format_number
+from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table
 
 # Number of rows printed at the end of a run.
@@ -243,13 +244,10 @@ def _first_columns(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _methods(frame: pd.DataFrame) -> list[str]:
-    """Return the reducers, with the parameters that distinguish settings of the same reducer."""
-    names = {}
-    for reducer, group in frame.groupby("reducer"):
-        texts = list(dict.fromkeys(group["params"]))
-        for text, suffix in zip(texts, differences(texts), strict=True):
-            names[reducer, text] = f"{reducer}{suffix}"
-    return [names[pair] for pair in zip(frame["reducer"], frame["params"], strict=True)]
+    """Return the names of the methods, as figures have them."""
+    methods = list(zip(frame["reducer"], frame["params"], strict=True))
+    styles = method_styles(methods)
+    return [styles[method].label for method in methods]
 
 
 def _shown(columns: Mapping[str, Sequence[str]], note: str, bold: set[tuple[int, str]]) -> Table:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
@@ -62,58 +62,64 @@ LineStyle = Literal["-", "--"] | tuple[float, tuple[float, ...]]
 
 
 class Style(NamedTuple):
-    """Appearance of one method: colour, marker, line style, whether markers are filled, and its name in legends."""
+    """Appearance of one method: its name in legends, colour, marker, line style, and whether markers are filled."""
 
+    label: str
     color: str
     marker: str
     linestyle: LineStyle
-    label: str
     filled: bool = True
 
+
+_SOLID: LineStyle = "-"
+_DENSE: LineStyle = (0.0, (3.0, 1.0))
+_DASHDOT: LineStyle = (0.0, (5.0, 1.5, 1.0, 1.5))
+_DOTTED: LineStyle = (0.0, (1.0, 1.0))
+_LONG: LineStyle = (0.0, (7.0, 3.0))
+_LINES = (_SOLID, _DENSE, _DASHDOT, _DOTTED)
+_VARIANT_LINES = (_DOTTED, _DASHDOT, _DENSE, _SOLID, (0.0, (5.0, 1.0, 1.0, 1.0, 1.0, 1.0)), (0.0, (1.0, 3.0)))
 
 # Okabe and Ito's palette without its yellow, which is hardly visible on white paper.
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"),
 )
-_DASHDOT = (0.0, (5.0, 1.5, 1.0, 1.5))
-_DENSE = (0.0, (3.0, 1.0))
-_DOTTED = (0.0, (1.0, 1.0))
 
-# In the order of legends: sampling, projections, singular vectors, scores, then additional methods. There are more
-# methods than safe colours: two that share one differ in marker and line, and no figure of a paper shows both.
+# The one palette of all methods, in the order of legends: sampling, projections, singular vectors, selection, k-means
+# on all features. Each method has its own marker, and methods of one colour have different lines, so any two differ for
+# colour-blind readers and in grey.
 KNOWN: Mapping[str, Style] = {
-    "leverage": Style(_BLUE, "o", "-", "Sampl/SVD"),
-    "leverage_approx": Style(_SKY, "s", "-", "Sampl/ApproxSVD"),
-    "leverage_sqrt": Style(_ORANGE, "D", _DASHDOT, "Sampl/SVD, unsquared"),
-    "random_sign": Style(_RED, "^", "-", "RP"),
-    "random_sign_mailman": Style(_RED, "2", _DENSE, "RP, mailman"),
-    "gaussian": Style(_BLUE, "x", _DENSE, "Gaussian"),
-    "achlioptas": Style(_GREEN, "+", _DENSE, "Achlioptas"),
-    "fjlt": Style(_PURPLE, "1", _DENSE, "FJLT"),
-    "sparse_embedding": Style(_BLUE, "D", _DASHDOT, "SE"),
-    "sparsified": Style(_SKY, "H", _DASHDOT, "PD"),
-    "svd": Style(_GREEN, "v", "-", "SVD"),
-    "approx_svd": Style(_ORANGE, "d", "-", "ApprSVD"),
-    "laplacian_score": Style(_PURPLE, ">", "-", "LapScores"),
-    "lle": Style(_ORANGE, "<", _DASHDOT, "LLE"),
-    "ridge_leverage": Style(_SKY, "3", _DASHDOT, "Ridge leverage"),
-    "top_leverage": Style(_ORANGE, "4", _DENSE, "Top leverage"),
-    "variance": Style(_BLACK, ".", _DENSE, "Variance"),
-    "srht": Style(_RED, "_", _DASHDOT, "SRHT"),
-    "osnap": Style(_GREEN, "|", _DASHDOT, "OSNAP"),
-    "none": Style(_BLACK, "", "--", "kMeans"),
+    style.label: style
+    for style in (
+        Style("leverage", _BLUE, "o", _SOLID),
+        Style("leverage_approx", _SKY, "s", _SOLID),
+        Style("leverage_sqrt", _ORANGE, "D", _DOTTED),
+        Style("ridge_leverage", _GREEN, "o", _DOTTED, filled=False),
+        Style("random_sign", _RED, "^", _SOLID),
+        Style("random_sign_mailman", _RED, "^", _DENSE, filled=False),
+        Style("gaussian", _ORANGE, "X", _DENSE),
+        Style("achlioptas", _GREEN, "P", _DENSE),
+        Style("fjlt", _PURPLE, "*", _DENSE),
+        Style("srht", _BLACK, "*", _DASHDOT, filled=False),
+        Style("sparse_embedding", _BLUE, "D", _DASHDOT, filled=False),
+        Style("osnap", _PURPLE, "d", _DOTTED, filled=False),
+        Style("sparsified", _SKY, "X", _DASHDOT, filled=False),
+        Style("svd", _GREEN, "v", _SOLID),
+        Style("approx_svd", _ORANGE, "d", _SOLID),
+        Style("left_singular_vectors", _SKY, "v", _DOTTED, filled=False),
+        Style("lle", _ORANGE, "<", _DASHDOT),
+        Style("laplacian_score", _PURPLE, ">", _SOLID),
+        Style("top_leverage", _RED, "s", _DOTTED, filled=False),
+        Style("variance", _BLACK, "<", _DOTTED, filled=False),
+        Style("none", _BLACK, "", _LONG),
+    )
 }
 
-# Custom reducers: Paul Tol's "muted" colours and markers that no known method has.
-_USER_MARKS: tuple[tuple[str, LineStyle], ...] = (
-    *(("P", "-"), ("*", _DASHDOT), ("X", _DENSE), ("p", "-"), ("8", _DASHDOT), ("h", _DENSE)),
-)
-_USER_LOOKS: list[tuple[str, str, LineStyle]] = [
-    (color, marker, line)
-    for marker, line in _USER_MARKS
-    for color in ("#332288", "#882255", "#999933", "#44AA99", "#777777")
+# Appearances of custom reducers: thin markers, which no known method has, and other colours.
+_CUSTOM: Sequence[Style] = [
+    Style("", color, marker, _LINES[(i + j) % len(_LINES)])
+    for j, color in enumerate(("#6600CC", "#662200", "#2E4C42", "#B2B26B", "#40004C"))
+    for i, marker in enumerate(("+", "x", "1", "2", "|", "_"))
 ]
-_VARIANT_LINES: tuple[LineStyle, ...] = (_DOTTED, _DASHDOT, _DENSE, "-")
 
 Method = tuple[str, str]  # (reducer, params)
 
@@ -138,9 +144,9 @@ def sort_for_legend(methods: Iterable[Method]) -> list[Method]:
 def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     """Return the appearance of each reducer of one figure.
 
-    Known reducers always look the same. An unknown one gets the appearance that its name hashes to, or the next free
-    one if another unknown reducer of the figure (earlier in the alphabet) has that. A reducer named by its import path
-    is labelled by its class, unless another of the figure has the same label.
+    Known reducers always look the same. An unknown one gets the appearance that its name hashes to, or the next that
+    differs from all others. A reducer is labelled by its name; one named by its import path by its class,
+    unless another of the figure has the same label.
 
     Parameters
     ----------
@@ -149,19 +155,31 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     """
     wanted = set(names)
     styles = {name: style for name, style in KNOWN.items() if name in wanted}
-    called = Counter([*(style.label for style in styles.values()), *(_class_name(n) for n in wanted - set(KNOWN))])
-    taken: set[int] = set()
-    for name in sorted(wanted - set(KNOWN)):
-        if len(taken) == len(_USER_LOOKS):
-            taken.clear()  # more custom methods than styles: the figure is hard to read, but can be drawn
-        slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % len(_USER_LOOKS)
-        while slot in taken:
-            slot = (slot + 1) % len(_USER_LOOKS)
-        taken.add(slot)
-        color, marker, line = _USER_LOOKS[slot]
+    custom = sorted(wanted - set(KNOWN))
+    called = Counter([*styles, *map(_class_name, custom)])
+    free = list(_CUSTOM)
+    for name in custom:
+        start = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % len(_CUSTOM)
+        free = free or list(_CUSTOM)  # more custom methods than styles: the figure is hard to read, but can be drawn
+        from_start = [style for style in (*_CUSTOM[start:], *_CUSTOM[:start]) if style in free]
+        used = {style.marker for style in styles.values()}
+        chosen = min(from_start, key=lambda style: (style.marker in used, _is_alike(style, styles.values())))
+        free.remove(chosen)
         short = _class_name(name)
-        styles[name] = Style(color, marker, line, short if called[short] == 1 else name)
+        styles[name] = chosen._replace(label=short if called[short] == 1 else name)
     return styles
+
+
+def names_in_paper(names: Mapping[str, str]) -> str:
+    """Return a sentence with the names that a paper uses for methods.
+
+    Examples
+    --------
+    >>> names_in_paper({"random_sign": "RP", "svd": "SVD"})
+    'In the paper, random_sign is RP, and svd is SVD.'
+    """
+    *others, last = (f"{name} is {name_there}" for name, name_there in names.items())
+    return f"In the paper, {', '.join(others)}, and {last}."
 
 
 def _class_name(name: str) -> str:
@@ -172,19 +190,39 @@ def _class_name(name: str) -> str:
 def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
     """Return the appearance of each (reducer, params) of one figure, in legend order.
 
-    Settings of one reducer share its colour; all but the first have open markers and another line. Labels name the
-    parameters in which they differ.
+    Settings of one reducer share its colour and marker; all but the first have another line, or a marker that is filled
+    if the first is open, such that no other style of the figure is alike. Labels name the parameters in which they
+    differ.
     """
     ordered = sort_for_legend(methods)
     base = reducer_styles(name for name, _ in ordered)
+    taken = list(base.values())
     styles: dict[Method, Style] = {}
     for name in dict.fromkeys(name for name, _ in ordered):
         settings = [params for other, params in ordered if other == name]
-        suffixes = differences(settings)
-        for index, params in enumerate(settings):
+        for index, (params, suffix) in enumerate(zip(settings, differences(settings), strict=True)):
             style = base[name]
             if index:
-                line = _VARIANT_LINES[(index - 1) % len(_VARIANT_LINES)]
-                style = style._replace(linestyle=line, filled=False)
-            styles[name, params] = style._replace(label=style.label + suffixes[index])
+                style = _variant(style, taken)
+                taken.append(style)
+            styles[name, params] = style._replace(label=style.label + suffix)
     return styles
+
+
+def _variant(style: Style, others: Iterable[Style]) -> Style:
+    """Return a style of the same colour and marker that differs from all others by its line or the filling."""
+    variants = [
+        style._replace(linestyle=line, filled=filled)
+        for filled in (not style.filled, style.filled)
+        for line in _VARIANT_LINES
+    ]
+    return min(variants, key=lambda variant: _is_alike(variant, others))
+
+
+def _is_alike(style: Style, others: Iterable[Style]) -> bool:
+    """Return True if a style has the line of another, and its marker or its colour."""
+    return any(
+        style.linestyle == other.linestyle
+        and ((style.marker, style.filled) == (other.marker, other.filled) or style.color == other.color)
+        for other in others
+    )

@@ -105,12 +105,12 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     if F.change in lines:
         compared_by = [f"{end}{F.change}" for end in ("", "low ", "high ")]
         means |= {name: lines[name] for name in (*compared_by, f"{TO_SHOW}{F.title}")}
-    frame = pd.DataFrame({**keys, **means, "against kMeans": _against_all_features(lines)})
+    frame = pd.DataFrame({**keys, **means, "against none": _against_all_features(lines)})
     formats = {f"{sign}{q.title}": q.form for q in shown for sign in ("", "± ", "low ", "high ")}
     formats |= {name: f"+{F.form}" for name in means if name.endswith(F.change)}
     formats |= {name: ".0f" for name in means if name.startswith("n ")}
     note = (
-        "± is half the width of the 95 % interval of a mean; against kMeans: F compared with k-means on all features "
+        "± is half the width of the 95 % interval of a mean; against none: F compared with k-means on all features "
         f"from the same starts, by paired t tests at {100 * LEVEL:g} %, Holm-adjusted over the table. Δ is the mean "
         "difference, from low to high its 95 % interval; where no difference is shown, n to show is about how many "
         "repetitions would show one as large with a power of 90 %."

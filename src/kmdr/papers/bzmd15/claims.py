@@ -34,9 +34,8 @@ from kmdr.claims.effects import (
     test_at_each_r,
 )
 from kmdr.claims.reported import reported
-from kmdr.figures.style import KNOWN
 
-from .facts import BOUNDS, ENDS, FIGURES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
+from .facts import BOUNDS, ENDS, FIGURES, NAMES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
 
 FEW = (20, 30)  # the r that §7.5 calls small
 F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close to it")
@@ -100,12 +99,12 @@ def faster_on_synth(results: Results) -> Finding:
     accuracy = results.wide(("bzmd15_fig1", "bzmd15_synth"), "accuracy", datasets=["synth"])
     components, ratios, differences = [], {}, {}
     for pair in pairs(seconds, ["synth"], REDUCED, "none"):
-        name = KNOWN[pair.method].label
+        name = NAMES[pair.method]
         ratio = np.exp(mean_by_repetition(pair.values.map(math.log) - pair.reference.map(math.log)))
         components += part_of("time", as_time([median_below(f"{name}: {FASTER}", ratio, 1.0, "ratio of times")]))
         ratios[name] = components[-1].effect
     for pair in pairs(accuracy, ["synth"], REDUCED, "none"):
-        name = KNOWN[pair.method].label
+        name = NAMES[pair.method]
         near = pair.select_r([min(pair.grid, key=lambda r: abs(r - 20))])
         difference = mean_by_repetition(near.values - near.reference)
         statement = f"{name}: P − P of kMeans at r ≈ 20, above −{P_MARGIN:g}"
@@ -273,7 +272,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
         components.append(above(statement, mean_by_repetition(pair.reference - pair.values), unit="P"))
         each_r.append(test_at_each_r(statement, pair.reference - pair.values, above))
         on_dataset = lead.setdefault(label(results, pair.dataset), {})
-        on_dataset[KNOWN[pair.method].label] = components[-1].effect
+        on_dataset[NAMES[pair.method]] = components[-1].effect
     need(components, "LapScores and another method on PIE or COIL20")
     leads = [f"on {name} by {extremes(values, '+.3f')}" for name, values in lead.items()]
     sentence = f"Averaged over r, LapScores lead in P {' and '.join(leads)}; {tally(components)}"

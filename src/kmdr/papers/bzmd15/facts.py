@@ -9,7 +9,6 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.claims.catalogue import fact
 from kmdr.datasets import Dataset
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.style import KNOWN
 from kmdr.linalg import squared_frobenius, top_right_singular_vectors
 
 REPEATS = 5  # "the average values of five independent executions" (§7.4)
@@ -22,6 +21,10 @@ FIGURES = tuple(COLUMNS)
 TIMES, SYNTH_TIMES = "bzmd15_times", "bzmd15_synth_times"
 ENDS = ("bzmd15_ends", "bzmd15_ends_orl")
 REAL = ("usps", "coil20", "light", "pie", "orl_64x64")
+NAMES = {  # in the paper
+    "leverage": "Sampl/SVD", "leverage_approx": "Sampl/ApproxSVD", "random_sign": "RP", "svd": "SVD",
+    "approx_svd": "ApprSVD", "laplacian_score": "LapScores", "none": "kMeans",
+}  # fmt: skip
 REDUCED = ("leverage", "leverage_approx", "random_sign", "svd", "approx_svd", "laplacian_score")
 PROPOSED = ("leverage", "leverage_approx", "random_sign", "approx_svd")  # Algorithms 1 to 3; the exact SVD is of [12]
 BOUNDS = {name: f"bzmd15_bound_{name}" for name in REAL}
@@ -52,6 +55,6 @@ def bounds(results: Results) -> dict[str, float]:
 
 
 def label(results: Results, dataset: str, method: str = "") -> str:
-    """Return the names of dataset and method as in the figures; a stand-in is marked."""
+    """Return the names of dataset and method as in the paper; a stand-in is marked."""
     name = dataset_label(dataset) + (" (stand-in)" if dataset in results.stand_ins else "")
-    return f"{KNOWN[method].label} on {name}" if method else name
+    return f"{NAMES[method]} on {name}" if method else name

@@ -13,9 +13,10 @@ from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import reported
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.panels import dataset_label, paper_grid
+from kmdr.figures.style import names_in_paper
 from kmdr.figures.tables import Table
 
-from .facts import BOUNDS, COLUMNS, FIGURES, REAL, REPEATS, SYNTH_TIMES, TIMES, bounds, label
+from .facts import BOUNDS, COLUMNS, FIGURES, NAMES, REAL, REPEATS, SYNTH_TIMES, TIMES, bounds, label
 
 
 def _figure_of(study: str, datasets: tuple[str, str], timed: Sequence[str]) -> Callable[[Results], Drawing]:
@@ -28,7 +29,7 @@ def _figure_of(study: str, datasets: tuple[str, str], timed: Sequence[str]) -> C
         """
         results.rows((study, *timed))
         rows = without_scores(results.trials((study, *timed)), timed)
-        note = "The paper prints no numbers for its curves or axes, so no reported values are drawn."
+        note = f"{names_in_paper(NAMES)} It prints no numbers for its curves or axes, so no reported values are drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
 
     return make

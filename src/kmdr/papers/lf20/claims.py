@@ -43,7 +43,6 @@ from kmdr.claims.effects import (
 )
 from kmdr.claims.reported import numbers
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.style import KNOWN
 
 from .protocol import (
     AS_SCORED,
@@ -51,6 +50,7 @@ from .protocol import (
     ENOUGH,
     GOOD,
     MATRICES,
+    NAMES,
     NEAR,
     NIPS,
     NIPS_RUNS,
@@ -127,15 +127,15 @@ def claim2(results: Results) -> Finding:
         raise NotRunError(f"{ORL_64} has fewer than two of the matrices")
     means = mean_over_r(together(table, *available))
     components = [
-        equal(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", means[a] - means[b], P_MARGIN, "P")
+        equal(f"P, {NAMES[a]} − {NAMES[b]}, within ±{P_MARGIN:g}", means[a] - means[b], P_MARGIN, "P")
         for a, b in combinations(available, 2)
     ]
     each_r = [
-        test_at_each_r(f"P, {KNOWN[a].label} − {KNOWN[b].label}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
+        test_at_each_r(f"P, {NAMES[a]} − {NAMES[b]}, within ±{P_MARGIN:g}", paired(table, a, b), _alike)
         for a, b in combinations(available, 2)
     ]
     widest = max(components, key=lambda c: abs(c.effect))
-    levels = ", ".join(f"{KNOWN[name].label} {means[name].mean():.3f}" for name in available)
+    levels = ", ".join(f"{NAMES[name]} {means[name].mean():.3f}" for name in available)
     return Finding(
         components,
         f"Averaged over t, P is {levels}; the largest difference, {widest.label.split(',')[1].strip()}, is "
@@ -606,7 +606,7 @@ def claim12(results: Results) -> Finding:
     parts = results.wide((ORL_64, ORL_64_TIMES), "cluster_seconds", reducers=MATRICES)
     share_of_total = parts / results.wide((ORL_64, ORL_64_TIMES), "total_seconds", reducers=MATRICES)
     components = [
-        median_above(f"share of k-means in the time, {KNOWN[name].label}, above {MAIN:g}", means, MAIN, "share of time")
+        median_above(f"share of k-means in the time, {NAMES[name]}, above {MAIN:g}", means, MAIN, "share of time")
         for name in MATRICES
         if name in share_of_total and (means := mean_over_r(share_of_total)[name].dropna()).size
     ]
@@ -636,7 +636,7 @@ def _table2_matching(results: Results) -> str:
             rows.loc[rows["r"] >= ENOUGH, "accuracy"].mean()
             for rows in (results.rows(where, datasets=["orl"], reducers=[name]) for where in (ORL, study))
         )
-        texts.append(f"P of {KNOWN[name].label} is {best:.3f} one to one and {scored:.3f} as Figure 8's code scored")
+        texts.append(f"P of {NAMES[name]} is {best:.3f} one to one and {scored:.3f} as Figure 8's code scored")
     return f"At t ≥ {ENOUGH} on ORL {'; '.join(texts)}. The other columns of Table 2 were not scored in that way here."
 
 

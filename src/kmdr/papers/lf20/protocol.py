@@ -12,6 +12,9 @@ ORL, ORL_64, NIPS, NIPS_RUNS = "lf20_orl", "lf20_fig5", "lf20_nips", "lf20_nips_
 ORL_TIMES, ORL_64_TIMES = "lf20_times", "lf20_fig4_times"
 # Figure 8 scored as the report's code did: (study, reducer).
 AS_SCORED = {"leverage": "lf20_fig8_leverage", "random_sign": "lf20_fig8_random_sign"}
+NAMES = {  # in statements of claims
+    "random_sign": "RP", "gaussian": "Gaussian", "achlioptas": "Achlioptas", "fjlt": "FJLT", "leverage": "Sampl/SVD",
+}  # fmt: skip
 MATRICES = ("random_sign", "gaussian", "achlioptas", "fjlt")
 TABLE2 = {"none": "A", "approx_svd": "AV_k", "leverage_approx": "ASD", "random_sign": "AR"}
 ONE_RUN = ("none", "approx_svd")  # nothing is drawn that could be repeated, so Table 2 has one run on NIPS, too

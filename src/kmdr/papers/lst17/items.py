@@ -23,7 +23,7 @@ from kmdr.claims.effects import Floats, exponent_cells
 from kmdr.claims.reported import reported
 from kmdr.figures.canvas import Drawing, power_of_ten
 from kmdr.figures.panels import dataset_label, methods_of, paper_grid
-from kmdr.figures.style import KNOWN, Method, Style, method_styles
+from kmdr.figures.style import Method, Style, method_styles, names_in_paper
 from kmdr.figures.tables import Table
 
 from .protocol import DATASETS, GENERATED, GROWTH, NAMES, STUDIES, TIMES, UNSTATED, powers_of_r
@@ -38,18 +38,11 @@ def _shown(results: Results) -> dict[str, str]:
 
 
 def _styles(rows: pd.DataFrame) -> dict[Method, Style]:
-    """Return the appearance of the methods under the paper's names, in the order of its legend."""
-    known = list(NAMES)
+    """Return the appearance of the methods in the order of the paper's legend."""
     looks = method_styles(methods_of(rows))
+    known = list(NAMES)
     ordered = sorted(looks, key=lambda method: known.index(method[0]) if method[0] in known else len(known))
-    return {
-        (name, params): looks[name, params]._replace(
-            label=looks[name, params].label.replace(KNOWN[name].label, NAMES[name])
-            if name in NAMES
-            else looks[name, params].label
-        )
-        for name, params in ordered
-    }
+    return {method: looks[method] for method in ordered}
 
 
 def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
@@ -60,7 +53,7 @@ def _fewer_r(rows: pd.DataFrame, shown: Sequence[str]) -> str:
         few: dict[tuple[int, ...], list[str]] = {}
         for reducer, group in reduced.groupby("reducer"):
             if set(group["r"]) < set(reduced["r"]):
-                few.setdefault(tuple(sorted(set(group["r"]))), []).append(NAMES.get(str(reducer), str(reducer)))
+                few.setdefault(tuple(sorted(set(group["r"]))), []).append(str(reducer))
         name = dataset_label(dataset)
         parts += [f"{' and '.join(who)} on {name} at r = {', '.join(map(str, rs))}" for rs, who in few.items()]
     return f"Run at some r only, because they take long: {'; '.join(parts)}." if parts else ""
@@ -88,11 +81,12 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
     axis = published[published["id"] == id_].set_index(["dataset", "quantity"])["value"]
     notes = [
         note,
+        names_in_paper(NAMES),
         "The grey bar at the right edge is the range of the y axis in the paper's panel, which prints no numbers of "
         "its curves.",
         *_generated(stand_ins),
-        "The paper has no SVD, LLE and LS on RCV1 and ILSVRC2012: they gave no result within three days."
-        + (" LLE is not run on SECTOR-like, where it takes minutes for each r." if "sector_like" in stand_ins else ""),
+        "The paper has no svd, lle and laplacian_score on RCV1 and ILSVRC2012: they gave no result within three days."
+        + (" lle is not run on SECTOR-like, where it takes minutes for each r." if "sector_like" in stand_ins else ""),
         _fewer_r(rows, list(shown.values())),
     ]
     drawing = paper_grid(
