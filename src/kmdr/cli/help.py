@@ -31,7 +31,7 @@ _RUNS = (
     ("kmdr dataset=digits reducer=random_sign 'r_grid=[5,10,20]'", "one method at three r"),
     ("kmdr -m dataset=digits reducer=none,svd,leverage", "several methods"),
     ("kmdr study=bzmd15_fig1", "a study of a paper, and its figure"),
-    ("kmdr dataset=file dataset.path=my.csv reducer=svd reducer.rank=r", "your own data"),
+    ("kmdr dataset=file dataset.path=my.csv reducer=svd", "your own data"),
 )
 _OPTIONS = (
     ("-m, --multirun", "run each of several values: kmdr -m reducer=none,svd 'r_grid=[5,10]' seed=0,1"),
