@@ -8,6 +8,8 @@ from kmdr.claims.catalogue import claims, papers
 from kmdr.claims.protocols import reconstructed, reconstructed_rows
 from kmdr.claims.register import flips
 from kmdr.claims.verdicts import judge, verdict_on
+from kmdr.config import protocols
+from kmdr.config.compose import composed_studies
 from kmdr.config.studies import studies
 from rows import make_results, make_rows
 
@@ -63,3 +65,22 @@ def test_a_reconstruction_is_run_by_studies_and_documented(name):
 def test_partitions_are_of_the_protocol_as_written():
     empty = make_results([make_rows("lst17_coil20", "coil20", "none", 5, 2)])
     assert reconstructed(CLAIMS["bmd09-7"], empty, FLIPS).sentence.startswith("Its fact is computed")
+
+
+def test_the_rank_of_every_study_is_its_own_and_not_the_default(monkeypatch):
+    of_default = protocols.choice
+    assert {of_default("reducer", name)["rank"] for name in ("svd", "approx_svd")} == {"r"}
+
+    def without_rank(group, name):
+        config = of_default(group, name)
+        return {**config, "rank": None} if "rank" in config else config
+
+    monkeypatch.setattr(protocols, "choice", without_rank)
+    ranks = [
+        config["reducer"]["rank"]
+        for study in composed_studies("results/none").values()
+        for config in protocols.pairs(study)
+        if "rank" in config["reducer"]
+    ]
+    assert len(ranks) > 50
+    assert set(ranks) == {"k", "r"}

@@ -294,16 +294,18 @@ def here(monkeypatch, tmp_path):
 def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypatch, capsys):
     assert kmdr(monkeypatch, *TINY, "reducer=svd,none", "-m", "out=o") == 0  # -m stands anywhere
     out, err = capsys.readouterr()
-    assert re.search(r"^ ?none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
-    assert "o/rows.csv: 4 rows" in out
-    assert "note: svd uses only r = 2, as in its paper, whatever r_grid says; with reducer=svd" in err
-    for more in (["reducer.rank=r"], ["seed=1"]):
+    assert re.search(r"^none +12 +2 +\S* ?1\.\d{4} ± ", out, re.MULTILINE)
+    assert "o/rows.csv: 6 rows" in out
+    assert "note" not in err
+    assert kmdr(monkeypatch, *TINY, "reducer=svd", "reducer.rank=k", "out=o") == 0
+    assert "note: svd uses only r = 2, as in its paper, whatever r_grid says; with reducer=svd" in capsys.readouterr().err
+    for more in ([], ["seed=1"]):
         assert kmdr(monkeypatch, *TINY, "reducer=svd", *more, "out=o", "-q") == 0
         assert capsys.readouterr() == ("", "")
     assert kmdr(monkeypatch, *TINY, "reducer=random_sign", "out=o", "--verbose") == 0
     out, err = capsys.readouterr()
     assert "synth random_sign repeat=0: 2 trials" in err
-    assert re.findall(r"^ ?(\w+) +\d+ +2 ", out, re.MULTILINE) == ["none", "random_sign", "random_sign"], "no svd"
+    assert re.findall(r"^(\w+) +\d+ +2 +[*↑↓]? ?1\.", out, re.MULTILINE) == ["none", "random_sign", "random_sign"], "no svd"
 
 
 def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(here, monkeypatch, capsys):
@@ -421,7 +423,7 @@ def test_what_is_listed_without_imports_is_what_is_registered(kind, monkeypatch)
     listed = listing._ROWS[kind]()
     if kind == "papers":
         counts = [(f"{len(p.items)} tables and figures, {len(p.claims)} claims") for p in papers()]
-        assert listed == [(p.name, p.title, p.venue, count, "") for p, count in zip(papers(), counts, strict=True)]
+        assert listed == [(p.name, f"{p.title} ({p.venue}; {n})", "") for p, n in zip(papers(), counts, strict=True)]
     else:
         monkeypatch.setattr(listing, "_has_plugins", lambda kind: True)
         assert listed == listing._ROWS[kind]()

@@ -150,7 +150,7 @@ def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_p
     spoil(tmp_path / "run", [("params", steering), ("reducer", steering)], 7)  # shown in the table; refused, and named
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kmdr", "table", str(tmp_path / "run"), "STUDY=all"]
-    environment = {**os.environ, "TERM": "xterm"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     subprocess.run(command, stdout=theirs, stderr=theirs, check=True, env=environment)
     os.close(theirs)
     shown = b""

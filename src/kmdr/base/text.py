@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
@@ -100,6 +102,40 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def terminal_width() -> int:
+    """Return the number of columns of the terminal, or that of COLUMNS; 80 if neither is known, and at least 20."""
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Return a text in lines that fit the terminal, broken at spaces."""
+    return textwrap.fill(
+        text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+def two_columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[str]:
+    """Yield lines with a term on the left and its text on the right, wrapped at the terminal's width."""
+    width, most = terminal_width(), max(10, terminal_width() // 2)
+    left = len(indent) + 2 + max((len(term) for term, _ in rows if len(term) <= most), default=0)
+    for term, text in rows:
+        lines = textwrap.wrap(text, max(20, width - left), break_on_hyphens=False)
+        first = f"{indent}{term}"
+        yield f"{first:{left}}{lines.pop(0)}" if lines and len(first) + 2 <= left else first
+        yield from (" " * left + line for line in lines)
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2, "row"), counted(0, "study", "studies")
+    ('1 row', '2 rows', '0 studies')
+    """
+    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def single_line(text: str) -> str:

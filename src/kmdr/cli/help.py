@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import shutil
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import yaml
 from kmdr.base.errors import unknown
 from kmdr.base.paths import CONF
 from kmdr.base.process import version
+from kmdr.base.text import two_columns, wrapped
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.studies import config_files, studies
 
@@ -31,7 +30,7 @@ _RUNS = (
     ("kmdr dataset=digits reducer=random_sign 'r_grid=[5,10,20]'", "one method at three r"),
     ("kmdr -m dataset=digits reducer=none,svd,leverage", "several methods"),
     ("kmdr study=bzmd15_fig1", "a study of a paper, and its figure"),
-    ("kmdr dataset=file dataset.path=my.csv reducer=svd reducer.rank=r", "your own data"),
+    ("kmdr dataset=file dataset.path=my.csv reducer=svd", "your own data"),
 )
 _OPTIONS = (
     ("-m, --multirun", "run each of several values: kmdr -m reducer=none,svd 'r_grid=[5,10]' seed=0,1"),
@@ -50,7 +49,7 @@ Setting = tuple[str, str, str]  # name, value and comment
 
 def show_welcome() -> None:
     """Print what to do first."""
-    print(_wrapped(f"kmdr {version()}: {_TITLE}."), "", *_columns(_FIRST_STEPS, "  "), sep="\n")
+    print(wrapped(f"kmdr {version()}: {_TITLE}."), "", *two_columns(_FIRST_STEPS, "  "), sep="\n")
 
 
 def run(command: str | None) -> None:
@@ -60,9 +59,9 @@ def run(command: str | None) -> None:
         return
     for listed in COMMANDS.values():
         print(listed.parser().format_usage().removeprefix("usage: ").rstrip())
-        print(_wrapped(listed.summary, "    "))
+        print(wrapped(listed.summary, "    "))
     print("kmdr SETTING=VALUE …")
-    print(_wrapped("Run what settings ask for; 'kmdr --help' shows all, 'kmdr -m' runs several values.", "    "))
+    print(wrapped("Run what settings ask for; 'kmdr --help' shows all, 'kmdr -m' runs several values.", "    "))
 
 
 def show(arguments: Sequence[str]) -> None:
@@ -78,38 +77,19 @@ def show(arguments: Sequence[str]) -> None:
     for group, name in choices.items():
         if name not in _names(group):
             raise unknown(group, name, _names(group))
-        print(f"{group}={name}", _wrapped(_summary(group, name)), "", *_lines(_settings(group, name)), sep="\n")
+        print(f"{group}={name}", wrapped(_summary(group, name)), "", *_lines(_settings(group, name)), sep="\n")
     if not choices:
         print(*_everything(defaults), sep="\n")
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns
-
-
-def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def _columns(rows: Sequence[tuple[str, str]], indent: str = "") -> Iterator[str]:
-    """Yield lines with a term on the left and its text on the right, wrapped at the terminal's width."""
-    width, most = _width(), max(10, _width() // 2)
-    left = len(indent) + 2 + max((len(term) for term, _ in rows if len(term) <= most), default=0)
-    for term, text in rows:
-        lines = textwrap.wrap(text, max(20, width - left), break_on_hyphens=False)
-        first = f"{indent}{term}"
-        yield f"{first:{left}}{lines.pop(0)}" if lines and len(first) + 2 <= left else first
-        yield from (" " * left + line for line in lines)
-
-
 def _everything(defaults: Mapping[str, str]) -> Iterator[str]:
-    yield _wrapped(f"kmdr: {_TITLE}.")
+    yield wrapped(f"kmdr: {_TITLE}.")
     yield from ("", "== Commands ==", "'kmdr COMMAND --help' shows the arguments of one.")
-    yield from _columns([(f"kmdr {command.name}", command.summary) for command in COMMANDS.values()])
-    yield from ("", "== Runs ==", *_columns(_RUNS))
-    yield from ("", "== Options, anywhere on the line ==", *_columns(_OPTIONS))
+    yield from two_columns([(f"kmdr {command.name}", command.summary) for command in COMMANDS.values()])
+    yield from ("", "== Runs ==", *two_columns(_RUNS))
+    yield from ("", "== Options, anywhere on the line ==", *two_columns(_OPTIONS))
     yield from ("", "== Choices ==", "'kmdr reducer=svd --help' shows the settings of one.")
-    yield from _columns([(f"{group}=", ", ".join(_names(group))) for group in (*defaults, "study")])
+    yield from two_columns([(f"{group}=", ", ".join(_names(group))) for group in (*defaults, "study")])
     hidden = ("defaults", "hydra", "study")
     settings = [setting for setting in _settings_in(CONF / "config.yaml") if not setting[0].startswith(hidden)]
     yield from ("", "== Settings, with their defaults ==", *_lines(settings))
@@ -217,4 +197,4 @@ def _parameters(doc: str) -> dict[str, str]:
 def _lines(settings: Sequence[Setting]) -> Iterator[str]:
     """Yield a line for each setting, with long values truncated."""
     shown = [(name, value if len(value) <= 24 else f"{value[:23]}…", comment) for name, value, comment in settings]
-    return _columns([(f"{name}={value}", comment) for name, value, comment in shown])
+    return two_columns([(f"{name}={value}", comment) for name, value, comment in shown])

@@ -5,6 +5,7 @@ a second. Plugins may register in any way, so they are imported if there are any
 """
 
 import ast
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,18 +13,38 @@ from typing import Any
 
 import kmdr
 from kmdr.base.plugins import origin_of, paper_folders, plugin_roots
-from kmdr.base.text import aligned
+from kmdr.base.text import aligned, two_columns, wrapped
 from kmdr.cli.arguments import LISTED
 
 Row = tuple[str, ...]
+# What the states of datasets mean to a user.
+_STATES = {"prepared": "available", "cached": "available", "local": "available", "remote": "download"}
+_NOTES = {
+    "datasets": "Those by hand need a file: 'kmdr data where'. More on one: kmdr dataset=NAME --help",
+    "reducers": "More on one: kmdr reducer=NAME --help",
+    "engines": "An engine is chosen by kmeans.engine=NAME.",
+    "studies": "More on one: kmdr study=NAME --help",
+}
 
 
 def show(kinds: Sequence[str]) -> None:
     """Print one line per available thing of each kind; lines of plugins end with their name, version and hash."""
-    for kind in kinds or LISTED:
-        print(kind)
-        for line in aligned(_ROWS[kind]()):
-            print(f"  {line}")
+    print("\n\n".join("\n".join(_section(kind)) for kind in kinds or LISTED))
+
+
+def _section(kind: str) -> Iterator[str]:
+    """Yield the lines of a kind; all columns but the last two, the text and the plugin, are aligned."""
+    yield kind
+    rows = _ROWS[kind]()
+    texts = ["; ".join(filter(None, row[-2:])) for row in rows]
+    yield from two_columns(list(zip(aligned([row[:-2] for row in rows]), texts, strict=True)), "  ")
+    if kind in _NOTES:
+        yield wrapped(_NOTES[kind], "  ")
+
+
+def _brief(summary: str) -> str:
+    """Return the beginning of a docstring: without citations, references to code, details, and its full stop."""
+    return re.sub(r"(?<!i\.i\.d)\.$", "", re.split(r" \(|: `|; ", summary)[0]).replace("``", "")
 
 
 def _registered(kind: str, decorator: str) -> Iterator[tuple[list[Any], str]]:
@@ -45,23 +66,30 @@ def _datasets() -> list[Row]:
     from kmdr.datasets.registry import entry
 
     available = [datasets.availability(name) for name in datasets.names()]
-    return [(a.name, a.shape, a.state, a.where, entry(a.name).plugin) for a in available]
+    titles = [f"{_STATES.get(a.state, a.state)}: {re.split('[,;]|(?<=.{10}):', a.title)[0]}" for a in available]
+    return [(a.name, a.shape, title, entry(a.name).plugin) for a, title in zip(available, titles, strict=True)]
 
 
 def _reducers() -> list[Row]:
+    outside = ("outside", "Any scikit-learn transformer, by reducer.path=CLASS", "")
     if not _has_plugins("reducers"):
-        return sorted((name, summary, "") for (name,), summary in _registered("reducers", "register"))
-    from kmdr import reducers
+        rows = [(name, _brief(summary), "") for (name,), summary in _registered("reducers", "register")]
+    else:
+        from kmdr import reducers
 
-    return [(name, reducers.summary(name), reducers.origin_of_reducer(name)) for name in reducers.names()]
+        rows = [(name, _brief(reducers.summary(name)), reducers.origin_of_reducer(name)) for name in reducers.names()]
+    return sorted([*rows, outside])
 
 
 def _engines() -> list[Row]:
+    outside = ("package.Class", "any clusterer by its import path, e.g. sklearn.cluster.Birch", "")
     if not _has_plugins("engines"):
-        return sorted((name, summary, "") for (name,), summary in _registered("clustering", "engine"))
-    from kmdr.clustering import engines
+        rows = [(name, _brief(summary), "") for (name,), summary in _registered("clustering", "engine")]
+    else:
+        from kmdr.clustering import engines
 
-    return [(name, engines.summary(name), engines.origin_of_engine(name)) for name in engines.names()]
+        rows = [(name, _brief(engines.summary(name)), engines.origin_of_engine(name)) for name in engines.names()]
+    return [*sorted(rows), outside]
 
 
 def _metrics() -> list[Row]:
@@ -84,7 +112,8 @@ def _papers() -> list[Row]:
             items = sum(len(table.get(kind, ())) for kind in ("tables", "figures", "sections"))
             counts = f"{items} tables and figures, {len(table.get('claims', ()))} claims"
             origin = origin_of(f"{paper.package}.")
-            rows.append((table["year"], paper.name, table["title"], table["venue"], counts, origin))
+            title = f"{table['title']} ({table['venue']}; {counts})"
+            rows.append((table["year"], paper.name, title, origin))
     except (ValueError, KeyError, TypeError):
         from kmdr.claims.catalogue import papers
 
@@ -96,7 +125,7 @@ def _papers() -> list[Row]:
 def _studies() -> list[Row]:
     from kmdr.config.studies import studies
 
-    return [(study["name"], study["title"], "on " + ", ".join(study["datasets"])) for study in studies()]
+    return [(study["name"], study["title"], "") for study in studies()]
 
 
 _ROWS: dict[str, Callable[[], list[Row]]] = {

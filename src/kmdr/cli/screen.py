@@ -1,5 +1,6 @@
 """Tables on a terminal: of a run, of a folder of results, and of two folders side by side."""
 
+import os
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -11,7 +12,7 @@ import pandas as pd
 from kmdr.analysis.comparison import compare_folders, compared, compared_columns, with_ratio
 from kmdr.analysis.rows import REPETITION, SETTING_COLUMNS, code_notes, ok_rows
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.text import Volume, announce, unescaped
+from kmdr.base.text import Volume, announce, terminal_width, unescaped
 from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
@@ -22,7 +23,8 @@ def _for_terminal(table: Table) -> str:
     from rich.console import Console
 
     console = Console(file=sys.stdout)
-    return text(table, styled=console.is_terminal and not console.is_dumb_terminal)
+    styled = console.is_terminal and not console.is_dumb_terminal and not os.environ.get("NO_COLOR")
+    return text(table, width=terminal_width(), styled=styled)
 
 
 def formatted(table: Table, frame: pd.DataFrame, kind: str) -> str:
@@ -72,7 +74,8 @@ def _overview(rows: pd.DataFrame) -> Table:
             "failed": str(len(group) - len(ok) or ""),
         })  # fmt: skip
     formats = dict.fromkeys(("methods", "r", "n", "rows", "failed"), "")
-    return Table(pd.DataFrame(lines), formats, _join_sentences(code_notes(rows)))
+    groups = [["study"], ["datasets", *formats]]
+    return Table(pd.DataFrame(lines), formats, _join_sentences(code_notes(rows)), groups=groups)
 
 
 def _join_sentences(notes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, quantities_in
 from kmdr.analysis.statistics import LEVEL
-from kmdr.base.text import format_number
+from kmdr.base.text import counted, format_number
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table
 
@@ -64,22 +64,22 @@ def table_of(frame: pd.DataFrame) -> Table:
     Table
         Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
-    columns = _first_columns(frame)
-    columns["n"] = counts_of(frame)
+    counts = {"n": counts_of(frame)}
     if frame["failed"].any():
-        columns["failed"] = [str(n) if n else "" for n in frame["failed"]]
+        counts["failed"] = [str(n) if n else "" for n in frame["failed"]]
+    groups = [_first_columns(frame) | counts]
     bold: set[tuple[int, str]] = set()
     for quantity in quantities_in(frame):
         if frame[quantity.title].notna().any() or (quantity.time and frame["n"].any()):
             marks = _marks(frame, quantity)
-            if quantity.time:
-                columns |= _timings(frame, quantity)
+            columns = _timings(frame, quantity) if quantity.time else {}
             columns[quantity.title] = [
                 f"{mark}{value}" or _missing(quantity, n)
                 for value, mark, n in zip(_with_intervals(frame, quantity), marks, frame["n"], strict=True)
             ]
+            groups.append(columns)
             bold |= {(int(i), quantity.title) for i in np.flatnonzero(frame[f"best {quantity.title}"])}
-    columns |= _differences(frame)
+    groups.append(_differences(frame))
     p_values = [f"p {q.title}" for q in quantities_in(frame) if f"p {q.title}" in frame]
     tests = int(frame[p_values].notna().sum().sum())
     notes = [_INTERVAL, *([MIXED] if (frame["versions"] > 1).any() else [])]
@@ -92,7 +92,7 @@ def table_of(frame: pd.DataFrame) -> Table:
         )
     elif (frame["reducer"] != "none").any():
         notes.append("No comparison with k-means on all features: that needs reducer=none and at least 2 repetitions.")
-    return _shown(columns, " ".join([*notes, *time_notes(frame)]), bold)
+    return _shown(groups, " ".join([*notes, *time_notes(frame)]), bold)
 
 
 def _differences(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -138,14 +138,12 @@ def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Tab
     frame : DataFrame
         The comparison's table, or some rows of it.
     """
-    columns = _first_columns(frame)
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
-    columns["n"] = [a if a == b else f"{a}, {b}" for a, b in counts]
+    groups = [_first_columns(frame) | {"n": [a if a == b else f"{a}, {b}" for a, b in counts]}]
     for quantity in quantities_in(frame):
         known = frame[[f"{quantity.title} A", f"{quantity.title} B"]].notna().any(axis=None)
         if known or (quantity.time and (frame["n A"] + frame["n B"]).any()):
-            if quantity.time:
-                columns |= _timings(frame, quantity, (" A", " B"))
+            columns = _timings(frame, quantity, (" A", " B")) if quantity.time else {}
             for side in "AB":
                 columns[f"{quantity.title} {side}"] = [
                     _missing(quantity, n) if np.isnan(mean) else format_number(mean, quantity.form)
@@ -156,7 +154,8 @@ def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Tab
                 changes = frame[[f"{end}{quantity.change}" for end in ("", "low ", "high ")]].to_numpy(dtype=float)
                 texts = [_with_ends(change, low, high, form) for change, low, high in changes]
                 columns[quantity.change] = [f"{m}{x}" for x, m in zip(texts, _marks(frame, quantity), strict=True)]
-    return _shown(columns, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
+            groups.append(columns)
+    return _shown(groups, " ".join([*_comparison_notes(comparison), *time_notes(frame, (" A", " B"))]), set())
 
 
 def _comparison_notes(comparison: FolderComparison) -> list[str]:
@@ -164,10 +163,11 @@ def _comparison_notes(comparison: FolderComparison) -> list[str]:
     alone = len(comparison.table) - paired
     notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]
     if paired:
-        notes.append(f"{_lines(paired)} paired: same data, same starts.")
+        notes.append(f"{counted(paired, 'line')} paired: same data, same starts.")
     if alone:
         notes.append(
-            f"{_lines(alone)} not paired because starts differ (seed, repetitions, start or n_init): Welch's t test."
+            f"{counted(alone, 'line')} not paired because starts differ (seed, repetitions, start or n_init): Welch's "
+            "t test."
         )
     if comparison.changed:
         notes.append(f"Settings differ: {'; '.join(comparison.changed)}.")
@@ -181,7 +181,9 @@ def _comparison_notes(comparison: FolderComparison) -> list[str]:
         notes.append(MIXED)
     notes += [f"{note}." for note in comparison.mixed]
     if any(comparison.only):
-        notes.append(f"Only in A: {_lines(comparison.only[0])}; only in B: {_lines(comparison.only[1])}.")
+        notes.append(
+            f"Only in A: {counted(comparison.only[0], 'line')}; only in B: {counted(comparison.only[1], 'line')}."
+        )
     return notes
 
 
@@ -189,10 +191,6 @@ def counts_of(frame: pd.DataFrame, suffix: str = "") -> list[str]:
     """Return the repetitions of each row, marked if several versions of the code computed them."""
     versions = zip(frame[f"n{suffix}"], frame[f"versions{suffix}"], strict=True)
     return [f"{n}{_MARK if version > 1 else ''}" for n, version in versions]
-
-
-def _lines(n: int) -> str:
-    return f"{n} line" if n == 1 else f"{n} lines"
 
 
 def with_interval(mean: float, half: float, form: str) -> str:
@@ -250,6 +248,10 @@ def _methods(frame: pd.DataFrame) -> list[str]:
     return [styles[method].label for method in methods]
 
 
-def _shown(columns: Mapping[str, Sequence[str]], note: str, bold: set[tuple[int, str]]) -> Table:
-    texts = {"study", "dataset", "method"}
-    return Table(pd.DataFrame(columns), dict.fromkeys((n for n in columns if n not in texts), ""), note, bold)
+def _shown(groups: Sequence[Mapping[str, Sequence[str]]], note: str, bold: set[tuple[int, str]]) -> Table:
+    """Return groups of columns as one table; the first group identifies a row."""
+    columns = {name: column for group in groups for name, column in group.items()}
+    formats = dict.fromkeys((name for name in columns if name not in ("study", "dataset", "method")), "")
+    sections = [name for name in groups[0] if name not in ("method", "r", "n", "failed")]
+    names = [list(group) for group in groups if group]
+    return Table(pd.DataFrame(columns), formats, note, bold, groups=names, sections=sections)

@@ -97,7 +97,7 @@ class FJLT(RandomisedHadamard):
 
 @register("srht")
 class SRHT(RandomisedHadamard):
-    """Subsampled randomised Hadamard transform: r of the d' rotated coordinates, times √(d'/r) (Tropp 2011; extra).
+    """Subsampled randomised Hadamard transform (Tropp 2011; extra): r of the d' rotated coordinates, times √(d'/r).
 
     The coordinates are drawn uniformly without replacement. Law: E‖Φx‖² = ‖x‖². Guarantee: σ_i²(V_kᵀΦᵀ) lies within
     1 ± ε with probability ≥ 1 − 3δ for the r of `theorem_r`.

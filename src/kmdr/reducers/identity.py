@@ -10,7 +10,7 @@ from kmdr.reducers.base import Reducer, register
 
 @register("none")
 class NoReduction(Reducer):
-    """C = A."""
+    """C = A: k-means on all features."""
 
     deterministic = True
 

@@ -205,7 +205,7 @@ def laplacian_scores(A: Matrix, W: sp.csr_array) -> Dense:
 
 @register("laplacian_score")
 class LaplacianScore(BestFeatures):
-    """C = the r features of smallest Laplacian score (bzmd15 LapScores; lst17 LS), ties by index.
+    """The r features of smallest Laplacian score (bzmd15 LapScores; lst17 LS), ties by index.
 
     1. W: the symmetric graph of each point's nearest neighbours, weighted by a heat kernel.
     2. L_f = f̃ᵀLf̃ / f̃ᵀDf̃ for each feature f (He, Cai, Niyogi 2005).

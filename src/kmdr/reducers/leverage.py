@@ -241,7 +241,7 @@ class ApproximateLeverageScores(LeverageScores):
 
 @register("leverage_sqrt")
 class SquareRootLeverageScores(LeverageScores):
-    """Sampling by p_i ∝ ‖(V_k)_(i)‖, the norm and not its square (lf20 §3.4.2); no theorem covers it."""
+    """Sampling by p_i ∝ ‖(V_k)_(i)‖, not its square (lf20 §3.4.2); no theorem covers it."""
 
     def prepare(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         p = np.sqrt(super().prepare(A, k, rng))
@@ -312,7 +312,7 @@ class RidgeLeverageScores(_Sampling):
 
 @register("top_leverage")
 class TopLeverageScores(BestFeatures):
-    """C = the r features of largest leverage score, not rescaled (extra).
+    """The r features of largest leverage score, not rescaled (extra).
 
     Guarantee (Papailiopoulos, Kyrillidis, Boutsidis 2014, Theorem 2): if the kept scores ‖(V_k)_(i)‖² sum to more than
     k − ε, ‖A − CC⁺A‖² ≤ ‖A − A_k‖²/(1 − ε) in the spectral and the Frobenius norm.

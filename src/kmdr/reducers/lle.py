@@ -140,7 +140,9 @@ class Embedding:
 
 @register("lle")
 class LLE(Reducer):
-    """C = the r coordinates that the local mixtures of neighbours reconstruct best (lst17 LLE; Roweis, Saul 2000).
+    """Locally linear embedding in r dimensions (lst17 LLE; Roweis, Saul 2000).
+
+    C has the r coordinates that the local mixtures of neighbours reconstruct best:
 
     1. The nearest neighbours of each point, and the least-squares weights W, which sum to 1 for each point.
     2. C/√n: the eigenvectors of the smallest eigenvalues of (I − W)ᵀ(I − W), without the constant one.

@@ -33,7 +33,7 @@ class RandomSign(Reducer):
 
 @register("random_sign_mailman")
 class MailmanRandomSign(RandomSign):
-    """The R of ``random_sign``, multiplied by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2)."""
+    """C = AR as by random_sign, by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2)."""
 
     row_by_row = True
 
@@ -65,7 +65,9 @@ class Gaussian(Reducer):
 
 @register("achlioptas")
 class Achlioptas(Gaussian):
-    """C = AR with R_ij = ±√(3/r) with probability 1/6 each, else 0 (Achlioptas 2003; lf20 §2.5.1).
+    """C = AR with two thirds of R zero (Achlioptas 2003; lf20 §2.5.1).
+
+    R_ij = ±√(3/r) with probability 1/6 each, else 0.
 
     Law: E‖xR‖² = ‖x‖². Guarantee (Achlioptas 2003, Theorem 1.1): as for ``gaussian``.
     """

@@ -98,7 +98,7 @@ def variances(A: Matrix) -> Dense:
 
 @register("variance")
 class Variance(BestFeatures):
-    """C = the r features of largest variance: the naive baseline (extra)."""
+    """The r features of largest variance: the naive baseline (extra)."""
 
     deterministic = True
 

@@ -182,7 +182,7 @@ class ApproximateSVD(SVD):
 
 @register("left_singular_vectors")
 class LeftSingularVectors(SVD):
-    """C = U_r = A·V_r·Σ_r⁻¹, the top left singular vectors themselves, the first output of ``svds`` (bzd10 §5.1).
+    """C = U_r, the top left singular vectors of A (bzd10 §5.1): A·V_r·Σ_r⁻¹, the first output of ``svds``.
 
     All r coordinates have equal weight, whatever the singular values. A direction whose singular value is zero to
     rounding gives a column of zeros.

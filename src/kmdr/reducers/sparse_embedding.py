@@ -12,7 +12,7 @@ _DELTA = 0.1
 
 @register("sparse_embedding")
 class SparseEmbedding(Reducer):
-    """C = A·Q·Φ: each feature gets one random sign and is added to one random column (lst17 Algorithm 1).
+    """C = A·Q·Φ: each feature is added to one random column (lst17 Algorithm 1), with a random sign.
 
     1. Φ (d×r) has a single one in each row, uniformly placed.
     2. Q is diagonal with random ±1.
@@ -40,7 +40,7 @@ class SparseEmbedding(Reducer):
 
 @register("osnap")
 class OSNAP(SparseEmbedding):
-    """C = A·S, S with s entries ±1/√s per feature, one in each of s blocks of columns (Nelson, Nguyen 2013; extra).
+    """C = A·S, S with s entries ±1/√s per feature (Nelson, Nguyen 2013; extra), one in each of s blocks of columns.
 
     Also called sparse Johnson–Lindenstrauss transform (Kane, Nelson 2014, block construction). If s does not divide r,
     the first blocks are one column wider. Law: E‖xS‖² = ‖x‖², with 1/s of the variance that each colliding pair gives

@@ -16,7 +16,7 @@ from kmdr.reducers.base import Reducer, check_limit, register
 
 @register("sparsified")
 class Sparsified(Reducer):
-    """Precondition by H·D, keep r of the d' entries of each row, scale by √(d'/r) (lst17 PD).
+    """Precondition by H·D, keep r entries of each row (lst17 PD), of d', and scale them by √(d'/r).
 
     Pourkamali-Anaraki and Becker 2017. The kept entries are drawn for each row separately, uniformly without
     replacement. C is CSR, n×d' with r stored entries per row, and an entry that is not stored is unknown, not 0:
