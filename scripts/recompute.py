@@ -125,7 +125,12 @@ def sign_test(values: Array, bound: float) -> tuple[float, float, float, float]:
 
 
 def median_interval(values: Array) -> tuple[float, float, float]:
-    """Return a median with the interval between two order statistics that the sign test gives at 95 %."""
+    """Return a median with the interval between two order statistics that the sign test gives at 95 %.
+
+    All are nan without values: nothing was timed serially.
+    """
+    if not len(values):
+        return np.nan, np.nan, np.nan
     x, place = np.sort(values), int(stats.binom.ppf(LEVEL / 2, len(values), 0.5))
     return float(np.median(x)), *((float(x[place - 1]), float(x[-place])) if place else (np.nan, np.nan))
 
@@ -438,6 +443,7 @@ Values = pd.DataFrame | Array
 Rule = Callable[..., Result | Values | tuple[Values, bool]]
 RULES: list[tuple[str, re.Pattern[str], Rule]] = []
 SELECTED = "bzmd15_fig[123]"
+ENDS = f"{SELECTED}|bzmd15_ends(_orl)?"
 SLOW = "lst17_(coil20|sector|sector_slow|sector_lle|rcv1|rcv1_slow|ilsvrc2012|ilsvrc)"
 
 
@@ -699,15 +705,15 @@ def _(folder: Folder, m: str, d: str, a: str, b: str) -> Array:
     return np.asarray(slopes(lines) * np.log(int(b) / int(a)))
 
 
-def selected(folder: Folder, q: str, d: str, *methods: str) -> Iterator[pd.DataFrame]:
+def selected(folder: Folder, q: str, d: str, *methods: str, studies: str = SELECTED) -> Iterator[pd.DataFrame]:
     """Yield a quantity of bzmd15's figures for some methods."""
     for method in methods:
-        yield folder.table(SELECTED, DATASETS[d], METHODS[method], q)
+        yield folder.table(studies, DATASETS[d], METHODS[method], q)
 
 
 @rule("bzmd15-3", "(?P<m>[\\w/]+) on (?P<d>.+): F ÷ F of kMeans − 1 at r = (?P<r>\\d+)")
 def _(folder: Folder, m: str, d: str, r: str) -> pd.DataFrame:
-    excess = ratio(*selected(folder, "objective", d, m, "kMeans")) - 1
+    excess = excess_at_ends(folder, m, d)
     return excess[[int(r)]] if int(r) in excess else excess
 
 
@@ -716,8 +722,13 @@ def _(folder: Folder, m: str, d: str, r: str) -> pd.DataFrame:
     "(?P<m>[\\w/]+) on (?P<d>.+): distance of F from that of kMeans at r = (?P<a>\\d+) less that at r = (?P<b>\\d+)",
 )
 def _(folder: Folder, m: str, d: str, a: str, b: str) -> pd.DataFrame:
-    excess = (ratio(*selected(folder, "objective", d, m, "kMeans")) - 1).abs()
-    return (excess[int(a)] - excess[int(b)]).to_frame()
+    distance = excess_at_ends(folder, m, d).abs()
+    return (distance[int(a)] - distance[int(b)]).to_frame()
+
+
+def excess_at_ends(folder: Folder, m: str, d: str) -> pd.DataFrame:
+    """Return F ÷ F of k-means − 1 with the added repetitions at the least and the greatest r."""
+    return ratio(*selected(folder, "objective", d, m, "kMeans", studies=ENDS)) - 1
 
 
 @rule("bzmd15-4", "(?P<m>[\\w/]+) on (?P<d>.+): (?P<q>[FP]) − [FP] of LapScores")
