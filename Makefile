@@ -19,6 +19,7 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the locked dependencies and kmdr itself
+	$(if $(filter setup,$(MAKECMDGOALS)),@echo 'Ready: source $(BIN)/activate && kmdr demo')
 
 # The pip that comes with Python may be years old and take twice as long as today's to choose among files.
 $(READY): requirements-pip.lock requirements.lock pyproject.toml
@@ -59,10 +60,14 @@ report: setup ## Make figures, tables, verdicts and the report again from the co
 reference: setup ## Run what results/reference, the committed results, lacks of the full studies, and compress all rows
 	$(BIN)/kmdr reference --seed 1
 
-# What a user or a plugin imports; warnings are of annotations that only a type checker can read.
-API := kmdr.api kmdr.reducers kmdr.clustering kmdr.metrics kmdr.datasets kmdr.analysis kmdr.figures kmdr.claims
-docs: setup ## Make the reference of the library from its docstrings (results/docs/index.html)
-	$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory results/docs $(API)
+DOCS := $(VENV)/.docs
+$(DOCS): $(READY) requirements-docs.lock
+	$(INSTALL) --require-hashes -r requirements-docs.lock
+	@touch $(DOCS)
+
+docs: $(DOCS) ## Build the documentation (results/docs/index.html); a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir results/docs/.doctrees docs results/docs
+	@echo 'results/docs/index.html'
 
 TEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: setup ## Run the tests, as many at once as there are cores; not those that take a second or more, or kill runs
@@ -88,13 +93,15 @@ bench: setup ## Measure the kernels against other libraries and the limit, side 
 	-@$(INSTALL) --require-hashes --no-build-isolation -r requirements-bench.lock
 	$(BIN)/python scripts/bench.py
 
-# All locks hold hashes and no addresses of indexes; the peers of the bench go with the versions of requirements.lock.
+# All locks hold hashes and no addresses of indexes; the peers of the bench and Sphinx go with the versions of requirements.lock.
 PIN := uv pip compile --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade
 
 lock: ## Pin the newest versions of all dependencies in the requirements*.lock (needs uv)
 	$(PIN) pyproject.toml --extra dev --output-file requirements.lock
-	$(PIN) pyproject.toml --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+	for extra in bench docs; do \
+	  $(PIN) pyproject.toml --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock || exit 1; \
+	done
 	echo pip | $(PIN) - --output-file requirements-pip.lock
 	echo pip-audit | $(PIN) - --output-file requirements-audit.lock
 
@@ -106,11 +113,11 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 	  { "$$work/bin/python" -c 'import urllib.request as u; u.urlopen("https://api.osv.dev", timeout=20)' 2>"$$work/why" || \
 	    grep -q HTTPError "$$work/why" || \
 	    { echo 'audit: no network to the list of vulnerabilities (osv.dev), so nothing was compared' >&2; exit 1; }; } && \
-	  for lock in requirements-pip.lock requirements.lock requirements-bench.lock; do \
+	  for lock in requirements-pip.lock requirements.lock requirements-bench.lock requirements-docs.lock; do \
 	    "$$work/bin/pip-audit" --vulnerability-service osv --disable-pip --require-hashes -r $$lock || exit 1; \
 	  done
 
 clean: ## Remove what can be made again, unless a run uses it: .venv, caches, results/runs, results/quick; downloaded data stays
 	@python="$(or $(wildcard $(BIN)/python),$(PYTHON))"; test -z "$$python" || "$$python" scripts/clean.py results/runs results/quick
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .fuzz_cache results/runs results/quick results/bench results/docs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .fuzz_cache results/runs results/quick results/bench results/docs docs/generated docs/gallery
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
