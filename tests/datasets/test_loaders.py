@@ -22,7 +22,7 @@ from sklearn.cluster import KMeans
 from kmdr import datasets
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import sha256_of
-from kmdr.datasets.registry import entry
+from kmdr.datasets.registry import entries, entry
 from kmdr.datasets.sources import loaders
 
 NIPS_NPZ = "nips_2001-2003_CN_LT_NS_184x6314.npz"
@@ -676,3 +676,53 @@ def test_bio_through_the_registry(tmp_path, expression, monkeypatch):
     assert line.startswith("bio: missing: ")
     assert "dataset.sha256" in line
     assert ok
+
+
+# --- files of the atlas
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8"])
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [-1, 1], [0, 5, 250]])
+def test_a_labelled_matrix_is_the_same_however_it_is_stored(tmp_path, rng, sparse, dtype, numbers):
+    A = (rng.integers(0, 9, (30, 7)) * (rng.random((30, 7)) < 0.4)).astype(dtype)
+    kinds = rng.integers(len(numbers), size=30)
+    kinds[: len(numbers)] = np.arange(len(numbers))
+    contents = set()
+    for stored in (A, np.asfortranarray(A), scipy.sparse.csc_matrix(A.astype("f8"))):
+        for shape in ((30, 1), (1, 30)):
+            classes = np.array(numbers)[kinds].reshape(shape)
+            scipy.io.savemat(tmp_path / "a.mat", {"A": stored, "kind": classes}, do_compression=True)
+            if scipy.sparse.issparse(stored) and not sparse:
+                continue
+            points, labels = loaders.labelled_mat(tmp_path / "a.mat", points="A", classes="kind", sparse=sparse)
+            np.testing.assert_array_equal(points.toarray() if sparse else points, A)
+            np.testing.assert_array_equal(labels, kinds)
+            contents.add(datasets.content_sha256(points, labels))
+    assert len(contents) == 1
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"X": np.eye(3)}, {"Y": np.ones(3)}, {"X": np.eye(3), "Y": np.ones(4)},
+        {"X": np.ones((2, 2, 2)), "Y": np.ones(2)},
+        {"X": np.eye(3), "Y": np.array(["a", "b", "c"])}, {"X": np.eye(3) * 1j, "Y": np.ones(3)},
+    ],
+)  # fmt: skip
+def test_what_is_no_labelled_matrix_is_refused(tmp_path, held):
+    scipy.io.savemat(tmp_path / "a.mat", held)
+    with pytest.raises(UnverifiedError, match=r"a\.mat"):
+        loaders.labelled_mat(tmp_path / "a.mat")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [e.name for e in entries().values() if "atlas" in e.collections])
+def test_each_dataset_of_the_atlas_has_the_registered_content(name):
+    if datasets.availability(name).state not in {"local", "generated"}:
+        pytest.skip(f"no folder of KMDR_DATA holds the files of {name}")
+    data, e = datasets.load(name), entry(name)
+    assert (data.A.shape, data.k) == ((e.n, e.d), e.k)
+    assert e.domain
+    assert data.data_sha256 == e.content_sha256 or not e.content_sha256
+    assert scipy.sparse.issparse(data.A) == (e.domain == "text")

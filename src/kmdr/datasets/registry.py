@@ -19,7 +19,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 # Options of every dataset. At its default, an option that an entry does not list leaves its prepared folder unchanged.
 COMMON = MappingProxyType({"rows": "raw"})
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
-_ENTRY_MAY = {"label", "options", "further", "fixed", "stand_in", "home", "nonnegative"}
+_ENTRY_MAY = {"label", "options", "further", "fixed", "stand_in", "home", "nonnegative", "domain", "collections"}
 _SOURCE_NEEDS = {
     "local": {"filename", "sha256"},
     "url": {"url", "filename", "sha256"},
@@ -81,6 +81,8 @@ class Entry:
     stand_in: str = ""
     home: str = ""
     nonnegative: bool = False
+    domain: str = ""
+    collections: tuple[str, ...] = ()
     plugin: str = ""
     package: str = ""
 
@@ -152,7 +154,9 @@ def _entry(name: str, table: Mapping[str, Any]) -> Entry:
         raise UserError(f"the dataset registry has a dataset named {name!r}; use letters, digits, _ + . -")
     sources = tuple(_source(name, source, table["format"]) for source in table["sources"])
     plain = {
-        key: value for key, value in table.items() if key not in {"papers", "sources", "options", "further", "fixed"}
+        key: value
+        for key, value in table.items()
+        if key not in {"papers", "sources", "options", "further", "fixed", "collections"}
     }
     options, further = table.get("options", {}), table.get("further", {})
     if table["format"] == "file" and "options" not in table:
@@ -161,6 +165,7 @@ def _entry(name: str, table: Mapping[str, Any]) -> Entry:
     return Entry(
         name=name,
         papers=tuple(table["papers"]),
+        collections=tuple(table.get("collections", ())),
         sources=sources,
         options=MappingProxyType(dict(options)),
         further=MappingProxyType(dict(further)),

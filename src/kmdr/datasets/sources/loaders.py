@@ -116,6 +116,19 @@ def cai_mat(path: Path) -> Loaded:
 
 
 @loader
+def labelled_mat(path: Path, points: str = "X", classes: str = "Y", sparse: bool = False) -> Loaded:
+    """Read a matrix, n x d, and the class of each row, numbers of any kind, from two variables of a MAT file.
+
+    Returns the matrix as float64, CSR if `sparse`, and the classes from 0 in the order of their numbers.
+    """
+    A, numbers = _mat(path, points), np.ravel(_mat(path, classes))
+    if A.ndim != 2 or len(numbers) != A.shape[0] or A.dtype.kind not in "biuf" or numbers.dtype.kind not in "biuf":
+        raise UnverifiedError(f"{points} and {classes} of {path.name} are not a matrix of numbers and its classes")
+    A = scipy.sparse.csr_array(A).astype(np.float64) if sparse else np.ascontiguousarray(A, np.float64)
+    return A, np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+
+
+@loader
 def coil20_mat(path: Path) -> Loaded:
     """Read COIL-20 at 32 x 32 by D. Cai: 72 images of each of 20 objects.
 
