@@ -1694,6 +1694,7 @@ class Universes:
         rows = pd.concat(parts)  # another paper's multiverse may have the same configuration
         return rows[rows.study.isin([f"multiverse_{study}" for study, _, _ in self.configs[universe].values()])]
 
+    @cache  # noqa: B019
     def edges(self, label: str, reported: float) -> tuple[float, float]:
         """Return the range of a reported number before it was rounded."""
         quantity, method, r, dataset, id_ = self.parsed(label)

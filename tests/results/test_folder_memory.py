@@ -16,6 +16,7 @@ from commands import START
 from kmdr.base.files import DamagedError
 from kmdr.results.checksums import note_content, with_checksum, without_checksum
 from kmdr.results.labels import read_labels
+from kmdr.results.paths import place
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
 from kmdr.results.rows import TextRow, csv_blocks, csv_content
 from kmdr.results.schema import COLUMNS
@@ -106,6 +107,25 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "1K")
     with pytest.raises(TooLargeError, match="more than the limit of 1024"):
         csv_content([dict.fromkeys(COLUMNS, "x")] * 100, path)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_task_files_may_be_as_large_as_the_table_of_their_rows(tmp_path, monkeypatch, spare):
+    rows = read_rows(write_rows(tmp_path, make_rows("s", "d", "m", 10, 50, stand_in="x" * 120)) / "rows.csv")
+    files = {tmp_path / f"{place(row)}-0123456789ab.csv": [] for row in rows}
+    for row in rows:
+        files[tmp_path / f"{place(row)}-0123456789ab.csv"].append(row)
+    for path, of_task in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(with_checksum(csv_content(of_task, path)))
+    table = len(csv_content(rows, tmp_path / "rows.csv"))
+    assert sum(path.stat().st_size for path in files) > 1.3 * table
+    monkeypatch.setenv(VARIABLE, str(table + spare))
+    if not spare:
+        assert Store(tmp_path).merge() == rows
+        return
+    with pytest.raises(TooLargeError):
+        Store(tmp_path).merge()
 
 
 def test_a_table_of_too_many_short_rows_is_refused_with_the_limit(tmp_path, monkeypatch):

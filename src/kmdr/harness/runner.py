@@ -208,20 +208,20 @@ def run_tasks(
                 progress.stage(f"{runner.size} at a time")
                 with _engine(runner, workers, progress) as perform:
                     other = _run_stage(store, parallel, stamp(runner.size * shards), until, done, perform)
+        store.log(
+            {
+                "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "studies": sorted({task.study for task in left}),
+                "tasks_done": timed.tasks + other.tasks,
+                "serial_seconds": timed.wall,
+                "parallel_seconds": other.wall,
+                "n_jobs": runner.size,
+                "share_outside_trials": 1 - (timed.inside + other.inside) / (timed.wall + runner.size * other.wall),
+                "code_version": code_version(),
+                "env_hash": env_hash,
+            }
+        )
     finally:
         with undisturbed():
             rows = store.merge()
-    store.log(
-        {
-            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "studies": sorted({task.study for task in left}),
-            "tasks_done": timed.tasks + other.tasks,
-            "serial_seconds": timed.wall,
-            "parallel_seconds": other.wall,
-            "n_jobs": runner.size,
-            "share_outside_trials": 1 - (timed.inside + other.inside) / (timed.wall + runner.size * other.wall),
-            "code_version": code_version(),
-            "env_hash": env_hash,
-        }
-    )
     return rows, timed.late + other.late

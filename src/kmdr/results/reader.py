@@ -210,6 +210,12 @@ def parse_task(
     return rows
 
 
+def size_of_rows(content: bytes) -> int:
+    """Return the bytes of the rows in a task file, without its header and checksum, which a merged table has once."""
+    checksum = len(with_checksum(b"")) if has_checksum(content) else 0
+    return len(content) - len(content.partition(b"\n")[0]) - 1 - checksum
+
+
 def stated_paths(table: Path) -> set[str]:
     """Return the paths of the user's files that a table states, as older versions wrote them."""
     texts: set[str] = set()

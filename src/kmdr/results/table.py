@@ -24,7 +24,7 @@ from kmdr.results.folder import file_status, has_file, read_file, require_file, 
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
-from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, table_rows
+from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, size_of_rows, table_rows
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_blocks
 from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
@@ -119,13 +119,14 @@ def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[P
 
 def _task_rows(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[list[TextRow]]:
     """Yield the rows of each undamaged task file; together they may take the memory of one table."""
-    check, count, most = RowCheck(folder), 0, most_bytes()
-    size = sum(status.st_size for file in files if (status := file_status(folder, file)))
-    if size > most:
-        raise too_large(folder / "tasks", str(size), most)
+    check, count, size, most = RowCheck(folder), 0, 0, most_bytes()
     for file in files:
         try:
-            rows = parse_task(require_file(folder, file, MOST_TASK), folder, file, check)
+            content = require_file(folder, file, MOST_TASK)
+            size += size_of_rows(content)
+            if size > most:
+                raise too_large(folder / "tasks", f"at least {size}", most)
+            rows = parse_task(content, folder, file, check)
         except DamagedError as error:
             report(str(error))  # the error itself would keep what was read
             continue
