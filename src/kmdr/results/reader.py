@@ -11,9 +11,10 @@ import json
 import lzma
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -196,6 +197,43 @@ def parse_task(
     content: bytes, folder: Path, path: Path, check: RowCheck, private: set[str] | None = None
 ) -> list[TextRow]:
     """Return the rows in the content of a task file, as `read_task` does."""
+    content = _checked_task(content, path)
+    rows = list(_text_rows(io.BytesIO(content), path, check, strict=True, private=private))
+    _check_path(rows, folder, path)
+    return rows
+
+
+def parse_tasks(contents: Mapping[Path, bytes], folder: Path, check: RowCheck) -> Iterator[list[TextRow] | str]:
+    """Yield the rows of each task file, as `parse_task` returns them, or the sentence on its damage.
+
+    Files that are exactly what this version writes are parsed together, in a tenth of the time.
+    """
+    with suppress(DamagedError):
+        yield from _parsed_together(contents, folder, check)
+        return
+    for path, content in contents.items():
+        try:
+            yield parse_task(content, folder, path, check)
+        except DamagedError as error:
+            yield str(error)  # the error itself would keep what was read
+
+
+def _parsed_together(contents: Mapping[Path, bytes], folder: Path, check: RowCheck) -> list[list[TextRow]]:
+    """Return the rows of task files that this version wrote; raise `DamagedError` if any of them is another file."""
+    plain = {path: _checked_task(content, path) for path, content in contents.items()}
+    header = csv_content([], folder)
+    joined = header + b"".join(content.removeprefix(header) for content in plain.values())
+    rows = _text_rows(io.BytesIO(joined), folder / "tasks", check, strict=True)
+    parsed = [list(islice(rows, content.count(b"\n") - 1)) for content in plain.values()]
+    for (path, content), of_task in zip(plain.items(), parsed, strict=True):
+        if csv_content(of_task, path) != content:  # it may have other rows if it is parsed by itself
+            raise DamagedError(f"{path} was not written by this version of kmdr")
+        _check_path(of_task, folder, path)
+    return parsed
+
+
+def _checked_task(content: bytes, path: Path) -> bytes:
+    """Return the content of a task file without its checksum; raise `DamagedError` if it is damaged."""
     if not content.endswith(b"\n"):  # all versions wrote it
         raise DamagedError(f"{path} is damaged: its last line is truncated")
     if has_checksum(content):
@@ -203,11 +241,14 @@ def parse_task(
     elif _CHECKSUM_SINCE.encode() in content.partition(b"\n")[0].split(b","):
         raise DamagedError(f"{path} is damaged: its checksum is missing")
     refuse_zeros(content, path)
-    rows = list(_text_rows(io.BytesIO(content), path, check, strict=True, private=private))
+    return content
+
+
+def _check_path(rows: Iterable[TextRow], folder: Path, path: Path) -> None:
+    """Raise `DamagedError` if the rows are of another task than their path names."""
     name = str(path.relative_to(folder))
     if not all(name.startswith(f"{place(row)}-") for row in rows):
         raise DamagedError(f"{path} is damaged: its rows do not belong to the task that its path names")
-    return rows
 
 
 def size_of_rows(content: bytes) -> int:

@@ -24,10 +24,13 @@ from kmdr.results.folder import file_status, has_file, read_file, require_file, 
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
-from kmdr.results.reader import MOST_TASK, check_places, parse_task, read_frame, size_of_rows, table_rows
+from kmdr.results.reader import MOST_TASK, check_places, parse_tasks, read_frame, size_of_rows, table_rows
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, csv_blocks
 from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
+
+# Bytes of task files that are parsed together.
+_BLOCK = 1 << 22
 
 # -- which file ------------------------------------------------------------------------------------------------------
 
@@ -119,20 +122,37 @@ def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[P
 
 def _task_rows(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[list[TextRow]]:
     """Yield the rows of each undamaged task file; together they may take the memory of one table."""
-    check, count, size, most = RowCheck(folder), 0, 0, most_bytes()
+    check, count = RowCheck(folder), 0
+    for contents in _read_tasks(folder, files, report):
+        for rows in parse_tasks(contents, folder, check):
+            if isinstance(rows, str):
+                report(rows)
+                continue
+            count += len(rows)
+            check_rows(count, folder / "tasks")
+            yield rows
+
+
+def _read_tasks(folder: Path, files: Collection[Path], report: Callable[[str], None]) -> Iterator[dict[Path, bytes]]:
+    """Yield the contents of task files, a block at a time; all rows together may be as large as one table."""
+    size, most = 0, most_bytes()
+    contents: dict[Path, bytes] = {}
+    block = 0
     for file in files:
         try:
             content = require_file(folder, file, MOST_TASK)
-            size += size_of_rows(content)
-            if size > most:
-                raise too_large(folder / "tasks", f"at least {size}", most)
-            rows = parse_task(content, folder, file, check)
         except DamagedError as error:
-            report(str(error))  # the error itself would keep what was read
+            report(str(error))
             continue
-        count += len(rows)
-        check_rows(count, folder / "tasks")
-        yield rows
+        size += size_of_rows(content)
+        if size > most:
+            raise too_large(folder / "tasks", f"at least {size}", most)
+        contents[file] = content
+        block += len(content)
+        if block > _BLOCK:
+            yield contents
+            contents, block = {}, 0
+    yield contents
 
 
 def all_rows(folder: Path) -> list[TextRow]:
