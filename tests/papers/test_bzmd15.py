@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from kmdr.analysis.results import NotRunError
+from kmdr.analysis.results import NotRunError, Recorder
 from kmdr.claims import catalogue
 from kmdr.claims.register import Flip, flipped
 from kmdr.claims.verdicts import uncorrected
@@ -15,7 +15,7 @@ from kmdr.datasets import Dataset
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import KNOWN
 from kmdr.papers.bzmd15 import claims
-from kmdr.papers.bzmd15.facts import BOUNDS, COLUMNS, FACTS, FIGURES, REDUCED
+from kmdr.papers.bzmd15.facts import BOUNDS, COLUMNS, FACTS, FIGURES, REDUCED, TIMES
 from rows import make_results, make_rows
 
 GRID = (5, 20, 30, 100)
@@ -412,6 +412,21 @@ def test_a_missing_dataset_leaves_a_panel_that_says_why():
     )
     with pytest.raises(NotRunError):
         catalogue.item("bzmd15_fig1").make(rows)
+
+
+@pytest.mark.parametrize("figure", COLUMNS)
+def test_a_figure_rests_on_rows_of_its_own_datasets_alone(figure):
+    rows = results().all_rows
+    timed = rows.assign(study=rows["study"].where(rows["dataset"] == "synth", TIMES))
+    recorder = Recorder(make_results([rows, timed.assign(stand_in="made up")]))
+    catalogue.item(figure).make(recorder)
+    assert {*recorder.rows_read(["dataset"])["dataset"]} == {*COLUMNS[figure]}
+
+
+def test_convergence_states_the_share_of_the_curve_that_is_left():
+    sentence = verdict(3)[2]
+    assert "the margin of ±0.05 is a share of F" in sentence
+    assert "of which 5% (" in sentence  # excess(100) / excess(5)
 
 
 def table1_rows(a=1.0, b=2.0, c=0.5):

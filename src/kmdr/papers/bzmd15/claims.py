@@ -202,7 +202,11 @@ def objective_converges(results: Results) -> Finding:
                 tested.append((pair.dataset, above(statement, shrunk, unit="relative F")))
     need(tested, "kMeans and a proposed method on the real datasets")
     sentence = f"At the greatest r, F differs from F of kMeans by {extremes(last)}"
-    sentence += f", at the least by {extremes(first)}" if first else ""
+    if first:
+        left = {name: last[name] / excess for name, excess in first.items() if excess}
+        sentence += f", at the least by {extremes(first)}"
+        sentence += f", of which {extremes(left, '.0%')} is left" if left else ""
+        sentence += f" (the margin of ±{F_MARGIN:g} is a share of F, not of the range of the curve)"
     return _finding(results, tested, sentence)
 
 

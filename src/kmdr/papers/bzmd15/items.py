@@ -27,7 +27,7 @@ def _figure_of(study: str, datasets: tuple[str, str], timed: Sequence[str]) -> C
         and their 95 % intervals. Times are medians, from the studies of times, at fewer r. SVD and ApprSVD have k
         columns for every r, so their lines are horizontal, like that of k-means on all features.
         """
-        results.rows((study, *timed))
+        results.rows((study, *timed), datasets=datasets)
         rows = without_scores(results.trials((study, *timed)), timed)
         note = f"{names_in_paper(NAMES)} It prints no numbers for its curves or axes, so no reported values are drawn."
         return paper_grid(rows, datasets, reasons=results.missing, note=note, paper_repeats=REPEATS)
