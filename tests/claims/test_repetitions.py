@@ -122,3 +122,10 @@ def test_equality_of_times_has_a_number_though_its_p_value_against_is_doubled() 
     (component,) = as_time([median_equal("equal", np.linspace(0.3, 0.5, 12), 0.25, centre=0.0)])
     assert component.p_against == 2 * 0.5**12
     assert needed("not supported", [component], 5).repetitions is not None
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 46), (30, 160)])
+def test_a_second_look_at_more_values_is_wrong_in_nine_percent_as_the_docs_say(first: int, second: int) -> None:
+    x = generator(0, "second_look").normal(size=(40_000, second))
+    p = [stats.ttest_1samp(x[:, :n], 0.0, axis=1, alternative="greater").pvalue for n in (first, second)]
+    assert np.mean(np.minimum(*p) <= 0.05) == pytest.approx(0.09, abs=0.005)

@@ -87,3 +87,67 @@ def differences(folder: Path) -> list[str]:
     count = recompute.Count()
     recompute.check_tables(recompute.Folder(folder), count)
     return count.differences
+
+
+# --- any changed number ---
+
+STUDIES = [f"bzmd15_{name}" for name in ("fig1", "fig2", "fig3", "ends", "ends_orl")]
+NAMES = ["usps", "coil20", "pie", "orl_64x64"], ["leverage", "leverage_approx", "random_sign", "approx_svd", "none"]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    """The committed statements of one claim, and the rows that they rest on."""
+    components = pd.read_csv(REFERENCE / "components.csv")
+    rows = pd.read_csv(REFERENCE / "rows.csv.xz", low_memory=False)
+    rows = rows[rows["study"].isin(STUDIES)]
+    return components[components["claim"] == "bzmd15-3"].reset_index(drop=True), rows.reset_index(drop=True)
+
+
+def recomputed(folder, components, rows, monkeypatch, capsys):
+    """Return the exit status and output of the script on these statements and rows."""
+    components.to_csv(folder / "components.csv", index=False)
+    rows.to_csv(folder / "rows.csv.xz", index=False, compression={"method": "xz", "preset": 0})
+    for name in ("verdicts", "margins"):
+        pd.read_csv(REFERENCE / f"{name}.csv").iloc[:0].to_csv(folder / f"{name}.csv", index=False)
+    return run(folder, monkeypatch), capsys.readouterr().out
+
+
+def test_the_committed_statements_follow_from_their_rows(tmp_path, committed, monkeypatch, capsys):
+    status, out = recomputed(tmp_path, *committed, monkeypatch, capsys)
+    assert (status, out) == (0, f"components.csv {{'equal': {6 * len(committed[0])}}}\n")
+
+
+@pytest.mark.parametrize("column", ["effect", "low", "high", "p_for", "p_against", "n"])
+def test_one_changed_number_of_a_statement_is_named(tmp_path, committed, column, rng, monkeypatch, capsys):
+    components, rows = committed
+    line = int(rng.choice(components.index[components[column].between(1e-300, 1e6, "neither")]))
+    changed = components.astype({column: float})
+    changed.loc[line, column] *= 1 + 1e-6
+    status, out = recomputed(tmp_path, changed, rows, monkeypatch, capsys)
+    assert status == 1
+    differences = [text for text in out.splitlines() if "printed" in text]
+    assert len(differences) == 1
+    assert differences[0].startswith(f"components.csv: bzmd15-3: {components.loc[line, 'label']}: {column}: printed ")
+
+
+@pytest.mark.parametrize("change", ["objective", "gone", "failed", "moved"])
+def test_one_changed_row_is_found_in_the_statements_that_rest_on_it(
+    tmp_path, committed, change, rng, monkeypatch, capsys
+):
+    components, rows = committed
+    used = rows["dataset"].isin(NAMES[0]) & rows["reducer"].isin(NAMES[1]) & rows["study"].str.startswith("bzmd15_ends")
+    row = int(rng.choice(rows.index[used & (rows["repeat"] >= 10)]))
+    changed = rows.copy()
+    if change == "objective":
+        changed.loc[row, "objective"] *= 1 + 1e-6
+    elif change == "gone":
+        changed = changed.drop(index=row)
+    elif change == "failed":
+        changed.loc[row, "status"] = "failed"
+    else:
+        changed.loc[row, "repeat"] = 10_000
+    status, out = recomputed(tmp_path, components, changed, monkeypatch, capsys)
+    assert status == 1
+    assert "components.csv: bzmd15-3: " in out
+    assert "printed" in out
