@@ -11,6 +11,7 @@ from hydra._internal.utils import get_args_parser
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.paths import CONF
+from kmdr.config.suggestions import check_words
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
@@ -42,14 +43,20 @@ def _parsed(arguments: Sequence[str]) -> Any:
     return parser.parse_intermixed_args(arguments)
 
 
+def setting_names() -> list[str]:
+    """Return the first words of the names of all settings, sorted."""
+    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
+    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
+    return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
+
+
 def check_names(arguments: Sequence[str]) -> None:
     """Raise `UserError` for an unknown option, or a setting that does not begin with a known name."""
+    known = setting_names()
+    check_words(arguments, known)
     options = _parsed([as_override(argument) for argument in arguments])
     if options.config_dir or options.config_name:  # which may bring settings of their own
         return
-    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
-    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
-    known = sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
     for override in options.overrides:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:

@@ -80,7 +80,7 @@ class Progress:
         words = f"{tasks}{tqdm.format_interval(monotonic() - self._start)}{self._failed()}"
         if self._has_bar:
             self._bar.set_description_str(words, refresh=False)
-            self._bar.update(self._bar.total - self._bar.n)
+            self._bar.update(self._seconds - self._bar.n)
             self._bar.refresh()
         elif self._has_lines and self._tasks:
             tell(f"100% {words}")
