@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -119,6 +120,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _array(name: str, value: Any) -> Any:
+    """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
+    if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} is not an array ({error}); give rows of equal length") from error
+
+
 def _items(name: str, value: Any, what: str) -> list[Any]:
     """Return the items of a sequence; ``what`` it should hold is for the error."""
     if isinstance(value, str | bytes | Mapping | pd.DataFrame) or not isinstance(value, Iterable):
@@ -141,6 +152,7 @@ def _sizes(r_grid: Any) -> list[Any]:
 
 def _reducers(reducers: Any) -> list[dict[str, Any]]:
     """Return reducers as in ``conf/reducer``, each once; a single one may stand for a sequence of one."""
+    reducers = _plain(reducers)
     single = isinstance(reducers, str | type) or hasattr(reducers, "fit") or callable(reducers)
     what = "names of reducers or transformers, e.g. ['svd', 'none']"
     found = map(_reducer, [reducers] if single else _items("reducers", reducers, what))
@@ -157,10 +169,9 @@ def _reducer(reducer: Any) -> dict[str, Any]:
         return {"name": "outside", "path": reducer, "args": {}}
     if isinstance(reducer, Reducer) and reducer.name:
         return {"name": reducer.name, **{name: getattr(reducer, name) for name in reducer.parameters()}}
-    if not (inspect.isclass(reducer) or hasattr(reducer, "get_params") or callable(reducer)):
+    if not hasattr(reducer, "fit") or not (inspect.isclass(reducer) or hasattr(reducer, "get_params")):
         raise UserError(
-            f"reducers has {shown(reducer)}, which is neither a name nor a transformer; 'kmdr list reducers' has the "
-            "names"
+            f"reducers has {shown(reducer)}, which is neither a name nor a transformer; give one, e.g. 'svd'"
         )
     path, args = named_by_path(reducer)
     return {"name": "outside", "path": path, "args": args}
@@ -169,7 +180,13 @@ def _reducer(reducer: Any) -> dict[str, Any]:
 def _words(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
-            raise UserError(f"{name} = {shown(value)} is not a word; give one as text")
+            raise UserError(f"{name} = {shown(value)} is not text; give a word")
+
+
+def _choices(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(_plain(value), bool):
+            raise UserError(f"{name} = {shown(value)} is not a choice; give True or False")
 
 
 def compare(
@@ -252,8 +269,7 @@ def compare(
     """
     try:
         _words(engine=engine, start=start, empty_action=empty_action, name=name)
-        if not isinstance(_plain(progress), bool):
-            raise UserError(f"progress = {shown(progress)} is not a choice; give True or False")
+        _choices(online=online, progress=progress)
         if engine_args is not None and not isinstance(engine_args, Mapping):
             raise UserError(f"engine_args = {shown(engine_args)} is not a mapping; give e.g. {{'batch_size': 1000}}")
         kmeans = {
@@ -266,11 +282,12 @@ def compare(
             "matching": "best", "r_grid": _sizes(r_grid), "repeats": _plain(repeats), "timing_repeats": 0,
             "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
         }  # fmt: skip
-        data = from_arrays(A, labels, settings["k"], name)
+        data = from_arrays(_array("A", A), _array("labels", labels), settings["k"], name)
         experiments = [Experiment.from_config({**settings, "reducer": config}) for config in _reducers(reducers)]
         tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
     except UserError as error:
-        raise ArgumentError(str(error).replace("kmeans.args", "engine_args").replace("kmeans.", "")) from error
+        sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
+        raise ArgumentError(sentence.replace("kmeans.args", "engine_args").replace("kmeans.", "")) from error
     stamp = Stamp(1, 1, code_version(), short_hash(environment()))
     rows = []
     with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
@@ -313,7 +330,22 @@ def plot(
 def load(name: str, **options: Any) -> Dataset:
     """Return a dataset of the registry, memory-mapped; it is downloaded and checked first if necessary.
 
-    Its options are as ``dataset.OPTION=…`` on the command line.
+    Parameters
+    ----------
+    name : str
+        A name of `kmdr list datasets`; ``"file"`` reads a file of your own.
+    **options
+        As ``dataset.OPTION=…`` on the command line, e.g. ``path="my.csv"``.
+
+    Returns
+    -------
+    Dataset
+        ``A`` (n×d, read-only), ``labels`` (n, from 0, or None), and ``k``, the number of classes.
+
+    Raises
+    ------
+    UserError
+        When the dataset or an option does not exist, or the data are not available.
     """
     return datasets.load(name, options)
 
@@ -321,23 +353,48 @@ def load(name: str, **options: Any) -> Dataset:
 def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     """Run a study into a folder and return the folder's rows; finished trials are not repeated.
 
-    The overrides are settings of the command line, e.g. ``"repeats=3"``.
+    Parameters
+    ----------
+    study : str
+        A name of `kmdr list studies`.
+    out : str or Path
+        Folder of the results; it is made if necessary.
+    *overrides
+        Settings of the command line, e.g. ``"repeats=3"``.
+
+    Returns
+    -------
+    DataFrame
+        One row per trial, with the columns of ``rows.csv``.
     """
     run_jobs([compose(f"study={study}", f"out={out}", *overrides)], draw=draw)
     return rows_of(Path(out))
 
 
 def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None) -> Path:
-    """Run every study of some papers (short names), or of all, and return the page of the report.
+    """Run every study of some papers, or of all, and return the page of the report.
 
-    ``budget`` is a wall time such as ``"10m"``, which limits the number of repetitions.
+    Parameters
+    ----------
+    *papers
+        Short names of `kmdr list papers`; none for all.
+    out : str or Path
+        Folder of the results.
+    budget : str, optional
+        Wall time such as ``"10m"``, which limits the number of repetitions.
     """
     run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 
 def report(folder: str | Path) -> Path:
-    """Write the report of a folder of results and return its page; nothing but the folder is read."""
+    """Write the report of a folder of results and return its page; nothing but the folder is read.
+
+    Parameters
+    ----------
+    folder : str or Path
+        It holds ``rows.csv``.
+    """
     if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
     return build(Path(folder), studies(), again=True)
