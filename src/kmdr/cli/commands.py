@@ -180,10 +180,9 @@ def command_line() -> int | None:
     if name in COMMANDS:
         return COMMANDS[name](arguments[1:])
     if re.fullmatch(r"\w[\w-]*", name):
-        from kmdr.config.overrides import setting_names
         from kmdr.config.suggestions import unknown_command
 
-        raise unknown_command(name, next(iter(arguments[1:]), ""), COMMANDS, setting_names())
+        raise unknown_command(name, next(iter(arguments[1:]), ""), COMMANDS)
     return _run_settings()
 
 

@@ -10,8 +10,7 @@ import yaml
 from hydra._internal.utils import get_args_parser
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.paths import CONF
-from kmdr.config.suggestions import check_words
+from kmdr.config.suggestions import check_words, setting_names
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
@@ -29,6 +28,9 @@ def as_override(argument: str) -> str:
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
+    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)([^\[\"'{$\\]+)", argument)
+    if path and not re.fullmatch(r"[\w./~+,-]*", path[2], re.ASCII) and path[2].isprintable():
+        return f'{path[1]}"{path[2]}"'  # Hydra takes no other characters without quotes
     return f"++{argument}" if argument.startswith(_FREE) else argument
 
 
@@ -41,13 +43,6 @@ def _parsed(arguments: Sequence[str]) -> Any:
 
     parser.error = refuse  # type: ignore[method-assign]
     return parser.parse_intermixed_args(arguments)
-
-
-def setting_names() -> list[str]:
-    """Return the first words of the names of all settings, sorted."""
-    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
-    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
-    return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
 
 
 def check_names(arguments: Sequence[str]) -> None:

@@ -2,11 +2,16 @@
 
 import re
 import shlex
+import tomllib
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+import yaml
+
 from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.paths import CONF, REGISTRY
+from kmdr.base.plugins import paper_folders
 from kmdr.base.text import path_override
 
 # Usual names of methods, in lower case and without punctuation, and the reducer with the settings that runs them.
@@ -31,6 +36,13 @@ _CLASSES = {
 }  # fmt: skip
 # Options of Hydra and of kmdr that have the name of a setting.
 _OPTIONS = ("--refresh",)
+
+
+def setting_names() -> list[str]:
+    """Return the first words of the names of all settings, sorted."""
+    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
+    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
+    return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
 
 
 def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True) -> UserError:
@@ -112,15 +124,18 @@ def _values(text: str) -> list[str]:
     return [] if re.search(r"[()\[\]{}$]", text) else [part.strip(" '\"") for part in text.split(",")]
 
 
-def unknown_command(name: str, following: str, commands: Collection[str], settings: Collection[str]) -> UserError:
+def unknown_command(name: str, following: str, commands: Collection[str]) -> UserError:
     """Return the error for the first word of a command line that is neither a command nor a setting."""
-    from kmdr.config.studies import config_files
-    from kmdr.datasets.registry import names
-
-    if name in settings:
+    if name in setting_names():
         return UserError(f"{name!r} is a setting; write {name}={following or '…'}")
-    for group, known in (("reducer", config_files("reducer")), ("dataset", names()), ("study", config_files("study"))):
-        if name in known:
+    studies = [file for paper in paper_folders() for file in (paper.folder / "studies").glob("*.yaml")]
+    known = {
+        "reducer": {file.stem for file in (CONF / "reducer").glob("*.yaml")},
+        "dataset": set(tomllib.loads(REGISTRY.read_text("utf-8"))),
+        "study": {file.stem for file in studies},
+    }
+    for group, names in known.items():
+        if name in names:
             return UserError(f"{name!r} is a {group}, not a command; write {group}={name}")
     if Path(name).is_file():
         return UserError(f"{name!r} is a file, not a command; to read it, write {file_settings(name)}")
