@@ -101,7 +101,7 @@ def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
     settings : collection of str
         First words of the names of settings.
     """
-    for text, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for text, following in zip(arguments, [*arguments[1:], ""], strict=False):
         dashed = re.fullmatch(r"--?((\w+)[\w.]*)(?:=(.*))?", text, re.DOTALL)
         if dashed and dashed[2] in settings and text not in _OPTIONS:
             value = following if dashed[3] is None else dashed[3]
