@@ -11,15 +11,15 @@ from kmdr.cli.completion import run
 
 _ASK = """
 {script}
-COMP_LINE={line}; COMP_POINT=${{#COMP_LINE}}
+COMP_WORDBREAKS={breaks}; COMP_LINE={line}; COMP_POINT=${{#COMP_LINE}}
 _kmdr
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def completed(line, capsys, tmp_path):
+def completed(line, capsys, tmp_path, breaks=" ="):
     run("bash")
-    script = _ASK.format(script=capsys.readouterr().out, line=f"'{line}'")
+    script = _ASK.format(script=capsys.readouterr().out, line=f"'{line}'", breaks=f"'{breaks}'")
     done = subprocess.run(
         [shutil.which("bash"), "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path, env={"PATH": ""}
     )  # fmt: skip
@@ -50,6 +50,10 @@ def test_a_word_is_completed(line, words, capsys, tmp_path):
     (tmp_path / "my.csv").touch()
     (tmp_path / "results").mkdir()
     assert set(completed(line, capsys, tmp_path)) == words
+
+
+def test_a_shell_that_replaces_the_whole_word_gets_it(capsys, tmp_path):
+    assert completed("kmdr -m reducer=none,sv", capsys, tmp_path, breaks=" ") == ["reducer=none,svd"]
 
 
 def test_every_command_is_offered(capsys, tmp_path):

@@ -15,16 +15,17 @@ _OPTIONS = "-m -q -v --refresh --help --version --cfg --config-dir"
 _ZSH = "autoload -U +X compinit bashcompinit && compinit -u && bashcompinit\n"
 _SCRIPT = Template("""\
 _kmdr() {
-    local line="$${COMP_LINE:0:COMP_POINT}" IFS=$$' \\t\\n'
+    local line="$${COMP_LINE:0:$$COMP_POINT}" IFS=$$' \\t\\n'
     local word="$${line##*[[:space:]]}" command="$${line#*[[:space:]]}" words=""
     COMPREPLY=()
     if [[ "$$word" == *=* ]]; then
         local value="$${word#*=}" head=""
-        [[ "$$value" == *,* ]] && head="$${value%,*},"
+        [[ "$${COMP_WORDBREAKS:-}" == *=* ]] || head="$${word%%=*}="  # replaced too, e.g. in zsh
         case "$${word%%=*}" in
 $values
-            *) COMPREPLY=( $$(compgen -f -- "$$value") ); return;;
+            *) COMPREPLY=( $$(compgen -P "$$head" -f -- "$$value") ); return;;
         esac
+        [[ "$$value" == *,* ]] && head="$$head$${value%,*},"
         COMPREPLY=( $$(compgen -P "$$head" -W "$$words" -- "$${value##*,}") )
         return
     fi
