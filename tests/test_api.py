@@ -2,20 +2,28 @@
 
 import doctest
 import importlib
+import inspect
+import io
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pdoc
 import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
 
 import kmdr
+import kmdr.api
 import kmdr.reducers
-from kmdr.base.errors import UserError
+from kmdr.base.errors import ArgumentError, UserError
 from kmdr.reducers import SVD
 from kmdr.results.schema import COLUMNS
 
@@ -29,9 +37,11 @@ def clusters(rng):
 @pytest.mark.slow
 def test_rows_have_the_columns_of_a_run_and_are_the_same_again(clusters):
     A, truth = clusters
-    first, second = (kmdr.compare(A, ["svd", "random_sign"], labels=truth, r_grid=[3, 5], repeats=2) for _ in range(2))
+    first, second = (
+        kmdr.compare(A, ["svd", "random_sign"], labels=truth, r_grid=[3, 5], repeats=2).rows for _ in range(2)
+    )
     assert tuple(first.columns) == COLUMNS
-    assert len(first) == 2 + 2 * 2  # the svd has k columns whatever r is
+    assert len(first) == 2 * 2 + 2 * 2
     assert first["objective"].tolist() == second["objective"].tolist()
     assert (first["objective_ratio"] >= 1).all()
 
@@ -40,7 +50,7 @@ def test_rows_have_the_columns_of_a_run_and_are_the_same_again(clusters):
 def test_names_instances_classes_and_paths_are_reducers(clusters):
     A, truth = clusters
     methods = ["none", SVD(rank="r"), TruncatedSVD(n_iter=9), PCA, "sklearn.decomposition.NMF"]
-    rows = kmdr.compare(np.abs(A), methods, labels=truth, r_grid=[4], repeats=1)
+    rows = kmdr.compare(np.abs(A), methods, labels=truth, r_grid=[4], repeats=1).rows
     assert rows["reducer"].tolist() == [
         "none", "svd", "sklearn.decomposition._truncated_svd.TruncatedSVD", "sklearn.decomposition._pca.PCA",
         "sklearn.decomposition.NMF",
@@ -51,14 +61,14 @@ def test_names_instances_classes_and_paths_are_reducers(clusters):
 
 def test_f_is_that_of_the_partition_on_all_features(clusters):
     A, truth = clusters
-    rows = kmdr.compare(A, ["none"], labels=truth, r_grid=[1], repeats=1, n_init=10)
+    rows = kmdr.compare(A, ["none"], labels=truth, r_grid=[1], repeats=1, n_init=10).rows
     model = KMeans(3, n_init=10, random_state=0).fit(A)
     assert rows["objective"].iloc[0] == pytest.approx(model.inertia_ / (A**2).sum(), rel=1e-9)
 
 
 def test_without_labels_k_is_needed_and_p_is_empty(clusters):
     A, _ = clusters
-    rows = kmdr.compare(A, ["svd"], k=3, r_grid=[3], repeats=1)
+    rows = kmdr.compare(A, ["svd"], k=3, r_grid=[3], repeats=1).rows
     assert rows["accuracy"].isna().all()
     with pytest.raises(ValueError, match="neither k nor labels"):
         kmdr.compare(A, ["svd"], r_grid=[3])
@@ -66,20 +76,23 @@ def test_without_labels_k_is_needed_and_p_is_empty(clusters):
 
 def test_other_engines_cluster(clusters):
     A, truth = clusters
-    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, engine="sklearn.cluster.BisectingKMeans")
+    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, engine="sklearn.cluster.BisectingKMeans").rows
     assert rows["accuracy"].iloc[0] > 0.9
 
 
 @pytest.mark.parametrize("reducer", ["rando_sign", "sklearn.decomposition.PCAA", lambda A: A])
 def test_what_is_no_reducer_is_a_value_error(clusters, reducer):
-    with pytest.raises(ValueError, match=r"did you mean|cannot be imported"):
+    with pytest.raises(ValueError, match=r"did you mean|neither a name nor a transformer"):
         kmdr.compare(clusters[0], [reducer], k=3, r_grid=[3])
 
 
 def test_rows_are_drawn(clusters):
     A, truth = clusters
-    figure = kmdr.plot(kmdr.compare(A, ["svd", "none"], labels=truth, r_grid=[3, 5], repeats=2))
-    assert len(figure.axes) == 3
+    result = kmdr.compare(A, ["svd", "none"], labels=truth, r_grid=[3, 5], repeats=2)
+    assert len(kmdr.plot(result.rows).axes) == len(result.plot().axes) == 3
+    assert len(kmdr.plot(result, "accuracy").axes) == 1
+    with pytest.raises(ValueError, match="are not rows of trials"):
+        kmdr.plot([1, 2])
 
 
 def test_functions_that_share_their_names_with_packages_can_be_called_again_and_again(tmp_path):
@@ -135,13 +148,163 @@ def test_matlabs_online_phase_and_empty_action_can_be_asked_for(clusters):
     rng = np.random.default_rng(3)
     noise = rng.random((60, 4))
     plain, online = (
-        kmdr.compare(noise, ["none"], k=6, r_grid=[4], repeats=3, n_init=1, online=online)["objective"]
+        kmdr.compare(noise, ["none"], k=6, r_grid=[4], repeats=3, n_init=1, online=online).rows["objective"]
         for online in (False, True)
     )
     assert (online <= plain * (1 + 1e-12)).all()
     assert (online < plain * (1 - 1e-6)).any()
-    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, empty_action="drop")
+    rows = kmdr.compare(A, ["svd"], labels=truth, r_grid=[3], repeats=1, empty_action="drop").rows
     assert rows["status"].tolist() == ["ok"]
     for reducer, engine in (("svd", "sklearn"), ("sparsified", "kmdr")):
-        with pytest.raises(UserError, match=r"kmeans\.online and kmeans\.empty_action"):
+        with pytest.raises(UserError, match=r"^online and empty_action"):
             kmdr.compare(A, [reducer], labels=truth, r_grid=[3], online=True, engine=engine)
+
+
+# -- the result ------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_has_means_ratios_and_the_number_of_times(clusters):
+    A, truth = clusters
+    result = kmdr.compare(A, ["random_sign", "none"], labels=truth, r_grid=[2, 4], repeats=3)
+    summary, rows = result.summary().set_index(["method", "r"]), result.rows.set_index(["reducer", "r"])
+    assert list(summary) == ["n", "F", "F/F_full", "P", "NMI", "seconds", "n seconds"]
+    whole = rows.loc["none"].set_index("repeat")["objective"]
+    for key, line in summary.iterrows():
+        trials = rows.loc[key].set_index("repeat")
+        assert (line["n"], line["n seconds"]) == (3, 3)
+        assert line["F"] == pytest.approx(trials["objective"].mean())
+        assert line["F/F_full"] == pytest.approx((trials["objective"] / whole).mean())
+        assert line["P"] == pytest.approx(trials["accuracy"].mean())
+        assert line["seconds"] == pytest.approx(trials["total_seconds"].median())
+
+
+def test_the_result_shows_itself_as_text_and_html(clusters, monkeypatch):
+    A, truth = clusters
+    monkeypatch.setenv("COLUMNS", "60")
+    result = kmdr.compare(A, ["random_sign", PCA(whiten=True), "none"], labels=truth, r_grid=[2], repeats=2)
+    shown = repr(result)
+    assert max(map(len, shown.splitlines())) <= 60
+    assert "F_full" in shown
+    page = result._repr_html_()
+    assert re.findall("<tr>\\s*<td>(.*?)</td>", page) == list(result.summary()["method"])
+    alone = kmdr.compare(A, ["random_sign"], k=3, r_grid=[2], repeats=1)
+    assert "with 'none' among the reducers" in repr(alone)
+    assert alone.summary()["F/F_full"].isna().all()
+
+
+def test_failed_trials_are_counted_in_what_is_shown(clusters, capsys):
+    rows = kmdr.compare(clusters[0], [PCA, "none"], k=3, r_grid=[2], repeats=2).rows
+    rows.loc[rows["reducer"] != "none", ["status", "objective"]] = "failed", np.nan
+    assert "2 trials failed: see the column error of rows." in repr(kmdr.Comparison(rows))
+
+
+def test_the_module_lists_its_public_names():
+    assert dir(kmdr) == sorted(kmdr.__all__)
+    assert set(kmdr.__all__) == {*kmdr.api.__all__, "__version__"}
+    for name in kmdr.api.__all__:
+        parameters = inspect.signature(getattr(kmdr, name)).parameters
+        described = inspect.getdoc(getattr(kmdr, name)) or ""
+        assert all(parameter.lstrip("*") in described for parameter in parameters), name
+
+
+# -- arguments -------------------------------------------------------------------------------------------------------
+
+POINTS = np.random.default_rng(1).random((12, 4))
+VALID = {
+    "A": POINTS, "reducers": ["none"], "labels": np.arange(12) % 3, "k": 3, "r_grid": [2], "repeats": 1,
+    "engine": "kmdr", "engine_args": {}, "n_init": 1, "max_iter": 5, "start": "sample", "online": False,
+    "empty_action": "singleton", "seed": 0, "name": "A", "progress": True,
+}  # fmt: skip
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 4), st.integers(10**18, 10**40), st.floats(), st.complex_numbers(),
+    st.text(max_size=8), st.binary(max_size=3), st.sampled_from([np.int8(2), np.float32(2), np.nan, np.True_]),
+    st.sampled_from([np.array(3), np.datetime64("2020-01-01"), object(), int, KMeans, len, np.str_("svd")]),
+)  # fmt: skip
+CONTAINERS = st.one_of(
+    st.lists(SCALARS, max_size=3),
+    st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    st.dictionaries(st.text(max_size=3), SCALARS, max_size=2),
+    st.sampled_from([
+        pd.DataFrame(POINTS), pd.Series([2, 3]), np.ones((2, 2)), np.array([None, 1], dtype=object), range(2, 4), {2},
+        scipy.sparse.eye_array(12), (), range(10**12), pd.DataFrame({"a": ["x"] * 12}),
+    ]),
+)  # fmt: skip
+
+
+def numbers_without_end():
+    while True:
+        yield 2
+
+
+def message_of(work):
+    """Return the message of a mistake in the arguments; empty if there is none. Other errors are not caught."""
+    try:
+        assert len(work().rows) > 0
+    except ArgumentError as error:
+        return str(error)
+    return ""
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(name=st.sampled_from(list(VALID)), value=st.one_of(SCALARS, CONTAINERS))
+def test_any_argument_gives_rows_or_one_sentence(name, value):
+    before = POINTS.copy()
+    if name in ("repeats", "n_init") and isinstance(value, int) and value > 10:
+        value = -value  # valid, and would take a day
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column that looks like an index
+        said = message_of(lambda: kmdr.compare(**{**VALID, name: value}))
+    assert "\n" not in said
+    assert not said or re.search("; (a dataset|choose|did|encode|fill|give|name|omit|remove|use)|valid:", said), said
+    assert (before == POINTS).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"r_grid": [2.5]}, "r_grid has 2.5, but a number of dimensions is a whole number"),
+        ({"r_grid": []}, "r_grid is empty; give at least one"),
+        ({"r_grid": [0]}, "r_grid has 0, but"),
+        ({"r_grid": "2"}, "r_grid = '2' is not a sequence"),
+        ({"r_grid": numbers_without_end()}, "r_grid has more than 10000 entries"),
+        ({"reducers": []}, "reducers is empty"),
+        ({"reducers": "leverag"}, "did you mean 'leverage'"),
+        ({"reducers": "PCA"}, "no reducer is named 'PCA'; use 'svd'"),
+        ({"reducers": ["NMF"]}, "by its import path: 'sklearn.decomposition.NMF'"),
+        ({"reducers": [3]}, "reducers has 3, which is neither a name nor a transformer"),
+        ({"repeats": 0}, "repeats = 0 is not a whole number of at least 1"),
+        ({"n_init": True}, "n_init = True is not a whole number"),
+        ({"labels": [[1], [2, 3]]}, "labels is not an array"),
+        ({"engine_args": [1]}, "engine_args = [1] is not a mapping"),
+    ],
+)
+def test_mistakes_are_named(changes, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        kmdr.compare(**{**VALID, **changes})
+
+
+def test_single_values_and_numpy_numbers_stand_for_sequences():
+    plain = kmdr.compare(**{**VALID, "reducers": ["svd"], "r_grid": [2]}).rows
+    for changes in ({"reducers": "svd", "r_grid": np.int64(2)}, {"reducers": ("svd", "svd"), "r_grid": iter([2, 2])}):
+        rows = kmdr.compare(**{**VALID, **changes, "seed": np.uint8(0)}).rows
+        assert rows["objective"].tolist() == plain["objective"].tolist()
+        assert rows["config_hash"].tolist() == plain["config_hash"].tolist()
+
+
+def test_a_reducer_by_name_has_the_settings_of_the_command_line():
+    (params,) = set(kmdr.compare(**{**VALID, "reducers": "svd", "r_grid": [2, 3]}).rows["params"])
+    assert params == '{"centred":false,"rank":"r","solver":"kmdr"}'
+
+
+@pytest.mark.parametrize("isatty", [True, False])
+def test_progress_is_shown_on_a_terminal_only(isatty, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: isatty, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    kmdr.compare(**{**VALID, "repeats": 3})
+    shown = stream.getvalue()
+    assert ("100%" in shown and "3/3 tasks" in shown) if isatty else not shown
+    stream.truncate(0)
+    kmdr.compare(**{**VALID, "progress": False})
+    assert not stream.getvalue().strip("\0")

@@ -6,11 +6,11 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kmdr.api import compare, load, plot, report, reproduce, run
+    from kmdr.api import Comparison, compare, load, plot, report, reproduce, run
 
     __version__: str
 
-__all__ = ["__version__", "compare", "load", "plot", "report", "reproduce", "run"]
+__all__ = ["Comparison", "__version__", "compare", "load", "plot", "report", "reproduce", "run"]
 
 
 def __getattr__(name: str) -> object:
@@ -27,3 +27,7 @@ def __getattr__(name: str) -> object:
     from kmdr import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

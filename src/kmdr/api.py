@@ -1,29 +1,43 @@
 """The public functions of kmdr: the trials, figures and reports of the command line."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+import html
+import inspect
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import scipy.sparse
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from kmdr import datasets
-from kmdr.analysis.rows import numeric
-from kmdr.base.errors import ArgumentError, UserError
-from kmdr.base.outside import allow, named_by_path
+from kmdr import reducers as methods
+from kmdr.analysis.comparison import compared, quantities_in, with_ratio
+from kmdr.analysis.rows import numeric, ok_rows
+from kmdr.base.errors import ArgumentError, UserError, shown
+from kmdr.base.outside import named_by_path
 from kmdr.base.paths import RESULTS
 from kmdr.base.provenance import code_version, environment
-from kmdr.base.text import canonical, short_hash
+from kmdr.base.text import canonical, short_hash, terminal_width
 from kmdr.base.threads import pinned
-from kmdr.clustering import engines
-from kmdr.clustering.kmeans import Protocol
+from kmdr.config.protocols import choice
 from kmdr.config.studies import studies
+from kmdr.config.suggestions import unknown_reducer
 from kmdr.datasets import Dataset, from_arrays
+from kmdr.figures.comparison import method_names, summary_table
 from kmdr.figures.panels import paper_grid
+from kmdr.figures.tables import cells, footnote, text
+from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import compose, run_jobs
 from kmdr.harness.plan import Limits, parse_duration
+from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
@@ -31,14 +45,148 @@ from kmdr.reporting.build import build
 from kmdr.reporting.reproduce import draw, run_papers
 from kmdr.results.table import has_rows, rows_of
 
+# Most reducers and numbers of dimensions; a longer sequence may be endless.
+_MOST = 10_000
 
-def _name_and_params(reducer: str | Reducer | type | Any) -> tuple[str, dict[str, Any]]:
-    """Return name and parameters of a reducer given by name, as one of kmdr's, or as a transformer or its class."""
+
+class Comparison:
+    """The result of `compare`: a table in a notebook or a terminal, and its rows.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        One row per trial, with the columns of ``rows.csv``; the row of a failed trial has the reason in ``error``.
+    """
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.rows = rows
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row per method and r: means, and the median of the times.
+
+        Returns
+        -------
+        DataFrame
+            ``method``; ``r``; ``n``, the number of repetitions; ``F``, the objective; ``F/F_full``, the mean ratio of F
+            to that of ``"none"``, k-means on all features, in the same repetition (NaN without it); ``P``, the
+            accuracy, and ``NMI`` (NaN without labels); each custom metric; ``seconds``, the median time of reduction
+            and clustering, timed serially after a warm-up; and ``n seconds``, the number of these times.
+        """
+        frame = compared(with_ratio(self.rows))
+        ok = ok_rows(self.rows)
+        whole = ok[ok["reducer"] == "none"].set_index("repeat")["objective"]
+        key = ["reducer", "params", "r"]
+        F = ok.assign(**{"F/F_full": ok["objective"] / ok["repeat"].map(whole.to_dict()).astype(float)})
+        means = F.rename(columns={"objective": "F"}).groupby(key)[["F", "F/F_full"]].mean()
+        means = means.reindex(pd.MultiIndex.from_frame(frame[key])).reset_index(drop=True)
+        columns = {
+            "method": method_names(frame),
+            "r": frame["r"],
+            "n": frame["n"],
+            **{name: means[name] for name in means},
+        }
+        for quantity in quantities_in(frame):
+            if quantity.title != "F/F_best":
+                columns[quantity.title] = frame[quantity.title]
+        return pd.DataFrame({**columns, "n seconds": frame["n seconds"]})
+
+    def plot(self, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
+        """Return the figure of `kmdr.plot` for these rows.
+
+        Parameters
+        ----------
+        quantities : sequence of str
+            As for `kmdr.plot`.
+        """
+        return plot(self, quantities)
+
+    def __repr__(self) -> str:
+        return text(self._table(), width=terminal_width())
+
+    def _repr_html_(self) -> str:
+        table = self._table()
+        names, lines = cells(table)
+        frame = pd.DataFrame(lines, columns=names)
+        return f"{frame.to_html(index=False, border=0)}<p>{html.escape(footnote(table))}</p>"
+
+    def _table(self) -> Any:
+        return summary_table(self.summary(), int((self.rows["status"] != "ok").sum()))
+
+
+def _plain(value: Any) -> Any:
+    """Return numpy's numbers and booleans as Python's, and everything else unchanged."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item()
+    return value
+
+
+def _array(name: str, value: Any) -> Any:
+    """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
+    if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} is not an array ({error}); give rows of equal length") from error
+
+
+def _items(name: str, value: Any, what: str) -> list[Any]:
+    """Return the items of a sequence; ``what`` it should hold is for the error."""
+    if isinstance(value, str | bytes | Mapping | pd.DataFrame) or not isinstance(value, Iterable):
+        raise UserError(f"{name} = {shown(value)} is not a sequence; give a list of {what}")
+    items = list(islice(value, _MOST + 1))
+    if len(items) > _MOST:
+        raise UserError(f"{name} has more than {_MOST} entries; give fewer")
+    if not items:
+        raise UserError(f"{name} is empty; give at least one of the {what}")
+    return items
+
+
+def _sizes(r_grid: Any) -> list[Any]:
+    """Return the numbers of dimensions, which may be a single one; their values are checked with the other settings."""
+    r_grid = _plain(r_grid)
+    if isinstance(r_grid, numbers.Real):
+        return [r_grid]
+    return [_plain(r) for r in _items("r_grid", r_grid, "numbers of dimensions, e.g. r_grid=[5, 10, 20]")]
+
+
+def _reducers(reducers: Any) -> list[dict[str, Any]]:
+    """Return reducers as in ``conf/reducer``, each once; a single one may stand for a sequence of one."""
+    reducers = _plain(reducers)
+    single = isinstance(reducers, str | type) or hasattr(reducers, "fit") or callable(reducers)
+    what = "names of reducers or transformers, e.g. ['svd', 'none']"
+    found = map(_reducer, [reducers] if single else _items("reducers", reducers, what))
+    return list({canonical(config): config for config in found}.values())
+
+
+def _reducer(reducer: Any) -> dict[str, Any]:
+    """Return the configuration of a reducer given by name, as one of kmdr's, or as a transformer or its class."""
     if isinstance(reducer, str):
-        return reducer, {}
+        if "." not in reducer:
+            if reducer not in methods.names():
+                raise unknown_reducer(reducer, methods.names(), settings=False)
+            return choice("reducer", reducer)
+        return {"name": "outside", "path": reducer, "args": {}}
     if isinstance(reducer, Reducer) and reducer.name:
-        return reducer.name, {name: getattr(reducer, name) for name in reducer.parameters()}
-    return named_by_path(reducer)
+        return {"name": reducer.name, **{name: getattr(reducer, name) for name in reducer.parameters()}}
+    if not hasattr(reducer, "fit") or not (inspect.isclass(reducer) or hasattr(reducer, "get_params")):
+        raise UserError(
+            f"reducers has {shown(reducer)}, which is neither a name nor a transformer; give one, e.g. 'svd'"
+        )
+    path, args = named_by_path(reducer)
+    return {"name": "outside", "path": path, "args": args}
+
+
+def _words(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise UserError(f"{name} = {shown(value)} is not text; give a word")
+
+
+def _choices(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(_plain(value), bool):
+            raise UserError(f"{name} = {shown(value)} is not a choice; give True or False")
 
 
 def compare(
@@ -58,36 +206,53 @@ def compare(
     empty_action: str = "singleton",
     seed: int = 0,
     name: str = "A",
-) -> pd.DataFrame:
-    """Compare reducers on a matrix: run each from the same starting points, and return one row per trial.
+    progress: bool = True,
+) -> Comparison:
+    """Compare reducers on a matrix: run each from the same starting points.
 
     Parameters
     ----------
-    A : (n, d) array or sparse matrix
-        One point per row.
-    reducers : sequence
-        Names of kmdr's reducers, import paths, classes or instances of any scikit-learn transformer. The arguments of
-        an instance are kept, except ``n_components`` and ``random_state``, which each trial sets.
+    A : (n, d) array, sparse matrix or DataFrame
+        One point per row, n ≥ 2; finite numbers. A is never changed: methods get a read-only view of it, or a copy.
+    reducers : sequence, or a single reducer
+        Names of kmdr's reducers with the settings of the command line (`kmdr list reducers`), import paths, classes or
+        instances of any scikit-learn transformer. The arguments of an instance are kept, except ``n_components`` and
+        ``random_state``, which each trial sets. ``"none"`` is k-means on all features, which the others are compared
+        with.
     labels : (n,) array, optional
-        True classes; without them only the objective F is available.
-    k : int, optional
+        True classes, numbers or texts; without them only the objective F is available.
+    k : int from 1 to n, optional
         Number of clusters; by default the number of classes.
-    r_grid : sequence of int
-        Numbers of dimensions.
+    r_grid : sequence of int, or int
+        Numbers of dimensions, each at least 1. Most reducers need r ≤ d.
+    repeats : int ≥ 1
+        Repetitions, each with its own random draws and starts, which all reducers share.
     engine : str
-        As ``kmeans.engine``: a name, or the import path of a class with ``fit_predict``.
+        As ``kmeans.engine``: a name of `kmdr list engines`, or the import path of a class with ``fit_predict``.
     engine_args : mapping, optional
         Arguments of that class.
+    n_init : int ≥ 1
+        Starts of k-means; the partition of smallest objective on the reduced data is kept.
+    max_iter : int ≥ 1
+        Largest number of iterations of each start.
     start : {"sample", "first_of_class", "plus"}
-    online, empty_action
-        As ``kmeans.online`` and ``kmeans.empty_action``, which are MATLAB's.
+        Initial centres: points drawn uniformly, the first point of each class (needs labels and ``n_init=1``), or
+        points drawn by k-means++.
+    online : bool
+        Whether single points are moved after Lloyd's iterations (MATLAB's online phase).
+    empty_action : {"singleton", "drop", "error"}
+        Treatment of a cluster that loses all its points (MATLAB's EmptyAction).
+    seed : int from 0 to 2¹²⁸ − 1
+        Root of all random draws.
     name : str
-        Name of the dataset in the rows; random draws depend on it.
+        Name of the dataset in the rows: letters, digits, ``-`` and ``_``. Random draws depend on it.
+    progress : bool
+        Whether a bar shows the progress in a terminal or a notebook.
 
     Returns
     -------
-    DataFrame
-        The columns of ``rows.csv``; the row of a failed trial has the reason in ``error``.
+    Comparison
+        Its ``rows`` have one row per trial; ``summary()`` and ``plot()`` show means and times.
 
     Raises
     ------
@@ -98,49 +263,89 @@ def compare(
     --------
     >>> import kmdr, numpy as np
     >>> A = np.add.outer(np.repeat([0.0, 9.0], 10), np.linspace(0, 1, 8))
-    >>> rows = kmdr.compare(A, ["random_sign"], labels=np.repeat([0, 1], 10), r_grid=[2], repeats=1)
-    >>> float(rows["accuracy"].iloc[0])
-    1.0
+    >>> result = kmdr.compare(A, ["random_sign", "none"], labels=np.repeat([0, 1], 10), r_grid=[2], repeats=1)
+    >>> result.summary()["P"].tolist()
+    [1.0, 1.0]
     """
     try:
-        data = from_arrays(A, labels, k, name)
-        args = canonical(dict(engine_args or {}))
-        protocol = Protocol(n_init, max_iter, start, engine, args, online, empty_action)
-        engines.check(protocol)
-        tasks = []
-        for reducer in reducers:
-            method, params = _name_and_params(reducer)
-            allow(method)
-            experiment = Experiment(
-                "custom", data.name, {}, method, params, data.k, tuple(sorted({int(r) for r in r_grid})), repeats, 0,
-                seed, protocol, "best",
-            )  # fmt: skip
-            tasks += experiment.tasks(data, Path())
+        _words(engine=engine, start=start, empty_action=empty_action, name=name)
+        _choices(online=online, progress=progress)
+        if engine_args is not None and not isinstance(engine_args, Mapping):
+            raise UserError(f"engine_args = {shown(engine_args)} is not a mapping; give e.g. {{'batch_size': 1000}}")
+        kmeans = {
+            "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
+            "online": _plain(online), "empty_action": empty_action,
+            "args": {name: _plain(value) for name, value in (engine_args or {}).items()},
+        }  # fmt: skip
+        settings = {
+            "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),
+            "matching": "best", "r_grid": _sizes(r_grid), "repeats": _plain(repeats), "timing_repeats": 0,
+            "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
+        }  # fmt: skip
+        data = from_arrays(_array("A", A), _array("labels", labels), settings["k"], name)
+        experiments = [Experiment.from_config({**settings, "reducer": config}) for config in _reducers(reducers)]
+        tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
     except UserError as error:
-        raise ArgumentError(str(error)) from error
+        sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
+        raise ArgumentError(sentence.replace("kmeans.args", "engine_args").replace("kmeans.", "")) from error
     stamp = Stamp(1, 1, code_version(), short_hash(environment()))
-    with pinned(1):
-        rows = [row for task in tasks for row in run_task(task, data, stamp)]
-    return numeric(rows)
+    rows = []
+    with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
+        if not is_compiled() and (needed := parts(tasks)):
+            with bar.compiling(COMPILE_SECONDS):
+                compile_kernels(needed, 0, bar.tell)
+        for task in tasks:
+            rows += run_task(task, data, stamp)
+            bar.advance(rows[-len(task.r_grid) :], 1.0)
+    return Comparison(numeric(rows))
 
 
-def plot(rows: pd.DataFrame, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
+def plot(
+    rows: pd.DataFrame | Comparison, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")
+) -> Figure:
     """Draw quantities against r, with one column of panels per dataset: means with 95 % confidence intervals.
+
+    Parameters
+    ----------
+    rows : DataFrame or Comparison
+        Rows as of `run`, or the result of `compare`.
+    quantities : sequence of str
+        Columns of the rows, from top to bottom; those without values are omitted.
 
     Raises
     ------
     UserError
         When a method has rows of several settings or data on one dataset, whose mean would be meaningless.
     """
-    names = list(dict.fromkeys(rows["dataset"]))
-    available = [name for name in quantities if name not in rows or rows[name].notna().any()]
-    return paper_grid(rows, names, available).figure
+    frame = rows.rows if isinstance(rows, Comparison) else rows
+    if not isinstance(frame, pd.DataFrame) or "dataset" not in frame:
+        raise ArgumentError(f"rows = {shown(rows)} are not rows of trials; give the result of kmdr.compare or kmdr.run")
+    if isinstance(quantities, str):
+        quantities = [quantities]
+    names = list(dict.fromkeys(frame["dataset"]))
+    available = [name for name in quantities if name not in frame or frame[name].notna().any()]
+    return paper_grid(frame, names, available).figure
 
 
 def load(name: str, **options: Any) -> Dataset:
     """Return a dataset of the registry, memory-mapped; it is downloaded and checked first if necessary.
 
-    Its options are as ``dataset.OPTION=…`` on the command line.
+    Parameters
+    ----------
+    name : str
+        A name of `kmdr list datasets`; ``"file"`` reads a file of your own.
+    **options
+        As ``dataset.OPTION=…`` on the command line, e.g. ``path="my.csv"``.
+
+    Returns
+    -------
+    Dataset
+        ``A`` (n×d, read-only), ``labels`` (n, from 0, or None), and ``k``, the number of classes.
+
+    Raises
+    ------
+    UserError
+        When the dataset or an option does not exist, or the data are not available.
     """
     return datasets.load(name, options)
 
@@ -148,26 +353,51 @@ def load(name: str, **options: Any) -> Dataset:
 def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     """Run a study into a folder and return the folder's rows; finished trials are not repeated.
 
-    The overrides are settings of the command line, e.g. ``"repeats=3"``.
+    Parameters
+    ----------
+    study : str
+        A name of `kmdr list studies`.
+    out : str or Path
+        Folder of the results; it is made if necessary.
+    *overrides
+        Settings of the command line, e.g. ``"repeats=3"``.
+
+    Returns
+    -------
+    DataFrame
+        One row per trial, with the columns of ``rows.csv``.
     """
     run_jobs([compose(f"study={study}", f"out={out}", *overrides)], draw=draw)
     return rows_of(Path(out))
 
 
 def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None) -> Path:
-    """Run every study of some papers (short names), or of all, and return the page of the report.
+    """Run every study of some papers, or of all, and return the page of the report.
 
-    ``budget`` is a wall time such as ``"10m"``, which limits the number of repetitions.
+    Parameters
+    ----------
+    *papers
+        Short names of `kmdr list papers`; none for all.
+    out : str or Path
+        Folder of the results.
+    budget : str, optional
+        Wall time such as ``"10m"``, which limits the number of repetitions.
     """
     run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 
 def report(folder: str | Path) -> Path:
-    """Write the report of a folder of results and return its page; nothing but the folder is read."""
+    """Write the report of a folder of results and return its page; nothing but the folder is read.
+
+    Parameters
+    ----------
+    folder : str or Path
+        It holds ``rows.csv``.
+    """
     if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
     return build(Path(folder), studies(), again=True)
 
 
-__all__ = ["compare", "load", "plot", "report", "reproduce", "run"]
+__all__ = ["Comparison", "compare", "load", "plot", "report", "reproduce", "run"]

@@ -65,7 +65,7 @@ def test_a_rounding_difference_is_no_difference():
 
 def test_svd_with_all_dimensions_is_not_marked_on_iris():
     iris = load_iris()
-    rows = kmdr_compare(iris.data, ["svd", "none"], labels=iris.target, r_grid=[4], repeats=10)
+    rows = kmdr_compare(iris.data, ["svd", "none"], labels=iris.target, r_grid=[4], repeats=10).rows
     frame = compared(with_ratio(rows)).set_index("reducer")
     assert frame.loc["svd", "p NMI"] == frame.loc["svd", "p F/F_best"] == frame.loc["svd", "p P"] == 1
     table = table_of(frame.reset_index())

@@ -291,7 +291,9 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
 
 def test_a_plot_of_two_data_of_one_name_is_refused():
     A = np.random.default_rng(0).normal(size=(30, 6))
-    rows = [kmdr.compare(A + i * (np.arange(30) < 9)[:, None], ["none"], k=2, r_grid=[2], seed=i) for i in range(2)]
+    rows = [
+        kmdr.compare(A + i * (np.arange(30) < 9)[:, None], ["none"], k=2, r_grid=[2], seed=i).rows for i in range(2)
+    ]
     assert kmdr.plot(rows[0]).axes
     with pytest.raises(UserError, match=r"none on dataset 'A' has rows of 2 settings \(data = \w{8}; data = \w{8}\)"):
         kmdr.plot(pd.concat(rows))

@@ -21,6 +21,7 @@ NAMES = {"reducer": "every_other", "dataset": "two_lines", "metric": "worth", "e
 def empty(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KMDR_PATH", raising=False)
+    monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
 
 
@@ -35,7 +36,10 @@ def kmdr(monkeypatch, *arguments):
 @pytest.mark.parametrize("kind", NAMES)
 def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     assert kmdr(monkeypatch, "new", kind, NAMES[kind], "my folder") == 0
-    *files, export, command, own_test = capsys.readouterr().out.splitlines()
+    out = capsys.readouterr().out
+    labels = [line for line in out.splitlines() if line and not line.startswith("  ")]
+    assert all(label.endswith(":") for label in labels)
+    *files, export, command, own_test = re.findall("^  (.*)", out, re.MULTILINE)
     assert all(NAMES[kind] in file and Path(file).is_file() for file in files)
     assert not any("my_" in Path(file).read_text() or "mypaper" in Path(file).read_text() for file in files)
     assert shlex.split(own_test)[:3] == ["python", "-m", "pytest"]
@@ -50,7 +54,11 @@ def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     if kind == "paper":
         assert set(rows["study"]) == {"own26_fig1"}
     else:
-        assert rows["guests"].str.startswith("my folder ").all()
+        of_all = kind in ("dataset", "metric")
+        own = rows if of_all else rows[(rows["reducer"] == NAMES[kind]) | (rows["engine"] == NAMES[kind])]
+        assert len(own) > 1
+        assert own["guests"].str.startswith("my folder ").all()
+        assert rows["accuracy"].nunique() > 1 or kind == "dataset", "methods differ"
     assert kmdr(monkeypatch, "list", f"{kind}s") == 0
     (line,) = re.findall(rf"^  {NAMES[kind]} .*", capsys.readouterr().out, re.MULTILINE)
     assert re.search(r"my folder [0-9a-f]{12}$", line)

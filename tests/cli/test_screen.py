@@ -298,16 +298,16 @@ def test_a_run_ends_with_its_table_and_says_what_svd_does_with_r(here, monkeypat
     assert "o/rows.csv: 6 rows" in out
     assert "note" not in err
     assert kmdr(monkeypatch, *TINY, "reducer=svd", "reducer.rank=k", "out=o") == 0
-    note = "note: svd uses only r = 2, as in its paper, whatever r_grid says; with reducer=svd"
-    assert note in capsys.readouterr().err
+    _, err = capsys.readouterr()
+    assert "note: svd uses only r = 2, as in its paper, whatever r_grid says; with reducer=svd" in err
     for more in ([], ["seed=1"]):
         assert kmdr(monkeypatch, *TINY, "reducer=svd", *more, "out=o", "-q") == 0
         assert capsys.readouterr() == ("", "")
     assert kmdr(monkeypatch, *TINY, "reducer=random_sign", "out=o", "--verbose") == 0
     out, err = capsys.readouterr()
     assert "synth random_sign repeat=0: 2 trials" in err
-    shown = re.findall(r"^(\w+) +\d+ +2 +[*↑↓]? ?1\.", out, re.MULTILINE)
-    assert shown == ["none", "random_sign", "random_sign"], "no svd"
+    methods = re.findall(r"^(\w+) +\d+ +2 +[*↑↓]? ?1\.", out, re.MULTILINE)
+    assert methods == ["none", "random_sign", "random_sign"], "no svd"
 
 
 def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(here, monkeypatch, capsys):

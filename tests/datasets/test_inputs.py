@@ -235,7 +235,7 @@ def test_compare_leaves_the_matrix_of_its_user_as_it_was(A):
 def test_a_transformer_that_would_change_the_matrix_of_its_user_fails_instead(rng):
     A = rng.random((9, 4))
     before = A.copy()
-    rows = kmdr.compare(A, [Scrambler], k=2, r_grid=[2], repeats=1, n_init=1)
+    rows = kmdr.compare(A, [Scrambler], k=2, r_grid=[2], repeats=1, n_init=1).rows
     assert rows["status"].tolist() == ["failed"]
     assert "read-only" in rows["error"].iloc[0]
     assert np.array_equal(A, before)

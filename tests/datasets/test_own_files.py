@@ -673,7 +673,7 @@ def test_compare_warns_of_an_index_and_names_a_column_of_text():
         assert datasets.from_arrays(frame, CODED).feature_names == ("x", "y", "z")
     for name, values in (("id", [5, 3, 9, 1, 2]), ("number", [10, 11, 12, 13, 14])):
         with pytest.warns(UserWarning, match=f"column '{name}' looks like an index or identifier"):
-            rows = kmdr.compare(frame.assign(**{name: values}), ["svd"], labels=CODED, r_grid=[2], repeats=1)
+            rows = kmdr.compare(frame.assign(**{name: values}), ["svd"], labels=CODED, r_grid=[2], repeats=1).rows
         assert rows["status"].tolist() == ["ok"]
     with pytest.raises(UserError, match=r"column 'site' of A is not numeric \('n', 's'\)"):
         kmdr.compare(frame.assign(site=list("nsnsn")), ["svd"], labels=CODED, r_grid=[2], repeats=1)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kmdr.figures.escape import latex_escaped
-from kmdr.figures.tables import Table, cells, latex, markdown
+from kmdr.figures.tables import Table, cells, latex, markdown, text
 from reports import save_table
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference" / "tables"
@@ -65,3 +67,49 @@ def test_the_committed_tables_need_no_unicode_fonts_in_latex(file):
     body = "".join(line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("%"))
     assert body.isascii(), sorted({c for c in body if not c.isascii()})
     assert body.count("{") == body.count("}")
+
+
+# -- width -----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def wide_tables(draw):
+    rows, words = draw(st.integers(1, 4)), st.text("ab_.9 é", min_size=1, max_size=40).map(str.strip).filter(bool)
+    first = {name: draw(st.lists(words, min_size=rows, max_size=rows)) for name in ("dataset", "method")}
+    columns = {**first, "r": ["5"] * rows}
+    for i in range(draw(st.integers(1, 6))):
+        columns[f"value {i}"] = draw(st.lists(st.text("0123.±", min_size=1, max_size=12), min_size=rows, max_size=rows))
+    values = [name for name in columns if name.startswith("value")]
+    formats = dict.fromkeys(["r", *values], "")
+    groups = [["dataset", "method", "r"], *([name] for name in values)]
+    return Table(pd.DataFrame(columns), formats, "A note of several words.", groups=groups, sections=["dataset"])
+
+
+@settings(max_examples=200)
+@given(table=wide_tables(), width=st.integers(20, 300))
+def test_a_table_fits_its_width_and_keeps_every_number(table, width):
+    shown = text(table, width=width)
+    plain = text(table)
+    for name in table.frame:
+        for value in table.frame[name]:
+            letters = "".join(value.split())
+            assert letters in "".join(plain.split())
+            if name in table.formats:
+                assert value in shown
+    needed = 12 + 2 + 1 + 2 + 14  # the narrowest method, r, and the widest value
+    assert max(map(len, shown.splitlines())) <= max(width, needed)
+    if max(map(len, plain.splitlines())) <= width:
+        assert shown.splitlines()[: len(table.frame) + 2] == plain.splitlines()[: len(table.frame) + 2]
+
+
+def test_what_does_not_fit_is_in_blocks_that_repeat_the_method_under_headings():
+    frame = pd.DataFrame({"dataset": ["usps"] * 2 + ["orl"], "method": ["a", "b", "a"], "r": ["5"] * 3,
+                          "F": ["1.0 ± 0.1"] * 3, "P": ["0.5 ± 0.1"] * 3})  # fmt: skip
+    table = Table(frame, dict.fromkeys(["r", "F", "P"], ""), groups=[["dataset", "method", "r"], ["F"], ["P"]],
+                  sections=["dataset"])  # fmt: skip
+    blocks = text(table, width=22).split("\n\n")
+    assert blocks[0].splitlines()[0].split() == ["method", "r", "F"]
+    assert blocks[0].splitlines()[2:] == ["usps", "a       5  1.0 ± 0.1", "b       5  1.0 ± 0.1"]
+    assert blocks[1].splitlines()[0] == "orl"
+    assert blocks[2].splitlines()[0].split() == ["method", "r", "P"]
+    assert text(table, width=40).splitlines()[0].split() == ["dataset", "method", "r", "F", "P"]

@@ -61,17 +61,17 @@ def test_nothing_is_to_be_compiled_where_numba_does_not(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("backend", "n_jobs", "kept", "compiles"),
-    [("loky", 2, False, True), ("loky", 2, True, False), ("loky", 1, False, False), ("sequential", 1, False, False)],
+    ("backend", "n_jobs", "kept", "processes"),
+    [("loky", 2, False, 2), ("loky", 2, True, None), ("loky", 1, False, 1), ("sequential", 1, False, 0)],
 )
-def test_a_run_on_several_cores_compiles_what_nobody_has(backend, n_jobs, kept, compiles, tmp_path, monkeypatch):
+def test_a_run_compiles_first_what_nobody_has(backend, n_jobs, kept, processes, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(module, "is_compiled", lambda: kept)
     monkeypatch.setattr(module, "compile_kernels", lambda parts, n, tell: seen.append((parts, n)))
     monkeypatch.setattr(module, "_run_stage", lambda *_: module._Stage(wall=1.0))
     some = [SimpleNamespace(**vars(task("svd")), serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
     run_tasks(some, Runner(backend, n_jobs, 1), Store(tmp_path / "o"), {}, Progress(3, 1.0))
-    assert seen == ([(compiled.parts(some), 2)] if compiles else [])
+    assert seen == ([] if processes is None else [(compiled.parts(some), processes)])
 
 
 @pytest.mark.slow

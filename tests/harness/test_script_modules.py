@@ -32,7 +32,7 @@ class Own(Mine):
 
 def main():
     A = np.random.default_rng(0).random((60, 8))
-    rows = kmdr.compare(A, [Mine, Own, "mymod.Mine"], k=2, r_grid=[2], repeats=2)
+    rows = kmdr.compare(A, [Mine, Own, "mymod.Mine"], k=2, r_grid=[2], repeats=2).rows
     assert set(rows["status"]) == {"ok"}, rows["error"]
     rows = kmdr.run(
         "bzmd15_fig1", "out", "study.datasets=[{synth:{n:60,d:10,k:2}}]", "r_grid=[2]", "repeats=3",

@@ -103,6 +103,7 @@ def test_twelve_files_are_right_at_once_or_name_the_setting(kmdr, tmp_path, rng)
         with (out / "rows.csv").open(newline="") as rows:
             (row,) = csv.DictReader(rows)
         assert (int(row["n"]), int(row["d"]), int(row["k"])) == (*file.A.shape, 3)
-        (expected,) = compare(file.A, ["svd"], labels=own_files.CLASSES, r_grid=[2], repeats=1, name="t").itertuples()
+        rows = compare(file.A, ["svd"], labels=own_files.CLASSES, r_grid=[2], repeats=1, name="t").rows
+        (expected,) = rows.itertuples()
         for name in ("objective", "accuracy", "nmi", "ari"):
             np.testing.assert_allclose(float(row[name]), getattr(expected, name), rtol=1e-9, err_msg=file.file)

@@ -187,6 +187,11 @@ def silence(stream: TextIO) -> None:
         os.close(null)
 
 
+def path_override(path: str) -> str:
+    """Return the name of a file as written in a setting ``NAME=VALUE``: quoted if necessary."""
+    return path if re.fullmatch(r"[\w./~+-]+", path, re.ASCII) else json.dumps(path, ensure_ascii=False)
+
+
 def override(value: Any) -> str:
     """Return a value as written in a setting ``NAME=VALUE``: plain words unquoted, other texts quoted.
 

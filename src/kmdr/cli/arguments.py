@@ -18,6 +18,7 @@ from kmdr.base.signals import nothing_to_lose
 
 LISTED = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
 SKELETONS = ("reducer", "dataset", "metric", "engine", "paper")
+SHELLS = ("bash", "zsh")
 FORMATS = ("text", "md", "latex", "csv")
 
 # The arguments of `ArgumentParser.add_argument`.
@@ -264,6 +265,12 @@ COMMANDS = {
                 _argument("folder", nargs="?", type=_folder, metavar="DIR",
                           help="plugin folder; default: the first of KMDR_PATH, or a new one"),
             ),
+        ),
+        Command(
+            "completion", "Print a script that completes commands, settings and their values in bash or zsh.",
+            "kmdr.cli.completion:run",
+            (_argument("shell", type=_choice("shell", SHELLS), metavar="SHELL", help=", ".join(SHELLS)),),
+            "Add 'source <(kmdr completion bash)' to ~/.bashrc, or the like to ~/.zshrc.",
         ),
         Command(
             "help", "List the commands, or show the help of one; 'kmdr --help' shows every setting of a run.",

@@ -5,7 +5,6 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def report(folder: Path) -> None:
     from kmdr.harness.progress import Progress
     from kmdr.reporting.build import build
 
-    with closing(Progress(0, ALLOWANCE_SECONDS)) as progress:
+    with Progress(0, ALLOWANCE_SECONDS) as progress:
         page = build(folder, studies(), again=True, tell=progress.making)
     print(page)
 
@@ -181,7 +180,9 @@ def command_line() -> int | None:
     if name in COMMANDS:
         return COMMANDS[name](arguments[1:])
     if re.fullmatch(r"\w[\w-]*", name):
-        raise unknown("command", name, COMMANDS)
+        from kmdr.config.suggestions import unknown_command
+
+        raise unknown_command(name, next(iter(arguments[1:]), ""), COMMANDS)
     return _run_settings()
 
 

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from kmdr.base.text import announce
+from kmdr.base.text import announce, two_columns, wrapped
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness.jobs import compose
 
@@ -21,9 +21,16 @@ def run(out: Path) -> int:
 
     folder = f"out={out}"
     words = ["-m", *_SETTINGS, f"reducer={','.join(_REDUCERS)}", folder]
-    announce(f"This is: kmdr {shlex.join(words)}")
+    announce(wrapped("Four methods on pictures of handwritten digits, five times each. The same as:"))
+    announce(f"kmdr {shlex.join(words)}")
     status = run_jobs([compose(*_SETTINGS, f"reducer={name}", folder) for name in _REDUCERS])
     picture = next(path for path in figures_for_folder(out) if path.suffix == ".png")
-    announce(f"\n{picture.resolve()}: the same as a picture")
-    announce(f"Next: kmdr report {shlex.quote(str(out))}; kmdr --help; your data: dataset=file dataset.path=my.csv")
+    announce(f"\nPlot saved to {picture}")
+    announce("\nNext:")
+    steps = (
+        (f"kmdr report {shlex.quote(str(out))}", "the same as a page, with figures of each quantity"),
+        ("kmdr data check my.csv", "how your own data would be read, and the command that runs it"),
+        ("kmdr", "more first steps"),
+    )
+    announce("\n".join(two_columns(steps, "  ")))
     return status

@@ -118,6 +118,11 @@ def _summary(group: str, name: str) -> str:
     return " ".join(line[1:].strip() for line in lines if line.startswith("#") and "@package" not in line)
 
 
+def choices_of_groups() -> dict[str, list[str]]:
+    """Return the names that each group of settings can be set to."""
+    return {group: _names(group) for group in (*_defaults(), "study")}
+
+
 def _names(group: str) -> list[str]:
     if group == "dataset":
         from kmdr import datasets

@@ -24,6 +24,7 @@ _FOLDER = "guest"
 class _Kind(NamedTuple):
     placeholder: str  # the name in the skeleton's files and file names
     existing: Callable[[], Collection[str]]  # names that cannot be used again
+    tried: str  # what the next command does
     command: str  # arguments of kmdr that try the skeleton
 
 
@@ -31,12 +32,33 @@ KINDS = {
     "reducer": _Kind(
         "my_reducer",
         lambda: [*reducers.names(), "outside"],
-        "reducer={name} 'r_grid=[5,20]' repeats=2 out=results/{name}",
+        "Run it next to k-means on all features",
+        "-m dataset=digits reducer=none,{name} 'r_grid=[5,20]' repeats=2 out=results/{name}",
     ),
-    "dataset": _Kind("my_dataset", datasets.names, "dataset={name} 'r_grid=[2,5]' repeats=2 out=results/{name}"),
-    "metric": _Kind("my_metric", metrics.metrics, "reducer=none repeats=2 out=results/{name}"),
-    "engine": _Kind("my_engine", engines.names, "kmeans.engine={name} 'r_grid=[5,20]' repeats=2 out=results/{name}"),
-    "paper": _Kind("mypaper", lambda: [paper.name for paper in paper_folders()], "reproduce {name} OUT=results/{name}"),
+    "dataset": _Kind(
+        "my_dataset",
+        datasets.names,
+        "Run two methods on it",
+        "-m dataset={name} reducer=none,random_sign 'r_grid=[2,5]' repeats=2 out=results/{name}",
+    ),
+    "metric": _Kind(
+        "my_metric",
+        metrics.metrics,
+        "Run two methods and score them by it, too",
+        "-m dataset=digits reducer=none,random_sign 'r_grid=[5,20]' repeats=2 out=results/{name}",
+    ),
+    "engine": _Kind(
+        "my_engine",
+        engines.names,
+        "Run it next to kmdr's k-means",
+        "-m dataset=digits reducer=none kmeans.engine=kmdr,{name} repeats=2 out=results/{name}",
+    ),
+    "paper": _Kind(
+        "mypaper",
+        lambda: [paper.name for paper in paper_folders()],
+        "Run its study and write the report",
+        "reproduce {name} OUT=results/{name}",
+    ),
 }
 
 
@@ -89,10 +111,11 @@ def run(kind: str, name: str, folder: Path | None) -> None:
     named = [path for path in os.environ.get("KMDR_PATH", "").split(os.pathsep) if path]
     folder = folder or Path(next(iter(named), _FOLDER)).expanduser()
     files = write(kind, name, folder)
-    for file in files:
-        print(file)
+    print(f"The {kind} and its test:", *(f"  {file}" for file in files), sep="\n")
     place = folder.resolve()
     if place not in [Path(path).expanduser().resolve() for path in named]:
-        print(f"export KMDR_PATH={quote(os.pathsep.join([*named, str(place)]))}")
-    print(f"kmdr {KINDS[kind].command.format(name=name)}")
-    print(f"python -m pytest {quote(str(next(file for file in files if file.parent.name == 'tests')))}")
+        print("\nLet kmdr find it, in this shell:")
+        print(f"  export KMDR_PATH={quote(os.pathsep.join([*named, str(place)]))}")
+    print(f"\n{KINDS[kind].tried}:\n  kmdr {KINDS[kind].command.format(name=name)}")
+    test = next(file for file in files if file.parent.name == "tests")
+    print(f"\nTest it:\n  python -m pytest {quote(str(test))}")

@@ -27,6 +27,7 @@ from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
 from kmdr.config.studies import config_files, load_config, on_request
+from kmdr.config.suggestions import unknown_choice
 
 T = TypeVar("T")
 Write = Callable[[Path, str, bytes], object]
@@ -60,7 +61,7 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
         )
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return unknown(group or "configuration", name, error.options or ())
+        return unknown_choice(group or "configuration", name, error.options or ())
     if not isinstance(error, HydraException | OmegaConfBaseException):
         is_file = isinstance(error, yaml.YAMLError | UnicodeDecodeError)
         what = "a configuration file" if is_file else shown(list(overrides))

@@ -10,7 +10,7 @@ import yaml
 from hydra._internal.utils import get_args_parser
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.paths import CONF
+from kmdr.config.suggestions import check_words, setting_names
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
@@ -28,6 +28,9 @@ def as_override(argument: str) -> str:
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
+    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)([^\[\"'{$\\]+)", argument)
+    if path and not re.fullmatch(r"[\w./~+,-]*", path[2], re.ASCII) and path[2].isprintable():
+        return f'{path[1]}"{path[2]}"'  # Hydra takes no other characters without quotes
     return f"++{argument}" if argument.startswith(_FREE) else argument
 
 
@@ -44,12 +47,11 @@ def _parsed(arguments: Sequence[str]) -> Any:
 
 def check_names(arguments: Sequence[str]) -> None:
     """Raise `UserError` for an unknown option, or a setting that does not begin with a known name."""
+    known = setting_names()
+    check_words(arguments, known)
     options = _parsed([as_override(argument) for argument in arguments])
     if options.config_dir or options.config_name:  # which may bring settings of their own
         return
-    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
-    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
-    known = sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
     for override in options.overrides:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:

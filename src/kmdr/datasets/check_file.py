@@ -1,7 +1,5 @@
 """Check custom data files before they are used: ``kmdr data check FILE``."""
 
-import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +9,7 @@ import yaml
 
 from kmdr import datasets
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.text import aligned, single_line, tell
+from kmdr.base.text import aligned, path_override, single_line, tell
 from kmdr.datasets.formats.profile import lines, scale_hint, warnings_of
 from kmdr.datasets.registry import entry
 
@@ -54,11 +52,6 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _quoted(file: str) -> str:
-    """Return the name of a file as the value of a setting, quoted if necessary."""
-    return file if re.fullmatch(r"[\w./~+-]+", file, re.ASCII) else json.dumps(file, ensure_ascii=False)
-
-
 def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
     content, seen, refusal = datasets.inspect_file({**options, "path": file})
     yield f"{file}: {content.form}"
@@ -71,7 +64,14 @@ def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> I
     else:
         given = [f"dataset.{setting.removeprefix('dataset.')}" for setting in settings]
         r = min(2, seen.d)
-        command = ["kmdr", "dataset=file", f"dataset.path={_quoted(file)}", *given, "reducer=svd", f"r_grid=[{r}]"]
+        command = [
+            "kmdr",
+            "dataset=file",
+            f"dataset.path={path_override(file)}",
+            *given,
+            "reducer=svd",
+            f"r_grid=[{r}]",
+        ]
         rows.append(("run", shlex.join(command)))
     for line in aligned(rows):
         yield f"  {line}"

@@ -233,7 +233,7 @@ def _first_columns(frame: pd.DataFrame) -> dict[str, list[str]]:
     columns = {
         name: [str(value) for value in frame[name]] for name in ("study", "dataset") if frame[name].nunique() > 1
     }
-    columns["method"] = _methods(frame)
+    columns["method"] = method_names(frame)
     columns["r"] = [str(r) for r in frame["r"]]
     for name in settings_in(frame):
         if frame[name].nunique() > 1:
@@ -241,11 +241,38 @@ def _first_columns(frame: pd.DataFrame) -> dict[str, list[str]]:
     return columns
 
 
-def _methods(frame: pd.DataFrame) -> list[str]:
+def method_names(frame: pd.DataFrame) -> list[str]:
     """Return the names of the methods, as figures have them."""
     methods = list(zip(frame["reducer"], frame["params"], strict=True))
     styles = method_styles(methods)
     return [styles[method].label for method in methods]
+
+
+def summary_table(summary: pd.DataFrame, failed: int) -> Table:
+    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted.
+
+    Parameters
+    ----------
+    failed : int
+        Number of failed trials.
+    """
+    has_full = summary["F/F_full"].notna().any()
+    seconds = ["seconds"] if (summary["n"] == summary["n seconds"]).all() else ["n seconds", "seconds"]
+    omitted = {"F" if has_full else "F/F_full", "n seconds"}
+    values = [name for name in summary.columns[3:] if name not in omitted and summary[name].notna().any()]
+    groups = [["method", "r", "n"], *(seconds if name == "seconds" else [name] for name in values)]
+    forms = {"F": ".4f", "F/F_full": ".4f", "seconds": ".3g", "n seconds": "", "n": "", "r": ""}
+    notes = [
+        "F is the objective; F_full that of k-means on all features, in the same repetition."
+        if has_full
+        else "F is the objective; with 'none' among the reducers it is compared with k-means on all features.",
+        "P is the accuracy." if "P" in values else "",
+        "Seconds are medians." if "seconds" in values else "",
+        f"{counted(failed, 'trial')} failed: see the column error of rows." if failed else "",
+    ]
+    frame = summary[[name for group in groups for name in group]]
+    formats = {name: forms.get(name, ".3f") for name in frame.columns if name != "method"}
+    return Table(frame, formats, " ".join(filter(None, notes)), groups=groups)
 
 
 def _shown(groups: Sequence[Mapping[str, Sequence[str]]], note: str, bold: set[tuple[int, str]]) -> Table:

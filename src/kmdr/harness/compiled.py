@@ -19,6 +19,8 @@ from kmdr.config.task import Task
 from kmdr.harness.engines.local import Workers
 from kmdr.harness.task import tiny_matrices, warm_up
 
+# About how long one process takes to compile what a run needs; most of it is one part, so more than two gain little.
+COMPILE_SECONDS = 40.0
 # Reducer, its parameters, and whether the data are sparse.
 Part = tuple[str, str, bool]
 
@@ -55,6 +57,10 @@ def compile_part(reducer: str, params: str, sparse: bool) -> None:
 
 
 def compile_kernels(some: Iterable[Part], processes: int, tell: Callable[[str], None]) -> None:
-    """Compile some of `parts` in parallel processes."""
+    """Compile some of `parts` in parallel processes, or in this one if ``processes`` is 0."""
+    if not processes:
+        for part in some:
+            compile_part(*part)
+        return
     with Workers(compile_part, 1, tell) as workers:
         deque(workers.run(some, processes, lambda part: f"compiling {part[0]}"), maxlen=0)

@@ -4,7 +4,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +13,7 @@ from kmdr import datasets
 from kmdr.base.errors import UserError, section, shown, yes_or_no
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
-from kmdr.base.text import Volume, announce, canonical, tell
+from kmdr.base.text import Volume, announce, canonical, counted, tell
 from kmdr.config.compose import compose_configs, compose_study_configs
 from kmdr.config.studies import studies as configured
 from kmdr.config.task import Task
@@ -192,8 +191,8 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
         shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
     size = f"{workers} workers" if workers > 1 else "one worker"
     _note(
-        f"{len(plan.tasks)} tasks, about {duration_text(seconds)} on {size}; {shorter}, and finished tasks are kept "
-        "when it is stopped"
+        f"{counted(len(plan.tasks), 'task')}, about {duration_text(seconds)} on {size}; {shorter}, and "
+        "finished tasks are kept when it is stopped"
     )
 
 
@@ -340,7 +339,7 @@ def _run(
     """Run the plan and draw what follows from it; return the rows, how many tasks were late, and the files."""
     limits, store, bounds, tasks = request.limits, request.store, request.bounds, planned.plan.tasks
     end = math.inf if bounds.budget is None else start + bounds.budget
-    with closing(Progress(len(tasks), planned.total_seconds)) as progress:
+    with Progress(len(tasks), planned.total_seconds) as progress:
         rows, late = planned.known, 0
         if tasks:
             until = end - ALLOWANCE_SECONDS
@@ -363,7 +362,7 @@ def _report(
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
     if show and not request.limits and not part and Volume.level >= 0:
         show(request.store.folder, asked)
-    announce(f"{table}: {len(rows)} rows" + (f", {failed} of this run failed" if failed else ""))
+    announce(f"{table}: {counted(len(rows), 'row')}" + (f", {failed} of this run failed" if failed else ""))
     if late:
         tell(f"kmdr: the budget was over before {late} tasks began; the same command runs them")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]

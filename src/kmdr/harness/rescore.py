@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
-from kmdr.base.text import canonical, tell
+from kmdr.base.text import canonical, counted, tell
 from kmdr.config.task import data_of, methods_from, origin_of_metric
 from kmdr.datasets import open_prepared, prepared_by_content
 from kmdr.linalg import Matrix
@@ -139,5 +139,8 @@ def fill(folder: Path) -> tuple[int, int]:
 def run(folder: Path) -> int:
     """Score the trials of a folder by metrics that its rows lack; return 1 if a trial could not be scored, else 0."""
     filled, failed = fill(folder)
-    print(f"{folder}: {filled} rows have new metrics" + (f", {failed} could not be scored" if failed else ""))
+    print(
+        f"{folder}: {counted(filled, 'row has', 'rows have')} new metrics"
+        + (f", {failed} could not be scored" if failed else "")
+    )
     return int(failed > 0)

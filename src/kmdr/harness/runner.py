@@ -20,7 +20,7 @@ from kmdr.base.signals import undisturbed
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
-from kmdr.harness.compiled import compile_kernels, is_compiled, parts
+from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
 from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.harness.engines.settings import Runner
@@ -196,9 +196,10 @@ def run_tasks(
         return Stamp(concurrency, runner.threads, code_version(), env_hash, machine())
 
     try:
-        if runner.backend == "loky" and runner.n_jobs > 1 and not is_compiled():
-            progress.stage("compiling, once per installation")
-            compile_kernels(parts(left), runner.n_jobs, progress.tell)
+        if runner.backend in ("loky", "sequential") and not is_compiled() and (needed := parts(left)):
+            processes = runner.n_jobs if runner.backend == "loky" else 0
+            with progress.compiling(COMPILE_SECONDS / min(max(processes, 1), 2)):
+                compile_kernels(needed, processes, progress.tell)
         with Workers(execute, runner.threads, progress.tell) as workers:
             if serial:
                 progress.stage("timing, one at a time")

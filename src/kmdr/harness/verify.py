@@ -23,7 +23,7 @@ import shlex
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from kmdr.base.outside import allow
 from kmdr.base.paths import CONF
 from kmdr.base.provenance import code_version
 from kmdr.base.provenance import environment as this_environment
-from kmdr.base.text import aligned, canonical, single_line, tell
+from kmdr.base.text import aligned, canonical, counted, single_line, tell
 from kmdr.base.threads import pinned
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
@@ -205,7 +205,7 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
     folders = folders_by_content(rows, reference)
     here = this_environment()
     comparisons = []
-    with closing(Progress(len(rows), float(len(rows)))) as progress:
+    with Progress(len(rows), float(len(rows))) as progress:
         for row in rows:
             comparisons.append(verify(row, reference, folders, here, trusted))
             progress.advance([], 1.0)
@@ -230,7 +230,7 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
             print(single_line(f"{outcome}: {where}, repetition {row['repeat']}: {detail}"))
     for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
         print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
-    print(f"{len(comparisons)} rows drawn with seed {seed}")
+    print(f"{counted(len(comparisons), 'row')} drawn with seed {seed}")
     foreign = totals["not verified"]
     compared = len(comparisons) - totals["skipped"] - foreign
     if foreign:

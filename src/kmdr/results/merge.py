@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
-from kmdr.base.text import announce, tell
+from kmdr.base.text import announce, counted, tell
 from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, write_table
 from kmdr.results.compare import compare, platform_of
@@ -303,7 +303,7 @@ def _merge_and_report(folders: Sequence[Path], out: Path, target: str) -> bool:
     """Merge, report it, and return True if no part of a plan is missing."""
     merged = merge(folders, out)
     announce(
-        f"{out}: {merged.size} rows of {', '.join(map(str, folders))}"
+        f"{out}: {counted(merged.size, 'row')} of {', '.join(map(str, folders))}"
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times; the preferred row is kept" if merged.timed_apart else "")
     )

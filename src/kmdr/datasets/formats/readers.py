@@ -31,6 +31,24 @@ _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "npz": arrays.npz, "npy": arrays.npy, "mat": arrays.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
 }  # fmt: skip
+_TO_CSV, _TO_NPY = "by pandas: {}.to_csv('data.csv', index=False)", "by numpy.save('data.npy', {})"
+_R = ("R's format", "in R: write.csv(x, 'data.csv', row.names=FALSE)")
+_PICKLE = ("a pickle, which can run any code,", _TO_NPY.format("array"))
+_ARCHIVE = ("an archive", "by unpacking it, and name the file or the folder of images in it")
+# Known formats that are not read, and how to convert them.
+_UNSUPPORTED: Mapping[str, tuple[str, str]] = {
+    ".arff": ("ARFF", _TO_CSV.format("pandas.DataFrame(scipy.io.arff.loadarff('data.arff')[0])")),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLE),
+    **dict.fromkeys((".rds", ".rda", ".rdata"), _R),
+    **dict.fromkeys((".pt", ".pth"), ("PyTorch's format", _TO_NPY.format("tensor.numpy()"))),
+    **dict.fromkeys((".json", ".jsonl"), ("JSON", _TO_CSV.format("pandas.read_json(FILE)"))),
+    **dict.fromkeys((".feather", ".arrow"), ("Arrow's format", _TO_CSV.format("pandas.read_feather(FILE)"))),
+    **dict.fromkeys((".xls", ".ods"), ("this spreadsheet", "by saving it as .xlsx or .csv")),
+    ".dta": ("Stata's format", _TO_CSV.format("pandas.read_stata(FILE)")),
+    ".sav": ("SPSS's format", _TO_CSV.format("pandas.read_spss(FILE)")),
+    ".sas7bdat": ("SAS's format", _TO_CSV.format("pandas.read_sas(FILE)")),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
+}  # fmt: skip
 _FOLDERS = ("images", "parts", "zarr")
 
 
@@ -121,6 +139,9 @@ def _format(path: Path) -> str:
         return inner if inner in ("csv", "tsv", "mtx") else "svmlight"
     if last == ".txt":
         return "svmlight" if svmlight.is_likely(path) else "csv"
+    if last in _UNSUPPORTED:
+        name, remedy = _UNSUPPORTED[last]
+        raise UserError(f"{path.name}: {name} is not supported; convert it, e.g. {remedy}")
     if last not in _EXTENSIONS:
         raise UserError(
             f"the extension of {path.name!r} is not known; set option format to one of {', '.join(FORMATS)}"

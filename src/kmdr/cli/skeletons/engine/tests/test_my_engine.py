@@ -18,6 +18,6 @@ def test_clusters_that_are_far_apart_are_told_apart() -> None:
     A = 100.0 * truth[:, None] + np.random.default_rng(0).random((40, 6))
     rows = kmdr.compare(
         A, ["none"], labels=truth, r_grid=[2], repeats=1, engine="my_engine", start="first_of_class", n_init=1
-    )
+    ).rows
     assert rows["accuracy"].tolist() == [1.0]
     assert rows["guests"].iloc[0]

@@ -6,7 +6,7 @@ from kmdr.linalg import Dense, Matrix
 from kmdr.metrics import metric
 
 
-@metric("my_metric", "my metric", 0.0, 1.0, "higher")
+@metric("my_metric", "my_metric", 0.0, 1.0, "higher")
 def score(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
     """Return the share of points whose class is the most frequent one of their cluster; None without classes."""
     del A

@@ -24,5 +24,5 @@ def test_it_is_what_was_counted_by_hand() -> None:
 
 def test_every_row_has_it() -> None:
     A = np.random.default_rng(0).random((60, 20))
-    rows = kmdr.compare(A, ["none"], labels=np.arange(60) % 3, r_grid=[2], repeats=2)
+    rows = kmdr.compare(A, ["none"], labels=np.arange(60) % 3, r_grid=[2], repeats=2).rows
     assert all("my_metric" in json.loads(text) for text in rows["metrics"])

@@ -23,5 +23,5 @@ def test_inner_products_are_kept_on_average() -> None:
 
 def test_it_is_compared_with_another_reducer() -> None:
     A = np.random.default_rng(0).random((60, 20))
-    rows = kmdr.compare(A, ["my_reducer", "none"], labels=np.arange(60) % 3, r_grid=[2, 5], repeats=2)
+    rows = kmdr.compare(A, ["my_reducer", "none"], labels=np.arange(60) % 3, r_grid=[2, 5], repeats=2).rows
     assert rows["status"].eq("ok").all()

@@ -1,0 +1,142 @@
+"""What a mistaken setting probably means: a file, an import path or a usual name of a method, as kmdr takes it."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import yaml
+
+from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.paths import CONF, REGISTRY
+from kmdr.base.plugins import paper_folders
+from kmdr.base.text import path_override
+
+# Usual names of methods, in lower case and without punctuation, and the reducer with the settings that runs them.
+_REDUCERS = {
+    **dict.fromkeys(("pca", "principalcomponents"), "svd centred=true"),
+    **dict.fromkeys(("truncatedsvd", "lsa", "lsi", "svds"), "svd"),
+    **dict.fromkeys(("randomizedsvd", "randomisedsvd", "rsvd", "apprsvd"), "approx_svd"),
+    **dict.fromkeys(("randomprojection", "rp", "signs", "randomsigns", "rademacher"), "random_sign"),
+    **dict.fromkeys(("gaussianrandomprojection", "jl", "normal"), "gaussian"),
+    "sparserandomprojection": "achlioptas",
+    **dict.fromkeys(("countsketch", "hashing", "se"), "sparse_embedding"),
+    **dict.fromkeys(("leveragescores", "sampling", "cur"), "leverage"),
+    "variancethreshold": "variance",
+    **dict.fromkeys(("all", "full", "raw", "identity", "original", "kmeans", "baseline"), "none"),
+}  # fmt: skip
+# Usual names of methods that other packages have.
+_CLASSES = {
+    "nmf": "sklearn.decomposition.NMF", "ica": "sklearn.decomposition.FastICA",
+    "fastica": "sklearn.decomposition.FastICA", "factoranalysis": "sklearn.decomposition.FactorAnalysis",
+    "kernelpca": "sklearn.decomposition.KernelPCA", "sparsepca": "sklearn.decomposition.SparsePCA",
+    "isomap": "sklearn.manifold.Isomap", "umap": "umap.UMAP",
+}  # fmt: skip
+# Options of Hydra and of kmdr that have the name of a setting.
+_OPTIONS = ("--refresh",)
+
+
+def setting_names() -> list[str]:
+    """Return the first words of the names of all settings, sorted."""
+    config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
+    groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
+    return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
+
+
+def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True) -> UserError:
+    """Return the error for an unknown reducer, with the reducer or class of a usual name.
+
+    Parameters
+    ----------
+    settings : bool
+        Whether the remedy is written as settings of a command line; else as arguments of `kmdr.compare`.
+    """
+    word = re.sub(r"\W|_", "", name).lower()
+    if word in _CLASSES:
+        path = _CLASSES[word]
+        remedy = f"reducer=outside reducer.path={path}" if settings else repr(path)
+        return UserError(f"no reducer is named {shown(name)}; any transformer runs by its import path: {remedy}")
+    if word in _REDUCERS:
+        reducer, *others = _REDUCERS[word].split()
+        remedy = " ".join([f"reducer={reducer}", *(f"reducer.{other}" for other in others)])
+        return UserError(f"no reducer is named {shown(name)}; use {remedy if settings else repr(reducer)}")
+    return unknown("reducer", name, valid)
+
+
+def unknown_choice(group: str, name: str, valid: Collection[str]) -> UserError:
+    """Return the error for an unknown configuration of a group."""
+    if group == "dataset":
+        return unknown_dataset(name, valid)
+    return unknown_reducer(name, valid) if group == "reducer" else unknown(group, name, valid)
+
+
+def file_settings(path: str) -> str:
+    """Return the settings that read a file, quoted for a shell."""
+    return shlex.join(["dataset=file", f"dataset.path={path_override(path)}"])
+
+
+def unknown_dataset(name: str, valid: Collection[str]) -> UserError:
+    """Return the error for an unknown dataset, with the settings for a file of one's own."""
+    if _is_file(name):
+        return UserError(f"{shown(name)} looks like a file; write {file_settings(name)}")
+    near = get_close_matches(name, valid, n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return UserError(
+        f"no dataset is named {shown(name)}; {hint}valid: {', '.join(sorted(valid))}; a file of your own: "
+        f"{file_settings('FILE')}"
+    )
+
+
+def _is_file(text: str) -> bool:
+    return "." in text or "/" in text or Path(text).is_file()
+
+
+def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
+    """Raise `UserError` for arguments that are not settings as Hydra takes them but whose meaning is clear.
+
+    Parameters
+    ----------
+    settings : collection of str
+        First words of the names of settings.
+    """
+    for text, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        dashed = re.fullmatch(r"--?((\w+)[\w.]*)(?:=(.*))?", text, re.DOTALL)
+        if dashed and dashed[2] in settings and text not in _OPTIONS:
+            value = following if dashed[3] is None else dashed[3]
+            raise UserError(f"settings have no dashes; write {shlex.quote(f'{dashed[1]}={value}')} instead of {text}")
+        if "=" not in text and not text.startswith("-") and _is_file(text) and Path(text).exists():
+            raise UserError(f"{shown(text)} is not a setting; to read a file, write {file_settings(text)}")
+        group, _, value = text.partition("=")
+        for name in _values(value) if group in ("dataset", "reducer") else ():
+            if group == "dataset" and ("." in name or "/" in name):
+                raise unknown_dataset(name, ())
+            if group == "reducer" and "." in name:
+                raise UserError(f"reducer={name} looks like an import path; write reducer=outside reducer.path={name}")
+    names = [text.partition("=")[0] for text in arguments]
+    if "dataset.path" in names and not {"dataset", "study"} & set(names):
+        raise UserError("dataset.path is an option of datasets that are files; add dataset=file")
+
+
+def _values(text: str) -> list[str]:
+    """Return the values of a setting, which may be several of a sweep; none of a function or list."""
+    return [] if re.search(r"[()\[\]{}$]", text) else [part.strip(" '\"") for part in text.split(",")]
+
+
+def unknown_command(name: str, following: str, commands: Collection[str]) -> UserError:
+    """Return the error for the first word of a command line that is neither a command nor a setting."""
+    if name in setting_names():
+        return UserError(f"{name!r} is a setting; write {name}={following or '…'}")
+    studies = [file for paper in paper_folders() for file in (paper.folder / "studies").glob("*.yaml")]
+    known = {
+        "reducer": {file.stem for file in (CONF / "reducer").glob("*.yaml")},
+        "dataset": set(tomllib.loads(REGISTRY.read_text("utf-8"))),
+        "study": {file.stem for file in studies},
+    }
+    for group, names in known.items():
+        if name in names:
+            return UserError(f"{name!r} is a {group}, not a command; write {group}={name}")
+    if Path(name).is_file():
+        return UserError(f"{name!r} is a file, not a command; to read it, write {file_settings(name)}")
+    return unknown("command", name, commands)

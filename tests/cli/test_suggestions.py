@@ -1,0 +1,114 @@
+"""Mistaken command lines name what was probably meant, in one sentence."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kmdr.base.errors import UserError
+from kmdr.base.paths import CONF
+from kmdr.cli.commands import main
+from kmdr.config.overrides import as_override, check_names
+from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    for name in ("iris.csv", "my file.csv", "ünï.csv", "data.arff"):
+        Path(name).write_text("a,b,label\n1,2,x\n3,4,y\n5,6,x\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["dataset=iris.csv"], "looks like a file; write dataset=file dataset.path=iris.csv"),
+        (["dataset=gone.csv"], "looks like a file; write dataset=file dataset.path=gone.csv"),
+        (["-m", "dataset=digits,./iris.csv"], "write dataset=file dataset.path=./iris.csv"),
+        (["dataset=my file.csv"], """write dataset=file 'dataset.path="my file.csv"'"""),
+        (["iris.csv"], "is not a setting; to read a file, write dataset=file dataset.path=iris.csv"),
+        (["dataset.path=iris.csv"], "add dataset=file"),
+        (["dataset=mnist"], "no dataset is named 'mnist'; valid: bio, "),
+        (["dataset=digit"], "did you mean 'digits'?"),
+        (["reducer=sklearn.decomposition.NMF"], "write reducer=outside reducer.path=sklearn.decomposition.NMF"),
+        (["reducer=PCA"], "use reducer=svd reducer.centred=true"),
+        (["reducer=TruncatedSVD"], "use reducer=svd"),
+        (["-m", "reducer=none,NMF"], "reducer.path=sklearn.decomposition.NMF"),
+        (["reducer=leverge"], "did you mean 'leverage'?"),
+        (["--reducer", "svd"], "write reducer=svd instead of --reducer"),
+        (["--reducer=svd"], "write reducer=svd instead of --reducer=svd"),
+        (["--dataset.path", "my file.csv"], "write 'dataset.path=my file.csv' instead"),
+        (["-k", "5"], "write k=5 instead of -k"),
+        (["svd"], "'svd' is a reducer, not a command; write reducer=svd"),
+        (["usps"], "'usps' is a dataset, not a command; write dataset=usps"),
+        (["bzmd15_fig1"], "'bzmd15_fig1' is a study, not a command; write study=bzmd15_fig1"),
+        (["reducer", "svd"], "'reducer' is a setting; write reducer=svd"),
+        (["tabel"], "no command is named 'tabel'; did you mean 'table'?"),
+        (["dataset=file", "dataset.path=data.arff"], "data.arff: ARFF is not supported; convert it, e.g. by pandas"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_was_meant_is_named(words, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kmdr", *words])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    err = capsys.readouterr().err
+    assert (stop.value.code, err.count("\n")) == (2, 1)
+    assert said in err
+
+
+@pytest.mark.parametrize("name", ["iris.csv", "my file.csv", "ünï.csv", "a'b.csv", "/tmp/x.npy", "~/x.mat"])
+def test_the_settings_of_a_file_are_accepted_as_they_are_written(name):
+    words = shlex.split(file_settings(name))
+    check_names(words)
+    assert words[0] == "dataset=file"
+
+
+@pytest.mark.parametrize("value", ["ünï.csv", "my file.csv", "ö/ü t.csv", "日本.npy"])
+def test_names_of_files_need_no_quotes(value):
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    for name in ("dataset.path", "dataset.labels", "out"):
+        assert OverridesParser.create().parse_override(as_override(f"{name}={value}")).value() == value
+
+
+@pytest.mark.parametrize("text", ["out=results/runs", "dataset.path=[a.csv,b.csv]", "out=a,b", 'out="a b"', "seed=1"])
+def test_other_settings_are_unchanged(text):
+    assert as_override(text) == text
+
+
+def test_every_usual_name_leads_to_a_reducer_or_a_class():
+    from kmdr.config import suggestions
+
+    files = {file.stem for file in (CONF / "reducer").glob("*.yaml")}
+    assert {text.split()[0] for text in suggestions._REDUCERS.values()} <= files
+    assert not {*suggestions._REDUCERS, *suggestions._CLASSES} & files
+    for name in (*suggestions._REDUCERS, *suggestions._CLASSES):
+        for written in (name, name.upper(), "_".join(name)):
+            assert "; use reducer=" in str(unknown_reducer(written, files)) or "reducer.path=" in str(
+                unknown_reducer(written, files)
+            )
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    words=st.lists(
+        st.one_of(
+            st.text(max_size=12),
+            st.builds(
+                "{}={}".format, st.sampled_from(["dataset", "reducer", "out", "k", "--seed"]), st.text(max_size=9)
+            ),
+        ),
+        max_size=4,
+    )
+)
+def test_any_words_give_nothing_or_one_sentence(words):
+    try:
+        check_words(words, setting_names())
+    except UserError as error:
+        assert "; " in str(error)  # noqa: PT017  most words are accepted
+    assert "; valid: a, b; a file of your own: " in str(unknown_dataset("zzz", ["b", "a"]))
