@@ -12,7 +12,7 @@ from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import numbers
 from kmdr.figures.canvas import Drawing, canvas, finish
-from kmdr.figures.panels import paper_grid
+from kmdr.figures.panels import draw_reported_axis, paper_grid
 from kmdr.figures.style import KNOWN, print_style
 from kmdr.figures.tables import Table
 
@@ -46,7 +46,8 @@ def figure1(results: Results) -> Drawing:
     of_figure = numbers(FIGURE1)
     span = {number.quantity: number.value for number in of_figure}
     panels = []
-    for ax, drawn, quantity in zip(drawing.figure.axes, drawing.panels, QUANTITIES, strict=True):
+    for ax, drawn in zip(drawing.figure.axes, drawing.panels, strict=True):
+        quantity = str(drawn["quantity"].iloc[0])
         stated = [*of_figure, *numbers("bzd10_table2", method="random_sign")]
         points = [number for number in stated if number.quantity == quantity]
         low, high = (span[f"{quantity}_axis_{end}"] for end in ("low", "high"))
@@ -56,9 +57,8 @@ def figure1(results: Results) -> Drawing:
         logarithmic = ax.get_yscale() == "log"  # such an axis cannot show 0
         least = least if logarithmic else min(least, low - 0.05 * (high - low))
         most = max(most, high * 1.5 if logarithmic else high + 0.05 * (high - low))
-        ax.set_xlim(right=325)
         ax.set_ylim(least, most)
-        ax.plot([318, 318], [max(low, least), high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt")
+        draw_reported_axis(ax, max(low, least), high)
         points_frame = pd.DataFrame(
             {"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, statistic(quantity): y}
         )
