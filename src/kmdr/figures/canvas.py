@@ -25,6 +25,9 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.style import COLUMN_WIDTH, METADATA, PRINT, TEXT_WIDTH, print_style
 
 _NOTE_SIZE = 7  # points
+# Of PNG: the size of the palette, and rounds of k-means that fit it.
+_COLOURS, _ROUNDS = 256, 3
+FORMATS, WITH_PDF = ("png",), ("png", "pdf")
 _LINE = 0.13  # inches: height of one line of a note or of the legend
 # The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
 _INTERVAL = ("mean", "median", "low", "high", "count")
@@ -150,10 +153,11 @@ def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=_NOTE_SIZE, color="#333333")
 
 
-def figure_files(drawing: Drawing, stem: Path) -> dict[Path, bytes]:
-    """Return a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
+def figure_files(drawing: Drawing, stem: Path, formats: Sequence[str] = FORMATS) -> dict[Path, bytes]:
+    """Return a figure in some formats, and the numbers it shows as CSV.
 
-    The same figure gives the same bytes. The paths are ``stem`` with the extensions.
+    The same figure gives the same bytes. The paths are ``stem`` with the extensions. A PNG is as wide as a report shows
+    it; a PDF is for print, with its fonts embedded.
     """
     contents: dict[str, bytes] = {}
     fig = drawing.figure
@@ -163,21 +167,21 @@ def figure_files(drawing: Drawing, stem: Path) -> dict[Path, bytes]:
             with suppress(ValueError):  # as in `Figure.draw`
                 engine.execute(fig)
         fig.set_layout_engine(None)
-        for kind in ("pdf", "png"):
+        for kind in formats:
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])
-            contents[kind] = _fewer_colours(buffer) if kind == "png" else buffer.getvalue()
+            contents[kind] = fewer_colours(buffer) if kind == "png" else buffer.getvalue()
     contents["csv"] = spreadsheet_csv(drawing.numbers)
     # Not with_suffix: a study's name may contain a dot.
     return {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in contents.items()}
 
 
-def _fewer_colours(png: io.BytesIO) -> bytes:
-    """Return a picture with a palette: flat colours and thin lines look the same in a third of the bytes."""
+def fewer_colours(png: io.BytesIO) -> bytes:
+    """Return a picture with a palette: flat colours and thin lines look the same in a quarter of the bytes."""
     buffer = io.BytesIO()
     with Image.open(png) as image:
         dpi = image.info["dpi"]
-        small = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        small = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, _ROUNDS, dither=Image.Dither.NONE)
         small.save(buffer, "PNG", optimize=True, dpi=dpi)
     return buffer.getvalue()
 

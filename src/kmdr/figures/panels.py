@@ -35,7 +35,17 @@ from kmdr.analysis.rows import (
 )
 from kmdr.base.files import sweep_abandoned
 from kmdr.datasets import registry
-from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, figure_files, panel_letter, text_width, wrap
+from kmdr.figures.canvas import (
+    FORMATS,
+    NO_NUMBERS,
+    Drawing,
+    add_notes,
+    blank,
+    figure_files,
+    panel_letter,
+    text_width,
+    wrap,
+)
 from kmdr.figures.style import COLUMN_WIDTH, PRINT, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
 from kmdr.results.folder import write_files
@@ -156,7 +166,7 @@ def plot_panel(
     lines = [method for method in styles if method in set(_method_of_each(numbers)) & flat]
     crowded = is_crowded(numbers)
     if crowded:
-        _widen(ax, (len(lines) + 1) * _MARK / 72)
+        _widen(ax, len(curves) / 2 * _MARK / 72, (len(curves) / 2 + len(lines) + 1) * _MARK / 72)
     label_r(ax, shown or grid, len(curves) * _MARK / 72 if crowded else 0.0)
     for position, method in enumerate([*curves, *lines]):
         of_method = numbers[(numbers["reducer"] == method[0]) & (numbers["params"] == method[1])]
@@ -279,8 +289,8 @@ def paper_grid(
     return drawing
 
 
-def figures_for_folder(folder: Path) -> list[Path]:
-    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``; return the files.
+def figures_for_folder(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{png,csv}``; return the files.
 
     Raises
     ------
@@ -289,7 +299,8 @@ def figures_for_folder(folder: Path) -> list[Path]:
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
-    return write_files(folder, figures_of_studies(rows, {str(study): () for study in sorted(rows["study"].unique())}))
+    studies = {str(study): () for study in sorted(rows["study"].unique())}
+    return write_files(folder, figures_of_studies(rows, studies, formats=formats))
 
 
 def figures_of_studies(
@@ -297,6 +308,7 @@ def figures_of_studies(
     asked: Mapping[str, Sequence[str]],
     reasons: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
+    formats: Sequence[str] = FORMATS,
 ) -> dict[Path, bytes]:
     """Return the files of the figures of some studies, each with or without rows, as `figures_for_folder` has them.
 
@@ -310,6 +322,8 @@ def figures_of_studies(
         See `paper_grid`.
     notes : mapping of study to str, optional
         The first sentence below its figures.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
     names = {name: label for name, (_, label) in by_setting.items()}
@@ -319,7 +333,7 @@ def figures_of_studies(
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         whole = [name for name in columns if name not in split]
         stem, note = Path("figures", re.sub(r"[^\w.+-]", "_", study)), (notes or {}).get(study, "")
-        files |= figures_of(of_study, stem, names, whole, reasons, note)
+        files |= figures_of(of_study, stem, names, whole, reasons, note, formats)
     return files
 
 
@@ -330,8 +344,9 @@ def figures_of(
     asked: Sequence[str] = (),
     reasons: Mapping[str, str] | None = None,
     note: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[Path, bytes]:
-    """Return the figures of one study as ``<stem>.{pdf,png,csv}``; with many datasets as ``<stem>_1`` and so on.
+    """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
     Parameters
     ----------
@@ -341,13 +356,15 @@ def figures_of(
         See `paper_grid`.
     asked : sequence of str
         Datasets that come first, with or without rows.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     files: dict[Path, bytes] = {}
     for number, page in enumerate(pages, 1):
         drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
-        files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
+        files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem, formats)
     return files
 
 
@@ -526,12 +543,13 @@ def _draw_beside(ax: Axes, numbers: pd.DataFrame, style: Style, place: float) ->
     )  # fmt: skip
 
 
-def _widen(ax: Axes, width: float) -> None:
-    """Move the right end of the x axis by a width in inches."""
-    scale, limits = ax.transScale, ax.get_xlim()
-    left, right = scale.transform([(end, 1) for end in limits])[:, 0]
-    right += (right - left) * width / _panel_width(ax)
-    ax.set_xlim(limits[0], float(scale.inverted().transform((right, 0))[0]))
+def _widen(ax: Axes, left: float, right: float) -> None:
+    """Move the ends of the x axis outwards by widths in inches."""
+    scale = ax.transScale
+    low, high = scale.transform([(end, 1) for end in ax.get_xlim()])[:, 0]
+    inch = (high - low) / (_panel_width(ax) - left - right)
+    ends = scale.inverted().transform([(low - left * inch, 0), (high + right * inch, 0)])
+    ax.set_xlim(*ends[:, 0].tolist())
 
 
 def draw_reported_axis(ax: Axes, low: float, high: float) -> None:
@@ -605,15 +623,17 @@ def label_r(ax: Axes, grid: Sequence[int], least: float) -> None:
     ends = ax.transScale.transform([(end, 1) for end in ax.get_xlim()])[:, 0]
     places = (ax.transScale.transform([(r, 1) for r in grid])[:, 0] - ends[0]) / (ends[1] - ends[0])
     widths = [max(least, text_width(str(r), size)) / _panel_width(ax) for r in grid]
-    kept = thinned_labels(places, widths, text_width("0", size) / _panel_width(ax))
+    kept = thinned_labels(grid, places, widths, text_width("0", size) / _panel_width(ax))
     ax.xaxis.set_major_locator(FixedLocator([grid[i] for i in kept]))
     ax.xaxis.set_major_formatter(FuncFormatter(_plain))
     ax.xaxis.set_minor_locator(FixedLocator(list(grid) if len(grid) <= _MOST_MARKS else []))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def thinned_labels(places: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:
-    """Return which labels to show on an axis: the last, every so many before it, and the first if there is room.
+def thinned_labels(grid: Sequence[int], places: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:
+    """Return which values of a grid to label: the last, every so many before it, and the first if there is room.
+
+    Of the steps that fit, the first is taken, or one that is less than twice as long and 1, 2 or 5 times a power of 10.
 
     Parameters
     ----------
@@ -622,18 +642,22 @@ def thinned_labels(places: Sequence[float], widths: Sequence[float], gap: float)
 
     Examples
     --------
-    >>> thinned_labels([0, 1, 2, 3, 4], [1] * 5, 0.5)
+    >>> thinned_labels([5, 10, 15, 20, 25], [0, 1, 2, 3, 4], [1] * 5, 0.5)
     [0, 2, 4]
     """
 
     def overlap(some: Sequence[int]) -> bool:
         return any(places[j] - places[i] < (widths[i] + widths[j]) / 2 + gap for i, j in pairwise(some))
 
-    for step in range(1, len(places) + 1):
-        shown = list(range(len(places) - 1, -1, -step))[::-1]
-        if not overlap(shown):
-            return [0, *shown] if shown[0] and not overlap([0, *shown]) else shown
-    return []
+    def is_round(some: Sequence[int]) -> bool:
+        steps = {grid[j] - grid[i] for i, j in pairwise(some)}
+        return len(steps) == 1 and str(steps.pop()).rstrip("0") in ("1", "2", "5")
+
+    every = [list(range(len(grid) - 1, -1, -step))[::-1] for step in range(1, len(grid) + 1)]
+    fitting = [(step, shown) for step, shown in enumerate(every, 1) if not overlap(shown)]
+    least, shown = fitting[0]
+    shown = next((other for step, other in fitting if step < 2 * least and is_round(other)), shown)
+    return [0, *shown] if shown[0] and not overlap([0, *shown]) else shown
 
 
 def _ends(numbers: pd.DataFrame) -> tuple[float, float]:
@@ -678,7 +702,7 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
 
 def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style]) -> int:
     """Add one legend above all panels; return the number of its lines."""
-    shown = {line.get_label() for ax in axes for line in ax.get_lines()}
+    shown = {label for ax in axes for label in ax.get_legend_handles_labels()[1]}
     looks = [style for style in styles.values() if style.label in shown]
     if not looks:
         return 0
@@ -719,8 +743,8 @@ _STATISTICS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
-    """Return the description of lines, bands and markers."""
+def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], intervals: str, bands_cut: bool) -> str:
+    """Return the description of lines, intervals (bands or bars) and markers."""
     sentences = []
     for name, (repetitions, interval, few) in _STATISTICS.items():
         part = numbers.dropna(subset=name) if name in numbers else numbers.iloc[:0]
@@ -728,7 +752,7 @@ def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], ban
             continue
         without = part["low"].isna()
         sentence = repetitions.format(_span(part["count"])) + "s" * (int(part["count"].max()) > 1)
-        sentences.append(sentence + (", so without intervals." if without.all() else f"; bands: {interval}."))
+        sentences.append(sentence + (", so without intervals." if without.all() else f"; {intervals}: {interval}."))
         sentences += [f"No band: {few}."] if without.any() and not without.all() else []
     if _marks_differ(numbers):
         shown = _span(numbers["shown_count"])
@@ -754,13 +778,17 @@ def _notes(
 ) -> list[str]:
     """Return the sentences below a figure: the meaning of the bands, and everything that the panels do not show."""
     numbers = drawing.numbers
-    notes = [_repetitions_note(numbers, styles, _any_band_cut(drawing))] if len(numbers) else []
-    crowded = [f"({panel_letter(i)})" for i, drawn in enumerate(drawing.panels) if is_crowded(drawn)]
+    intervals = "bars" if all(map(is_crowded, drawing.panels)) else "bands"
+    cut = _any_band_cut(drawing)
+    notes = [_repetitions_note(numbers, styles, intervals, cut)] if len(numbers) else []
+    crowded = {f"({panel_letter(i)})": drawn for i, drawn in enumerate(drawing.panels) if is_crowded(drawn)}
     if crowded:
-        where = f"In {' and '.join(crowded)} the" if len(drawing.panels) > 1 else "The"
+        where = f"In {' and '.join(crowded)}, where" if len(drawing.panels) > 1 else "Where"
+        lines = any((drawn["drawn_as"] == "line").any() for drawn in crowded.values())
         notes.append(
-            f"{where} intervals overlap: means and intervals are side by side, at the labelled r only, and those of "
-            "horizontal lines on the right. The CSV file has every r."
+            f"{where} intervals overlap, means with their intervals are side by side and only at the labelled r"
+            + ", and those of horizontal lines on the right" * lines
+            + "; the CSV file has every r."
         )
 
     def dataset_suffix(dataset: str) -> str:
