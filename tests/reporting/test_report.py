@@ -397,7 +397,7 @@ def test_single_r_gives_points_not_lines():
 def test_method_that_failed_at_all_r_but_one_is_not_made_flat():
     rows = dataset_rows() + [row(reducer="lle", r=5)] + [failed(reducer="lle", r=r) for r in (10, 20)]
     ax, _ = panel(rows)
-    assert list(line(ax, "LLE").get_xdata()) == [5]
+    assert list(line(ax, "lle").get_xdata()) == [5]
 
 
 def test_only_the_reference_can_be_drawn():
@@ -475,7 +475,7 @@ def test_failed_missing_and_users_reducer():
     assert "ORL small: no rows" in words(both.axes[1])
     labels = [text.get_text() for text in both.legends[0].get_texts()]
     assert labels[-2:] == ["mine", "none"]
-    assert "LLE" not in labels
+    assert "lle" not in labels
 
 
 def test_marks_are_as_the_paper_would_have_seen_them_and_lines_go_with_their_bands():
@@ -543,7 +543,7 @@ def test_colours_are_equal_across_figures():
 
 def test_method_without_a_serial_time_is_named():
     rows = [row(r=r) for r in GRID] + [row(reducer="lle", r=r, concurrency=2) for r in GRID]
-    assert "Not timed serially, so without a running time: LLE." in footnote(
+    assert "Not timed serially, so without a running time: lle." in footnote(
         paper_grid(pd.DataFrame(rows), ["usps"]).figure
     )
 

@@ -139,6 +139,7 @@ _RESULTS = _argument("folder", type=_folder, metavar="DIR", help="folder of resu
 _FORMAT = _argument(
     "--format", type=_choice("format", FORMATS), default="text", help=f"{', '.join(FORMATS)}; text by default"
 )
+_PDF = _argument("--pdf", action="store_true", help="also write the figures as PDF, for print")
 _PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
 _BUDGET = _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions")
 
@@ -169,11 +170,11 @@ COMMANDS = {
         ),
         Command(
             "figures", "Draw objective, accuracy and time of a folder of results.", "kmdr.cli.commands:figures",
-            (_RESULTS,),
+            (_RESULTS, _PDF),
         ),
         Command(
             "report", "Write tables, figures and verdicts for the papers from a folder of results.",
-            "kmdr.cli.commands:report", (_RESULTS,), "Needs no data.",
+            "kmdr.cli.commands:report", (_RESULTS, _PDF), "Needs no data.",
         ),
         Command(
             "data", "Show, download, locate or check datasets.", "kmdr.datasets.command:run",

@@ -26,23 +26,25 @@ def show_version() -> None:
     print(f"kmdr {version()}")
 
 
-def figures(folder: Path) -> None:
+def figures(folder: Path, *, pdf: bool = False) -> None:
     """Draw objective, accuracy and time of a folder of results."""
+    from kmdr.figures.canvas import FORMATS, WITH_PDF
     from kmdr.figures.panels import figures_for_folder
 
-    for path in figures_for_folder(folder):
+    for path in figures_for_folder(folder, WITH_PDF if pdf else FORMATS):
         print(path)
 
 
-def report(folder: Path) -> None:
+def report(folder: Path, *, pdf: bool = False) -> None:
     """Write the report of a folder of results."""
     from kmdr.config.studies import studies
+    from kmdr.figures.canvas import FORMATS, WITH_PDF
     from kmdr.harness.plan import ALLOWANCE_SECONDS
     from kmdr.harness.progress import Progress
     from kmdr.reporting.build import build
 
     with Progress(0, ALLOWANCE_SECONDS) as progress:
-        page = build(folder, studies(), again=True, tell=progress.making)
+        page = build(folder, studies(), again=True, tell=progress.making, formats=WITH_PDF if pdf else FORMATS)
     print(page)
 
 

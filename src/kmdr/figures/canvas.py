@@ -2,7 +2,6 @@
 
 import io
 import math
-import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,15 +14,20 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 from PIL import Image
 
 from kmdr.analysis.rows import CELL
 from kmdr.figures.escape import spreadsheet_csv
-from kmdr.figures.style import COLUMN_WIDTH, METADATA, TEXT_WIDTH, print_style
+from kmdr.figures.style import COLUMN_WIDTH, METADATA, PRINT, TEXT_WIDTH, print_style
 
-_CHARS_PER_INCH = 20  # in notes, at 7 pt
+_NOTE_SIZE = 7  # points
+# Of PNG: the size of the palette, and rounds of k-means that fit it.
+_COLOURS, _ROUNDS = 256, 3
+FORMATS, WITH_PDF = ("png",), ("png", "pdf")
 _LINE = 0.13  # inches: height of one line of a note or of the legend
 # The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
 _INTERVAL = ("mean", "median", "low", "high", "count")
@@ -116,6 +120,25 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
     return fig
 
 
+def text_width(text: str, size: float) -> float:
+    """Return the width of a line of text in inches, at a size in points."""
+    font = FontProperties(family=PRINT["font.family"], size=size)
+    width: float = text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
+    return width / 72
+
+
+def wrap(text: str, width: float, size: float) -> list[str]:
+    """Return the lines of a text, broken between words to a width in inches; a longer word has its own line."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, size) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
 def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     """Add notes below a figure, after existing ones, and adjust the height.
 
@@ -124,17 +147,17 @@ def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     notes : sequence of str
         One paragraph each; empty ones are skipped.
     """
-    width = int(fig.get_figwidth() * _CHARS_PER_INCH)
-    paragraphs = [textwrap.fill(note, width) for note in notes if note]
+    paragraphs = ["\n".join(wrap(note, 0.98 * fig.get_figwidth(), _NOTE_SIZE)) for note in notes if note]
     fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))
     existing = [fig.get_supxlabel()] if fig.get_supxlabel() else []
-    fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=7, color="#333333")
+    fig.supxlabel("\n".join(existing + paragraphs), x=0.01, ha="left", fontsize=_NOTE_SIZE, color="#333333")
 
 
-def figure_files(drawing: Drawing, stem: Path) -> dict[Path, bytes]:
-    """Return a figure as PDF and PNG (200 dpi), and the numbers it shows as CSV.
+def figure_files(drawing: Drawing, stem: Path, formats: Sequence[str] = FORMATS) -> dict[Path, bytes]:
+    """Return a figure in some formats, and the numbers it shows as CSV.
 
-    The same figure gives the same bytes. The paths are ``stem`` with the extensions.
+    The same figure gives the same bytes. The paths are ``stem`` with the extensions. A PNG is as wide as a report shows
+    it; a PDF is for print, with its fonts embedded.
     """
     contents: dict[str, bytes] = {}
     fig = drawing.figure
@@ -144,21 +167,21 @@ def figure_files(drawing: Drawing, stem: Path) -> dict[Path, bytes]:
             with suppress(ValueError):  # as in `Figure.draw`
                 engine.execute(fig)
         fig.set_layout_engine(None)
-        for kind in ("pdf", "png"):
+        for kind in formats:
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])
-            contents[kind] = _fewer_colours(buffer) if kind == "png" else buffer.getvalue()
+            contents[kind] = fewer_colours(buffer) if kind == "png" else buffer.getvalue()
     contents["csv"] = spreadsheet_csv(drawing.numbers)
     # Not with_suffix: a study's name may contain a dot.
     return {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in contents.items()}
 
 
-def _fewer_colours(png: io.BytesIO) -> bytes:
-    """Return a picture with a palette: flat colours and thin lines look the same in a third of the bytes."""
+def fewer_colours(png: io.BytesIO) -> bytes:
+    """Return a picture with a palette: flat colours and thin lines look the same in a quarter of the bytes."""
     buffer = io.BytesIO()
     with Image.open(png) as image:
         dpi = image.info["dpi"]
-        small = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        small = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, _ROUNDS, dither=Image.Dither.NONE)
         small.save(buffer, "PNG", optimize=True, dpi=dpi)
     return buffer.getvalue()
 

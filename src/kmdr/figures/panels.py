@@ -2,8 +2,8 @@
 
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.rows import (
@@ -34,8 +35,18 @@ from kmdr.analysis.rows import (
 )
 from kmdr.base.files import sweep_abandoned
 from kmdr.datasets import registry
-from kmdr.figures.canvas import NO_NUMBERS, Drawing, add_notes, blank, figure_files, panel_letter
-from kmdr.figures.style import COLUMN_WIDTH, TEXT_WIDTH, Method, Style, method_styles, print_style
+from kmdr.figures.canvas import (
+    FORMATS,
+    NO_NUMBERS,
+    Drawing,
+    add_notes,
+    blank,
+    figure_files,
+    panel_letter,
+    text_width,
+    wrap,
+)
+from kmdr.figures.style import COLUMN_WIDTH, PRINT, TEXT_WIDTH, Method, Style, method_styles, print_style
 from kmdr.metrics import metrics
 from kmdr.results.folder import write_files
 from kmdr.results.table import rows_of
@@ -59,6 +70,9 @@ NO_DATA = "the data is not available or was not run"
 PER_FIGURE = 4  # datasets per figure of a folder
 
 _CHAR = 0.053  # inches: average width of a character at 7.5 pt
+_CROWDED = 2.5  # length of intervals over what they cover
+_MARK = 4.0  # points from one method to the next in a crowded panel
+_MOST_MARKS = 30  # ticks without a label
 
 
 def quantity_label(quantity: str) -> tuple[str, str]:
@@ -97,7 +111,8 @@ def plot_panel(
     Of a time, the line and the markers are medians.
 
     A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line, with
-    a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. An empty
+    a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. Where the
+    intervals of most methods overlap, means and intervals are drawn side by side at some r, without lines. An empty
     panel says why it is empty.
 
     Parameters
@@ -135,27 +150,36 @@ def plot_panel(
     title, ylabel = quantity_label(quantity)
     timing = timing_note(rows) if is_time(quantity) else ""
     ax.set_ylabel(ylabel)
-    _set_title(ax, f"({letter}) " if letter else "", name, title, [*_stand_ins(rows), timing])
+    names = [f"({letter}) " * bool(letter) + name + " (stand-in)" * bool(_stand_ins(rows)), title]
+    ax.set_title(" – ".join(names), loc="left")
     numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else NO_NUMBERS
     if numbers.empty:
         _write(ax, f"{name}: {_empty_panel_text(rows, quantity, reason)}")
         return NO_NUMBERS
 
     grid, flat = _grid_and_flat(rows)
-    for method, style in styles.items():
-        of_method = numbers[(numbers["reducer"] == method[0]) & (numbers["params"] == method[1])]
-        if of_method.empty:
-            continue
-        if method in flat:
-            _draw_flat(ax, of_method, style, grid)
-        else:
-            _draw_curve(ax, of_method, style)
-    kinds = [
-        "line" if method in flat else "curve" for method in zip(numbers["reducer"], numbers["params"], strict=True)
-    ]
+    shown = sorted(
+        {int(r) for r, method in zip(numbers["r"], _method_of_each(numbers), strict=True) if method not in flat}
+    )
     _scale_x(ax, grid)
+    curves = [method for method in styles if method in set(_method_of_each(numbers)) - flat]
+    lines = [method for method in styles if method in set(_method_of_each(numbers)) & flat]
+    crowded = is_crowded(numbers)
+    if crowded:
+        _widen(ax, len(curves) / 2 * _MARK / 72, (len(curves) / 2 + len(lines) + 1) * _MARK / 72)
+    label_r(ax, shown or grid, len(curves) * _MARK / 72 if crowded else 0.0)
+    for position, method in enumerate([*curves, *lines]):
+        of_method = numbers[(numbers["reducer"] == method[0]) & (numbers["params"] == method[1])]
+        place = position - (len(curves) - 1) / 2
+        if method in flat:
+            _draw_flat(ax, of_method, styles[method], grid, place=place + 1 if crowded else None)
+        elif crowded:
+            _draw_beside(ax, of_method, styles[method], place)
+        else:
+            _draw_curve(ax, of_method, styles[method])
+    kinds = ["line" if method in flat else "curve" for method in _method_of_each(numbers)]
     _scale_y(ax, numbers, quantity)
-    labels = [styles[m].label for m in zip(numbers["reducer"], numbers["params"], strict=True)]
+    labels = [styles[method].label for method in _method_of_each(numbers)]
     drawn = numbers.assign(quantity=quantity, label=labels, drawn_as=kinds, timing=timing)
     return drawn[[name for name in NO_NUMBERS if name in drawn]]
 
@@ -212,42 +236,61 @@ def paper_grid(
     """
     rows = rows[rows["dataset"].isin(datasets)]
     styles = method_styles(methods_of(rows)) if styles is None else styles
-    columns = len(datasets)
-    width = COLUMN_WIDTH if columns == 1 else TEXT_WIDTH
+    of_dataset = {name: rows[rows["dataset"] == name] for name in datasets}
+    empty = {
+        (quantity, name): _empty_panel_text(of_dataset[name], quantity, (reasons or {}).get(name, NO_DATA))
+        for quantity in quantities
+        for name in datasets
+        if quantity_rows(of_dataset[name], quantity).empty
+    }
+    columns = [name for name in datasets if any((quantity, name) not in empty for quantity in quantities)]
+    lines = [quantity for quantity in quantities if any((quantity, name) not in empty for name in datasets)]
+    absent = (
+        ""
+        if not lines
+        else "; ".join(dict.fromkeys(f"{dataset_label(name, labels)} ({why})" for (_, name), why in empty.items()))
+    )
+    if not lines:  # one panel says why
+        columns, lines, empty = list(datasets[:1]), list(quantities[:1]), {}
     with print_style():
-        fig, axes = blank(len(quantities), columns, width, 1.0)
+        fig, axes = blank(len(lines), len(columns), COLUMN_WIDTH if len(columns) == 1 else TEXT_WIDTH, 1.0)
         panels: list[pd.DataFrame] = []
-        for i, quantity in enumerate(quantities):
-            for j, dataset in enumerate(datasets):
-                drawn = plot_panel(
-                    axes[i, j],
-                    rows[rows["dataset"] == dataset],
-                    quantity,
-                    name=dataset_label(dataset, labels),
-                    letter=panel_letter(i * columns + j),
-                    styles=styles,
-                    reason=(reasons or {}).get(dataset, NO_DATA),
-                    paper_repeats=paper_repeats,
-                )
-                panels.append(drawn)
-                if j:
-                    axes[i, j].set_ylabel("")
-        for j in range(columns):
-            full = [ax for ax, drawn in zip(axes[:, j], panels[j::columns], strict=True) if len(drawn)]
-            if full:
-                full[-1].set_xlabel("number of dimensions r")
+        for (i, quantity), (j, name) in product(enumerate(lines), enumerate(columns)):
+            if (quantity, name) in empty:
+                axes[i, j].remove()
+                continue
+            drawn = plot_panel(
+                axes[i, j],
+                of_dataset[name],
+                quantity,
+                name=dataset_label(name, labels),
+                letter=panel_letter(len(panels)) if len(lines) * len(columns) > 1 else None,
+                styles=styles,
+                reason=(reasons or {}).get(name, NO_DATA),
+                paper_repeats=paper_repeats,
+            )
+            panels.append(drawn)
+            if j and (quantity, columns[j - 1]) not in empty:
+                axes[i, j].set_ylabel("")
+            if (len(drawn) and i == len(lines) - 1) or all((later, name) in empty for later in lines[i + 1 :]):
+                axes[i, j].set_xlabel("number of dimensions r")
         drawing = Drawing(fig, panels)
-        legend_lines = _add_legend(fig, axes.ravel().tolist(), styles)
-        title_lines = sum(max(ax.get_title(loc="left").count("\n") + 1 for ax in line) for line in axes)
-        panel = 1.45 if columns > 2 else 1.6
-        notes = [note, *_notes(rows, datasets, quantities, styles, drawing, labels=labels)]
-        fig.set_figheight(len(quantities) * panel + 0.13 * (legend_lines + title_lines) + 0.3)
+        legend_lines = _add_legend(fig, fig.axes, styles)
+        cut = _shorten_titles(fig.axes)
+        panel = 1.45 if len(columns) > 2 else 1.6
+        notes = [
+            note,
+            f"Not shown: {absent}." if absent else "",
+            *(f"{title}." for title in cut),
+            *_notes(rows, columns, lines, styles, drawing, labels=labels),
+        ]
+        fig.set_figheight(len(lines) * (panel + 0.13) + 0.13 * legend_lines + 0.3)
         add_notes(fig, notes)
     return drawing
 
 
-def figures_for_folder(folder: Path) -> list[Path]:
-    """Draw every study of a results folder into ``<folder>/figures/<study>.{pdf,png,csv}``; return the files.
+def figures_for_folder(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{png,csv}``; return the files.
 
     Raises
     ------
@@ -256,7 +299,8 @@ def figures_for_folder(folder: Path) -> list[Path]:
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
-    return write_files(folder, figures_of_studies(rows, {str(study): () for study in sorted(rows["study"].unique())}))
+    studies = {str(study): () for study in sorted(rows["study"].unique())}
+    return write_files(folder, figures_of_studies(rows, studies, formats=formats))
 
 
 def figures_of_studies(
@@ -264,6 +308,7 @@ def figures_of_studies(
     asked: Mapping[str, Sequence[str]],
     reasons: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
+    formats: Sequence[str] = FORMATS,
 ) -> dict[Path, bytes]:
     """Return the files of the figures of some studies, each with or without rows, as `figures_for_folder` has them.
 
@@ -277,6 +322,8 @@ def figures_of_studies(
         See `paper_grid`.
     notes : mapping of study to str, optional
         The first sentence below its figures.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
     names = {name: label for name, (_, label) in by_setting.items()}
@@ -286,7 +333,7 @@ def figures_of_studies(
         split = {by_setting[name][0] for name in set(of_study["dataset"]) if name in by_setting}
         whole = [name for name in columns if name not in split]
         stem, note = Path("figures", re.sub(r"[^\w.+-]", "_", study)), (notes or {}).get(study, "")
-        files |= figures_of(of_study, stem, names, whole, reasons, note)
+        files |= figures_of(of_study, stem, names, whole, reasons, note, formats)
     return files
 
 
@@ -297,8 +344,9 @@ def figures_of(
     asked: Sequence[str] = (),
     reasons: Mapping[str, str] | None = None,
     note: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[Path, bytes]:
-    """Return the figures of one study as ``<stem>.{pdf,png,csv}``; with many datasets as ``<stem>_1`` and so on.
+    """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
     Parameters
     ----------
@@ -308,14 +356,15 @@ def figures_of(
         See `paper_grid`.
     asked : sequence of str
         Datasets that come first, with or without rows.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     files: dict[Path, bytes] = {}
     for number, page in enumerate(pages, 1):
         drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
-        add_notes(drawing.figure, code_notes(rows[rows["dataset"].isin(page)]))
-        files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem)
+        files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem, formats)
     return files
 
 
@@ -360,31 +409,40 @@ def _stand_ins(rows: pd.DataFrame) -> list[str]:
     """Return the stand-ins for the dataset, one text each; empty text and NaN mean the real data."""
     if rows.empty:
         return []
-    texts = sorted({str(text) for text in rows["stand_in"].dropna().unique() if str(text)})
-    return [f"stand-in: {text}" for text in texts]
+    return sorted({str(text) for text in rows["stand_in"].dropna().unique() if str(text)})
 
 
-def _chars(ax: Axes) -> int:
-    """Estimate how many characters fit above a panel."""
+def _panel_width(ax: Axes) -> float:
+    """Return the width of a panel in inches, estimated before the layout, without its labels."""
     figure, spec = ax.get_figure(root=True), ax.get_subplotspec()
     width = figure.get_size_inches()[0] if figure else COLUMN_WIDTH
-    columns = spec.get_gridspec().ncols if spec else 1
-    return max(12, int((width / columns - 0.4) / _CHAR))
+    return max(0.5, width / (spec.get_gridspec().ncols if spec else 1) - 0.45)
 
 
-def _set_title(ax: Axes, letter: str, name: str, title: str, subtitles: Iterable[str]) -> None:
-    """Set the title, wrapped to the panel's width, with the first break at the dash."""
-    chars = _chars(ax)
-    whole = f"{letter}{name} – {title}"
-    lines = [whole] if len(whole) <= chars else [f"{letter}{name} –", *textwrap.wrap(title, chars)]
-    for text in subtitles:
-        lines += textwrap.wrap(text, chars)
-    ax.set_title("\n".join(lines), loc="left")
+def _shorten_titles(axes: Sequence[Axes]) -> list[str]:
+    """Keep the titles of a grid on one line: without the quantity if one is too long, then cut; return those cut."""
+    size = PRINT["axes.titlesize"]
+    titles = {ax: ax.get_title(loc="left") for ax in axes}
+
+    def too_long(ax: Axes, title: str) -> bool:
+        return text_width(title, size) > _panel_width(ax) + 0.25  # up to the labels of the next panel
+
+    if any(too_long(ax, title) for ax, title in titles.items()):
+        titles = {ax: title.rpartition(" – ")[0] for ax, title in titles.items()}
+    full = []
+    for ax, title in titles.items():
+        shown = title
+        while too_long(ax, shown):
+            shown = f"{shown.rstrip(' …')[:-1].rstrip()} …"
+        ax.set_title(shown, loc="left")
+        full += [title] * (shown != title)
+    return full
 
 
 def _write(ax: Axes, message: str) -> None:
     """Write text into a panel without data."""
-    ax.text(0.5, 0.5, textwrap.fill(message, int(_chars(ax) * 0.85)), ha="center", va="center", transform=ax.transAxes)
+    text = "\n".join(wrap(message, 0.85 * _panel_width(ax), PRINT["font.size"]))
+    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set_xticks([])
     ax.set_yticks([])
     ax.grid(visible=False)
@@ -453,9 +511,15 @@ def _band_alpha(numbers: pd.DataFrame) -> float:
     return 0.12 if int(numbers["count"].max()) > 2 else 0.05
 
 
-def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int]) -> None:
+def _draw_flat(
+    ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int], *, place: float | None = None
+) -> None:
+    """Draw a horizontal line and its band; with a place, its interval there instead, counted from the last r."""
     line = numbers.iloc[0]
     ax.axhline(centres(numbers).iloc[0], color=style.color, linestyle=style.linestyle, label=style.label, zorder=2.5)
+    if place is not None:
+        _draw_beside(ax, numbers.iloc[:1].assign(r=grid[-1]), style, place)
+        return
     if not np.isnan(line["low"]):
         ax.axhspan(line["low"], line["high"], color=style.color, alpha=_band_alpha(numbers), linewidth=0)
     if style.marker and grid and grid[0] <= line["r"] <= grid[-1]:
@@ -465,17 +529,69 @@ def _draw_flat(ax: Axes, numbers: pd.DataFrame, style: Style, grid: Sequence[int
         )
 
 
+def _draw_beside(ax: Axes, numbers: pd.DataFrame, style: Style, place: float) -> None:
+    """Draw means and intervals at the labelled r only, moved sideways by a number of places."""
+    numbers = numbers[numbers["r"].isin(ax.get_xticks())]
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    moved = ax.transData + ScaledTranslation(place * _MARK / 72, 0, figure.dpi_scale_trans)
+    centre = centres(numbers).to_numpy()
+    ax.errorbar(
+        numbers["r"], centre, [centre - numbers["low"], numbers["high"] - centre], color=style.color, fmt=style.marker,
+        markerfacecolor=style.color if style.filled else "white", linestyle="none", elinewidth=0.8, transform=moved,
+        label=style.label,
+    )  # fmt: skip
+
+
+def _widen(ax: Axes, left: float, right: float) -> None:
+    """Move the ends of the x axis outwards by widths in inches."""
+    scale = ax.transScale
+    low, high = scale.transform([(end, 1) for end in ax.get_xlim()])[:, 0]
+    inch = (high - low) / (_panel_width(ax) - left - right)
+    ends = scale.inverted().transform([(low - left * inch, 0), (high + right * inch, 0)])
+    ax.set_xlim(*ends[:, 0].tolist())
+
+
+def draw_reported_axis(ax: Axes, low: float, high: float) -> None:
+    """Draw the range of the y axis in a paper's panel as a grey bar at the right edge."""
+    ax.plot(
+        [0.985, 0.985], [low, high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt", zorder=1,
+        transform=ax.get_yaxis_transform(),
+    )  # fmt: skip
+
+
+def is_crowded(numbers: pd.DataFrame) -> bool:
+    """Return True if bands would hide each other: the intervals at a typical r are much longer than what they cover.
+
+    Of methods at a single r, the interval is that at every r.
+    """
+    known = numbers.dropna(subset=["low", "high"])
+    flat = known.groupby(["reducer", "params"])["r"].transform("nunique") == 1
+    shares = []
+    for _, at_r in known[~flat].groupby("r"):
+        ends = pd.concat([at_r, known[flat]])[["low", "high"]].sort_values("low").to_numpy(dtype=float)
+        reached = np.maximum.accumulate(ends[:, 1])
+        gaps = np.clip(ends[1:, 0] - reached[:-1], 0, None).sum()
+        covered = reached[-1] - ends[0, 0] - gaps
+        shares.append((ends[:, 1] - ends[:, 0]).sum() / covered if covered > 0 else 0.0)
+    return bool(shares) and float(np.median(shares)) > _CROWDED
+
+
+def _method_of_each(numbers: pd.DataFrame) -> list[Method]:
+    """Return the (reducer, params) of each row."""
+    return list(zip(numbers["reducer"], numbers["params"], strict=True))
+
+
 def _plain(value: float, _: int | None = None) -> str:
     return f"{value:g}"
 
 
-def _plain_log_axis(ax: Axes, which: str, low: float, high: float) -> None:
-    """Label a log axis 1, 2, 5, 10, … in plain numbers; over many decades, only the powers of ten."""
-    axis = ax.xaxis if which == "x" else ax.yaxis
+def _plain_log_axis(ax: Axes, low: float, high: float) -> None:
+    """Label a log y axis 1, 2, 5, 10, … in plain numbers; over many decades, only the powers of ten."""
     decades = math.log10(high / low)
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)))
-    axis.set_major_formatter(FuncFormatter(_plain))
-    axis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)))
+    ax.yaxis.set_major_formatter(FuncFormatter(_plain))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
@@ -484,15 +600,64 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
         ax.set_xticks([])
         return
     low, high, middle = grid[0], grid[-1], grid[len(grid) // 2]
-    if low > 0 and high > 10 * low and abs(middle - math.sqrt(low * high)) < abs(middle - (low + high) / 2):
+    if low > 0 and high >= 10 * low and abs(middle - math.sqrt(low * high)) < abs(middle - (low + high) / 2):
         pad = (high / low) ** 0.03
         ax.set_xscale("log")
         ax.set_xlim(low / pad, high * pad)
-        _plain_log_axis(ax, "x", low, high)
+    else:
+        pad = 0.03 * (high - low) or 1.0
+        ax.set_xlim(low - pad, high + pad)
+
+
+def label_r(ax: Axes, grid: Sequence[int], least: float) -> None:
+    """Label the r of a grid, thinned such that labels do not overlap, and mark all; the scale and limits are set.
+
+    Parameters
+    ----------
+    least : float
+        Space that is kept for each label, in inches.
+    """
+    if not grid:
         return
-    pad = 0.03 * (high - low) or 1.0
-    ax.set_xlim(low - pad, high + pad)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    size = PRINT["xtick.labelsize"]
+    ends = ax.transScale.transform([(end, 1) for end in ax.get_xlim()])[:, 0]
+    places = (ax.transScale.transform([(r, 1) for r in grid])[:, 0] - ends[0]) / (ends[1] - ends[0])
+    widths = [max(least, text_width(str(r), size)) / _panel_width(ax) for r in grid]
+    kept = thinned_labels(grid, places, widths, text_width("0", size) / _panel_width(ax))
+    ax.xaxis.set_major_locator(FixedLocator([grid[i] for i in kept]))
+    ax.xaxis.set_major_formatter(FuncFormatter(_plain))
+    ax.xaxis.set_minor_locator(FixedLocator(list(grid) if len(grid) <= _MOST_MARKS else []))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def thinned_labels(grid: Sequence[int], places: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:
+    """Return which values of a grid to label: the last, every so many before it, and the first if there is room.
+
+    Of the steps that fit, the first is taken, or one that is less than twice as long and 1, 2 or 5 times a power of 10.
+
+    Parameters
+    ----------
+    places, widths, gap : sequence of float, float
+        Ascending centres of the labels, their widths, and the least distance between two, in the same unit.
+
+    Examples
+    --------
+    >>> thinned_labels([5, 10, 15, 20, 25], [0, 1, 2, 3, 4], [1] * 5, 0.5)
+    [0, 2, 4]
+    """
+
+    def overlap(some: Sequence[int]) -> bool:
+        return any(places[j] - places[i] < (widths[i] + widths[j]) / 2 + gap for i, j in pairwise(some))
+
+    def is_round(some: Sequence[int]) -> bool:
+        steps = {grid[j] - grid[i] for i, j in pairwise(some)}
+        return len(steps) == 1 and str(steps.pop()).rstrip("0") in ("1", "2", "5")
+
+    every = [list(range(len(grid) - 1, -1, -step))[::-1] for step in range(1, len(grid) + 1)]
+    fitting = [(step, shown) for step, shown in enumerate(every, 1) if not overlap(shown)]
+    least, shown = fitting[0]
+    shown = next((other for step, other in fitting if step < 2 * least and is_round(other)), shown)
+    return [0, *shown] if shown[0] and not overlap([0, *shown]) else shown
 
 
 def _ends(numbers: pd.DataFrame) -> tuple[float, float]:
@@ -520,7 +685,7 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
         pad = (most / least) ** 0.05
         ax.set_yscale("log", nonpositive="clip")
         ax.set_ylim(least / pad, most * pad)
-        _plain_log_axis(ax, "y", least, most)
+        _plain_log_axis(ax, least, most)
         return
     bottom, top = _y_range(numbers)
     pad = 0.05 * (top - bottom) or abs(top) * 0.05 or 0.05
@@ -537,7 +702,7 @@ def _scale_y(ax: Axes, numbers: pd.DataFrame, quantity: str) -> None:
 
 def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style]) -> int:
     """Add one legend above all panels; return the number of its lines."""
-    shown = {line.get_label() for ax in axes for line in ax.get_lines()}
+    shown = {label for ax in axes for label in ax.get_legend_handles_labels()[1]}
     looks = [style for style in styles.values() if style.label in shown]
     if not looks:
         return 0
@@ -578,8 +743,8 @@ _STATISTICS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], bands_cut: bool) -> str:
-    """Return the description of lines, bands and markers."""
+def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], intervals: str, bands_cut: bool) -> str:
+    """Return the description of lines, intervals (bands or bars) and markers."""
     sentences = []
     for name, (repetitions, interval, few) in _STATISTICS.items():
         part = numbers.dropna(subset=name) if name in numbers else numbers.iloc[:0]
@@ -587,14 +752,14 @@ def _repetitions_note(numbers: pd.DataFrame, styles: Mapping[Method, Style], ban
             continue
         without = part["low"].isna()
         sentence = repetitions.format(_span(part["count"])) + "s" * (int(part["count"].max()) > 1)
-        sentences.append(sentence + (", so without intervals." if without.all() else f"; bands: {interval}."))
+        sentences.append(sentence + (", so without intervals." if without.all() else f"; {intervals}: {interval}."))
         sentences += [f"No band: {few}."] if without.any() and not without.all() else []
     if _marks_differ(numbers):
         shown = _span(numbers["shown_count"])
         sentences.append(f"Markers: the same of the first {shown}, the number of repetitions in the paper.")
     text = " ".join(sentences)
     if bands_cut:
-        text += " Bands may reach beyond the axes."
+        text += " Intervals may reach beyond the axes."
     flat = set(numbers.loc[(numbers["drawn_as"] == "line") & (numbers["reducer"] != "none"), "label"])
     if flat:
         names = ", ".join(style.label for style in styles.values() if style.label in flat)
@@ -613,7 +778,18 @@ def _notes(
 ) -> list[str]:
     """Return the sentences below a figure: the meaning of the bands, and everything that the panels do not show."""
     numbers = drawing.numbers
-    notes = [_repetitions_note(numbers, styles, _any_band_cut(drawing))] if len(numbers) else []
+    intervals = "bars" if all(map(is_crowded, drawing.panels)) else "bands"
+    cut = _any_band_cut(drawing)
+    notes = [_repetitions_note(numbers, styles, intervals, cut)] if len(numbers) else []
+    crowded = {f"({panel_letter(i)})": drawn for i, drawn in enumerate(drawing.panels) if is_crowded(drawn)}
+    if crowded:
+        where = f"In {' and '.join(crowded)}, where" if len(drawing.panels) > 1 else "Where"
+        lines = any((drawn["drawn_as"] == "line").any() for drawn in crowded.values())
+        notes.append(
+            f"{where} intervals overlap, means with their intervals are side by side and only at the labelled r"
+            + ", and those of horizontal lines on the right" * lines
+            + "; the CSV file has every r."
+        )
 
     def dataset_suffix(dataset: str) -> str:
         return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
@@ -621,9 +797,16 @@ def _notes(
     seeds = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["seed"].nunique()
     if (seeds > 1).any():
         notes.append(f"Repetitions of {seeds.max()} seeds.")
-    for column, what in (("code_version", "versions of the code"), ("env_hash", "environments")):
-        if rows[column].nunique() > 1:
-            notes.append(f"Rows of {rows[column].nunique()} {what}.")
+    of_dataset = {dataset_label(name, labels): rows[rows["dataset"] == name] for name in datasets}
+    stand_ins = [f"{name} ({text})" for name, of_name in of_dataset.items() for text in _stand_ins(of_name)]
+    if stand_ins:
+        notes.append(f"Stand-in{'s' * (len(stand_ins) > 1)}: {', '.join(stand_ins)}.")
+    if any(map(is_time, quantities)):
+        notes += [f"{name}: {text}." for name, of_name in of_dataset.items() if (text := timing_note(of_name))]
+    if rows["env_hash"].nunique() > 1:
+        notes.append(f"Computed in {rows['env_hash'].nunique()} environments.")
+    if code_notes(rows):
+        notes.append("Some methods were computed before and after a change of their code.")
     if any(map(is_time, quantities)):
         notes += environment_notes(rows)
     failed = failed_counts(rows)
@@ -634,10 +817,10 @@ def _notes(
     untimed: dict[str, None] = {}
     for quantity in filter(is_time, quantities):
         for dataset in datasets:
-            of_dataset = rows[rows["dataset"] == dataset]
-            if len(of_dataset):
-                timed = set(methods_of(quantity_rows(of_dataset, quantity)))
-                absent = [m for m in styles if m in set(methods_of(of_dataset)) - timed]
+            run = rows[rows["dataset"] == dataset]
+            if len(run):
+                timed = set(methods_of(quantity_rows(run, quantity)))
+                absent = [m for m in styles if m in set(methods_of(run)) - timed]
                 untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
     if untimed:
         notes.append(f"Not timed serially, so without a running time: {', '.join(untimed)}.")

@@ -44,7 +44,7 @@ PRINT: Mapping[str, Any] = {
     "legend.handlelength": 2.0,
     "legend.columnspacing": 1.2,
     "legend.handletextpad": 0.5,
-    "savefig.dpi": 200,
+    "savefig.dpi": 144,  # the text width is 1008 pixels, as wide as a report shows it
     "pdf.fonttype": 42,  # TrueType: Type 3 fonts are refused by several publishers
     "svg.hashsalt": "kmdr",
     "text.usetex": False,

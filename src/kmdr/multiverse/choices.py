@@ -77,6 +77,11 @@ class Multiverse:
     claims: tuple[str, ...]
     choices: Mapping[str, Mapping[str, Settings]]
 
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Return the choices in words, for figures and sentences."""
+        return {choice: choice.removesuffix(f"_{self.paper}").replace("_", " ") for choice in self.choices}
+
     @property
     def levels(self) -> list[int]:
         """Number of options of each choice."""

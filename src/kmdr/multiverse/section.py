@@ -12,8 +12,9 @@ from kmdr.analysis.statistics import LEVEL
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.effects import SUPPORTED, Outcome, counted
 from kmdr.claims.reported import Number
-from kmdr.figures.canvas import Drawing, figure_files
-from kmdr.figures.panels import dataset_label
+from kmdr.figures.canvas import FORMATS, Drawing, figure_files
+from kmdr.figures.escape import spreadsheet_csv
+from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
 from kmdr.multiverse.choices import Multiverse, settings_on_dataset
@@ -64,8 +65,10 @@ class MultiverseSection:
     explanation: str = ""
 
 
-def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> MultiverseSection:
-    """Return the figures, tables and findings of a paper's multiverse."""
+def multiverse_section(
+    results: Results, spec: Multiverse, settled: Sequence[Settled], formats: Sequence[str] = FORMATS
+) -> MultiverseSection:
+    """Return the figures, in some formats, tables and findings of a paper's multiverse."""
     try:
         findings = attempt(lambda rows: find(rows, spec, settled), results)
     except NotRunError as reason:
@@ -75,7 +78,9 @@ def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Set
     for number, group in enumerate(_groups(findings.numbers), 1):
         curves = _curves(findings, group, labels)
         title = "; ".join(labels[position] for position in group)
-        pieces.append(Piece(f"Specification curves: {title}", figure_files(curves, Path(f"figures/{stem}{number}"))))
+        pieces.append(
+            Piece(f"Specification curves: {title}", figure_files(curves, Path(f"figures/{stem}{number}"), formats))
+        )
     tables = [("options", "The options", _options(findings))]
     if findings.numbers:
         shares = "Share of the variance over universes that each choice explains"
@@ -83,8 +88,9 @@ def multiverse_section(results: Results, spec: Multiverse, settled: Sequence[Set
                   ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
     for name, title, table in tables:
         pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
-    table = Table(pd.concat([findings.table(), _tails(findings, labels)], axis=1), {})
-    pieces.append(Piece("The universes", table_files(table, Path(f"tables/{stem}_universes"))))
+    every = pd.concat([findings.table(), _tails(findings, labels)], axis=1)
+    # Hundreds of lines are for programs.
+    pieces.append(Piece("The universes", {Path(f"tables/{stem}_universes.csv"): spreadsheet_csv(every)}))
     explained = explanation(findings, labels)
     sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
     return MultiverseSection(spec.paper, sentences, tuple(pieces), _holds(findings), explained)
@@ -127,9 +133,10 @@ def _curves(findings: Findings, group: Sequence[int], labels: Sequence[str]) -> 
         frame = pd.DataFrame([(law.mean, *law.interval) for law in laws], columns=["mean", "low", "high"])
         frame["log_likelihood"] = findings.logs[:, position]
         number = findings.numbers[position]
-        curves.append(Curve(labels[position], number.value, number.reading_error, frame))
+        quantity = quantity_label(number.quantity)[1].replace("_", " ")
+        curves.append(Curve(labels[position], quantity, number.value, number.reading_error, frame))
     options = {choice: list(names) for choice, names in findings.spec.choices.items()}
-    return specification_curves(curves, findings.universes, options, findings.nearest)
+    return specification_curves(curves, findings.universes, options, findings.spec.labels, findings.nearest)
 
 
 def _nearest(findings: Findings, labels: Sequence[str]) -> Table:
@@ -182,7 +189,7 @@ def _options(findings: Findings) -> Table:
 
 
 def _universe_text(findings: Findings, universe: int) -> str:
-    pairs = zip(findings.spec.choices, findings.universes[universe], strict=True)
+    pairs = zip(findings.spec.labels.values(), findings.universes[universe], strict=True)
     return ", ".join(f"{choice}: {option}" for choice, option in pairs)
 
 
@@ -249,7 +256,7 @@ def _favoured(findings: Findings) -> str:
     best = options.loc[options.groupby("choice", sort=False)["likelihood"].idxmax()]
     firsts = {choice: next(iter(names)) for choice, names in findings.spec.choices.items()}
     texts = [
-        f"{choice}: {option} ({likelihood:.0%} of the likelihood)"
+        f"{findings.spec.labels[choice]}: {option} ({likelihood:.0%} of the likelihood)"
         for choice, option, likelihood in best[["choice", "option", "likelihood"]].itertuples(index=False)
         if option != firsts[choice] and likelihood >= _FAVOURED
     ]
@@ -286,7 +293,7 @@ def _scope(spec: Multiverse) -> str:
 def _common(findings: Findings, some: Sequence[int]) -> str:
     """Return the options that some universes have in common."""
     shared = []
-    for column, choice in enumerate(findings.spec.choices):
+    for column, choice in enumerate(findings.spec.labels.values()):
         options = {findings.universes[i][column] for i in some}
         if len(options) == 1:
             shared.append(f"{choice}: {options.pop()}")

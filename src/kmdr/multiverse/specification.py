@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
 
 from kmdr.figures.canvas import Drawing, blank, finish
@@ -21,9 +22,10 @@ _CURVE, _OPTION = 1.7, 0.125
 
 
 class Curve(NamedTuple):
-    """A number in every universe; ``numbers`` has one line per universe: ``mean low high``."""
+    """A number in every universe, its quantity in words; ``numbers`` has one line per universe: ``mean low high``."""
 
     title: str
+    quantity: str
     reported: float
     error: float
     numbers: pd.DataFrame
@@ -33,6 +35,7 @@ def specification_curves(
     curves: Sequence[Curve],
     universes: Sequence[Sequence[str]],
     options: Mapping[str, Sequence[str]],
+    labels: Mapping[str, str],
     nearest: int,
 ) -> Drawing:
     """Draw curves side by side, each with the options of its universes below.
@@ -45,6 +48,8 @@ def specification_curves(
         The option of each choice; the first is the paper's own.
     options : mapping of str to sequence of str
         The options of each choice.
+    labels : mapping of str to str
+        The choices in words.
     nearest : int
         Position of the universe that is nearest to the reported numbers.
 
@@ -53,8 +58,8 @@ def specification_curves(
     Drawing
         Its numbers have one line per universe and curve, in the order drawn.
     """
-    lines = [(choice, name) for choice, names in options.items() for name in names]
-    below = _OPTION * (len(lines) + len(options))
+    labelled = {labels[choice]: names for choice, names in options.items()}
+    below = _OPTION * (sum(map(len, options.values())) + len(options))
     with print_style():
         fig, axes = blank(2, len(curves), TEXT_WIDTH, _CURVE + below + 0.5)
         axes[0, 0].get_gridspec().set_height_ratios([_CURVE, below])
@@ -64,21 +69,26 @@ def specification_curves(
             place = np.argsort(order)
             top, bottom = axes[:, column]
             _draw_curve(top, curve, order, (int(place[0]), int(place[nearest])))
-            _draw_options(bottom, [universes[i] for i in order], options, labels=column == 0)
+            if column and curve.quantity == curves[column - 1].quantity:
+                top.set_ylabel("")
+            _draw_options(bottom, [universes[i] for i in order], labelled, labels=column == 0)
             options_of = pd.DataFrame([universes[i] for i in order], columns=list(options))
             panels.append(
                 pd.concat([curve.numbers.iloc[order].reset_index(drop=True), options_of], axis=1).assign(
                     number=curve.title, reported=curve.reported, rank=np.arange(1, len(order) + 1)
                 )
             )
-        return Drawing(finish(fig, legend_columns=4), [*panels, *(pd.DataFrame() for _ in curves)])
+        return Drawing(finish(fig, legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
 
 
 def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[int, int]) -> None:
     mean, low, high = (curve.numbers[name].to_numpy()[order] for name in ("mean", "low", "high"))
     x = np.arange(1, len(mean) + 1)
-    ax.vlines(x, low, high, color=_LINE, linewidth=0.7, alpha=0.45, label="central 95 % of a universe's distribution")
-    ax.plot(x, mean, ".", color=_LINE, markersize=3, label="its mean")
+    ends = np.concatenate([[0.5], x, [len(x) + 0.5]])  # the first and the last universe are as wide as the others
+    low, high, centre = (np.concatenate([values[:1], values, values[-1:]]) for values in (low, high, mean))
+    band = "central 95 % of a universe's distribution"
+    ax.fill_between(ends, low, high, step="mid", color=_LINE, alpha=0.3, linewidth=0, label=band)
+    ax.step(ends, centre, where="mid", color=_LINE, linewidth=1.2, label="its mean")
     ax.axhspan(curve.reported - curve.error, curve.reported + curve.error, color="#000000", alpha=0.15, linewidth=0)
     ax.axhline(curve.reported, color="#000000", linewidth=0.8, linestyle="--", label="reported")
     for at, color, marker, label in (
@@ -87,28 +97,29 @@ def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[
     ):
         ax.plot(x[at], mean[at], marker, color=color, markersize=5, linestyle="", label=label, zorder=3)
     ax.set_title(curve.title, loc="left")
-    ax.set_xlim(0, len(mean) + 1)
+    ax.set_ylabel(curve.quantity)
+    ax.set_xlim(0.5, len(mean) + 0.5)
     ax.tick_params(labelbottom=False)
 
 
 def _draw_options(
     ax: Axes, universes: Sequence[Sequence[str]], options: Mapping[str, Sequence[str]], *, labels: bool
 ) -> None:
-    """Draw a mark for each option of each universe, with a gap between choices."""
-    texts: dict[float, str] = {}
-    y = 0.0
-    for column, (choice, names) in enumerate(options.items()):
-        texts[y] = f"{choice}:"
-        for name in names:
-            y += 1
-            texts[y] = name
-            places = [i + 1 for i, universe in enumerate(universes) if universe[column] == name]
-            ax.plot(places, [y] * len(places), "|", color="#333333" if column % 2 else _LINE, markersize=4)
-        y += 1
-    ax.set_ylim(y - 0.4, -0.6)
-    ax.set_xlim(0, len(universes) + 1)
-    ax.set_yticks(list(texts), list(texts.values()) if labels else [""] * len(texts))
-    for tick, text in zip(ax.get_yticklabels(), texts.values(), strict=True):
+    """Mark the option of each universe, with a line for each option below the name of its choice."""
+    texts = [text for choice, names in options.items() for text in (f"{choice}:", *names)]
+    marks = np.zeros((len(texts), len(universes)))
+    line = 0
+    for column, names in enumerate(options.values()):
+        for i, name in enumerate(names, line + 1):
+            marks[i] = [(column % 2 + 1) * (universe[column] == name) for universe in universes]
+        line += len(names) + 1
+    extent = (0.5, len(universes) + 0.5, len(texts) - 0.5, -0.5)
+    colors = ListedColormap(["white", _LINE, "#333333"])
+    ax.imshow(marks, colors, aspect="auto", interpolation="none", extent=extent, vmin=0, vmax=2)
+    ax.hlines(np.arange(len(texts) - 1) + 0.5, 0.5, len(universes) + 0.5, color="white", linewidth=2)
+    ax.set_yticks(range(len(texts)), texts if labels else [""] * len(texts))
+    for tick, text in zip(ax.get_yticklabels(), texts, strict=True):
         tick.set_fontweight("bold" if text.endswith(":") else "normal")
+    ax.tick_params(axis="y", length=0)
     ax.grid(visible=False)
     ax.set_xlabel("universes, in order")

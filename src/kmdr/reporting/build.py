@@ -20,6 +20,7 @@ from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import Claim, Item, claims, items, papers
 from kmdr.claims.register import Change, answered, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge
+from kmdr.figures.canvas import FORMATS
 from kmdr.figures.panels import figures_of_studies
 from kmdr.harness.experiment import experiments
 from kmdr.multiverse.run import STUDY
@@ -78,7 +79,10 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
 
 
 def report_of(
-    contents: Contents, configs: Sequence[Mapping[str, Any]], tell: Callable[[str], None] = lambda _: None
+    contents: Contents,
+    configs: Sequence[Mapping[str, Any]],
+    tell: Callable[[str], None] = lambda _: None,
+    formats: Sequence[str] = FORMATS,
 ) -> Report:
     """Make figures and tables of a folder, judge the claims, and gather what the report shows.
 
@@ -90,10 +94,12 @@ def report_of(
         The ``study`` tree of every study's configuration, with ``repeats``.
     tell : callable
         Called with the name of each part, for a progress bar.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
     """
     results = contents.results
     parts: list[Part] = [*items(), *flips(configs), *claims(), *contents.multiverses]
-    by_name = dict(make_parts(parts, _context(results, contents.plan, configs), tell))
+    by_name = dict(make_parts(parts, _context(results, contents.plan, configs, formats), tell))
     made = [by_name[part_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
     diagnoses: dict[str, list[Diagnosis]] = {}
@@ -117,17 +123,19 @@ def report_of(
         results.missing,
         contents.plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},
-        study_runs(every_row, custom),
-        study_runs(every_row, beyond),
+        study_runs(every_row, custom, formats),
+        study_runs(every_row, beyond, formats),
         rows_by_environment(timed),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
     )
 
 
-def _context(results: Results, plan: Mapping[str, Any], configs: Sequence[Mapping[str, Any]]) -> Context:
+def _context(
+    results: Results, plan: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], formats: Sequence[str] = FORMATS
+) -> Context:
     datasets = {study["name"]: study["datasets"] for study in configs}
     differences = departures(results.compact_rows, experiments, plan, results.missing)
-    return Context(results, datasets, differences, flips(configs))
+    return Context(results, datasets, differences, flips(configs), formats)
 
 
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:
@@ -158,6 +166,7 @@ def build(
     *,
     again: bool = False,
     tell: Callable[[str], None] = lambda _: None,
+    formats: Sequence[str] = FORMATS,
 ) -> Path:
     """Write figures, tables, verdicts and the report of a folder, unless they are current; return the page.
 
@@ -169,6 +178,8 @@ def build(
         Write them even if they are current.
     tell : callable
         Called with the name of each part, for a progress bar.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
 
     Raises
     ------
@@ -180,7 +191,7 @@ def build(
     if again or not _is_made_from(folder, made_from):
         sweep_abandoned(folder)
         contents = read_contents(folder)
-        report = with_seeds(report_of(contents, configs, tell), contents.earlier)
+        report = with_seeds(report_of(contents, configs, tell, formats), contents.earlier)
         tell("the page")
         pages = report_pages(report, code_version())
         write_files(folder, report.files | verdict_tables(report) | pages | {_MADE_FROM: made_from})

@@ -34,6 +34,7 @@ from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import Swing, Verdict, evidence
+from kmdr.figures.description import panels_in_words
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
@@ -258,6 +259,8 @@ def described(reproduction: Reproduction, paper: Paper) -> str:
         if "label" in numbers:
             parts[-1] += f"; curves: {'; '.join(map(str, numbers['label'].dropna().unique()))}"
         parts[-1] += "."
+    if len(numbers):
+        parts.append(panels_in_words(numbers))
     return " ".join(parts)
 
 

@@ -21,7 +21,7 @@ from kmdr.claims.implementations import basis_of
 from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
 from kmdr.claims.verdicts import Verdict, mark_changed_protocol, verdict_on
-from kmdr.figures.canvas import Drawing, add_notes, figure_files
+from kmdr.figures.canvas import FORMATS, Drawing, add_notes, figure_files
 from kmdr.figures.tables import table_files
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.multiverse.section import MultiverseSection, multiverse_section
@@ -48,12 +48,15 @@ class Context:
         Differences between the rows of a study and its configuration.
     flips : sequence of Flip
         Of all studies.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
     """
 
     results: Results
     datasets: Mapping[str, Sequence[str]]
     departures: Mapping[str, Departure]
     flips: Sequence[Flip]
+    formats: Sequence[str] = FORMATS
 
 
 def make_item(item: Item, context: Context) -> Reproduction:
@@ -79,9 +82,9 @@ def make_item(item: Item, context: Context) -> Reproduction:
     notes = [f"{'Changed protocol' if changed else 'Rows'}: {differences}."] if differences else []
     if isinstance(content, Drawing):
         drawing = content
-        add_notes(drawing.figure, [*notes, *code_notes(rows)])
+        add_notes(drawing.figure, notes)
         try:  # drawing fails on values that no scale can show
-            files = attempt(lambda _: figure_files(drawing, Path("figures", item.id)), results)
+            files = attempt(lambda _: figure_files(drawing, Path("figures", item.id), context.formats), results)
         except NotRunError as reason:
             return not_run(reason)
         numbers, table = content.numbers, None
@@ -94,12 +97,13 @@ def make_item(item: Item, context: Context) -> Reproduction:
     return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes), printed)
 
 
-def _make_multiverse(run: MultiverseRun, results: Results) -> MultiverseSection:
+def _make_multiverse(run: MultiverseRun, context: Context) -> MultiverseSection:
     """Return the section of a multiverse; for rows in their own folder, with sentences on that folder."""
+    results = context.results
     if run.rows is None:
-        return multiverse_section(results, run.spec, run.universes)
+        return multiverse_section(results, run.spec, run.universes, context.formats)
     rows = to_text(run.rows)
-    section = multiverse_section(results.replaced(rows), run.spec, run.universes)
+    section = multiverse_section(results.replaced(rows), run.spec, run.universes, context.formats)
     where = f"Its {len(rows)} rows are in {run.table}."
     return replace(section, sentences=(*section.sentences, where, *run.notes, *code_notes(rows)))
 
@@ -116,7 +120,7 @@ def make_part(context: Context, part: Part) -> Product:
     if isinstance(part, Item):
         return make_item(part, context)
     if isinstance(part, MultiverseRun):
-        return _make_multiverse(part, context.results)
+        return _make_multiverse(part, context)
     if isinstance(part, Flip):
         return change(context.results, part)
     verdict = verdict_on(part, context.results, context.datasets)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.figures.tables import Table, table_files
+from kmdr.figures.escape import spreadsheet_csv
 from kmdr.results.stream import open_table
 
 FILE = "seeds.csv"
@@ -64,7 +64,5 @@ def sentence(table: pd.DataFrame) -> str:
 
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:
-    """Return the comparison as CSV, Markdown and LaTeX."""
-    return table_files(
-        Table(table, dict.fromkeys([c for c in map(str, table) if c.partition(",")[0] in _NUMBERS], ".3g")), TABLE
-    )
+    """Return the comparison as CSV: hundreds of lines are for programs."""
+    return {TABLE.with_suffix(".csv"): spreadsheet_csv(table)}

@@ -6,7 +6,7 @@ Custom runs come first in a report; studies that extend a paper come after the p
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import override
+from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
@@ -53,7 +54,7 @@ class StudyRuns:
     ranks: Table | None = None
 
 
-def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns]:
+def study_runs(rows: pd.DataFrame, studies: Mapping[str, str], formats: Sequence[str] = FORMATS) -> list[StudyRuns]:
     """Return figures and tables of some studies, in all settings that they were run with.
 
     Parameters
@@ -62,6 +63,8 @@ def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns
         All rows of the folder, their text perhaps as categories.
     studies : mapping of str to str
         The titles of these studies.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
     """
     if not studies:
         return []
@@ -75,7 +78,7 @@ def study_runs(rows: pd.DataFrame, studies: Mapping[str, str]) -> list[StudyRuns
         lines = compared(of_study)
         table, ranks = _table(lines, names), _ranks(lines)
         table = replace(table, note=" ".join((table.note, *(f"{note}." for note in code_notes(of_study)))))
-        files = figures_of(of_study, Path(f"figures/own_{stem}"), labels) | table_files(
+        files = figures_of(of_study, Path(f"figures/own_{stem}"), labels, formats=formats) | table_files(
             table, Path(f"tables/own_{stem}")
         )
         files |= table_files(ranks, Path(f"tables/own_{stem}_ranks")) if ranks else {}

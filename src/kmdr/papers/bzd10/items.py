@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import NullFormatter
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, statistic, without_scores
 from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import exponent_cells, ratio_cells, ratios_and_times
 from kmdr.claims.reported import numbers
-from kmdr.figures.canvas import Drawing, canvas, finish
-from kmdr.figures.panels import paper_grid
+from kmdr.figures.canvas import Drawing, canvas, finish, power_of_ten
+from kmdr.figures.panels import draw_reported_axis, paper_grid
 from kmdr.figures.style import KNOWN, print_style
 from kmdr.figures.tables import Table
 
@@ -46,7 +47,8 @@ def figure1(results: Results) -> Drawing:
     of_figure = numbers(FIGURE1)
     span = {number.quantity: number.value for number in of_figure}
     panels = []
-    for ax, drawn, quantity in zip(drawing.figure.axes, drawing.panels, QUANTITIES, strict=True):
+    for ax, drawn in zip(drawing.figure.axes, drawing.panels, strict=True):
+        quantity = str(drawn["quantity"].iloc[0])
         stated = [*of_figure, *numbers("bzd10_table2", method="random_sign")]
         points = [number for number in stated if number.quantity == quantity]
         low, high = (span[f"{quantity}_axis_{end}"] for end in ("low", "high"))
@@ -56,9 +58,8 @@ def figure1(results: Results) -> Drawing:
         logarithmic = ax.get_yscale() == "log"  # such an axis cannot show 0
         least = least if logarithmic else min(least, low - 0.05 * (high - low))
         most = max(most, high * 1.5 if logarithmic else high + 0.05 * (high - low))
-        ax.set_xlim(right=325)
         ax.set_ylim(least, most)
-        ax.plot([318, 318], [max(low, least), high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt")
+        draw_reported_axis(ax, max(low, least), high)
         points_frame = pd.DataFrame(
             {"quantity": quantity, "dataset": ORL, "reducer": "random_sign", "r": x, statistic(quantity): y}
         )
@@ -201,11 +202,15 @@ def products(results: Results) -> Drawing:
         for way, look in looks.items():
             by_n = times[times["way"] == way].groupby("n")["seconds"]
             drawn = pd.DataFrame({"median": by_n.median(), "low": by_n.min(), "high": by_n.max()}).reset_index()
-            ax.plot(drawn["n"], drawn["median"], color=look.color, marker="o", linestyle=look.linestyle, label=way)
+            marker = look.marker or "o"
+            ax.plot(drawn["n"], drawn["median"], color=look.color, marker=marker, linestyle=look.linestyle, label=way)
             ax.fill_between(drawn["n"], drawn["low"], drawn["high"], color=look.color, alpha=0.2, linewidth=0)
             panels.append(drawn.assign(way=way))
         ax.set_xscale("log")
         ax.set_yscale("log")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(power_of_ten)
+            axis.set_minor_formatter(NullFormatter())
         ax.set_xlabel("rows n of A")
         ax.set_ylabel("time of A·R (s)")
         ax.set_title("A of n × 4096, t = 100", loc="left")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import (
@@ -22,7 +22,7 @@ from kmdr.claims.catalogue import figure, table
 from kmdr.claims.effects import Floats, exponent_cells
 from kmdr.claims.reported import reported
 from kmdr.figures.canvas import Drawing, power_of_ten
-from kmdr.figures.panels import dataset_label, methods_of, paper_grid
+from kmdr.figures.panels import dataset_label, draw_reported_axis, methods_of, paper_grid
 from kmdr.figures.style import Method, Style, method_styles, names_in_paper
 from kmdr.figures.tables import Table
 
@@ -69,7 +69,7 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 
 
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
-    """Draw one quantity against r in the paper's four panels."""
+    """Draw one quantity against r, on a log axis, in those of the paper's four panels that have data."""
     results.rows(STUDIES, mixed=True)  # records the use, and raises if there are none
     rows = without_scores(results.trials(STUDIES), [TIMES])  # including failed ones, which the notes count
     rows = rows[rows["reducer"].isin(NAMES)]  # another method is timed for Table 1
@@ -98,18 +98,13 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
         " ".join(text for text in notes if text),
         styles=_styles(rows),
     )
-    axes = drawing.figure.axes
-    axes[0].set_ylabel(ylabel)
+    drawing.figure.axes[0].set_ylabel(ylabel)
+    of_paper = {name: paper for paper, name in shown.items()}
     panels = []
-    for ax, numbers, paper in zip(axes, drawing.panels, shown, strict=True):
-        if numbers.empty:
-            panels.append(numbers)
-            continue
+    for ax, numbers in zip(drawing.figure.axes, drawing.panels, strict=True):
+        paper = of_paper[numbers["dataset"].iloc[0]]
         low, high = (axis.xs((paper, f"{quantity}_axis_{end}")).item() for end in ("low", "high"))
-        ax.set_xscale("linear")
-        ax.set_xlim(0, 1040)
-        ax.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        ax.plot([1025, 1025], [low, high], color="#999999", linewidth=3, alpha=0.8, solid_capstyle="butt", zorder=1)
+        draw_reported_axis(ax, low, high)
         least, most = min(low, numbers["shown"].min()), max(high, numbers["shown"].max())
         if quantity == "accuracy":
             ax.set_ylim(max(-0.02, least - 0.03), min(1.02, most + 0.03))
@@ -127,20 +122,20 @@ def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str
 
 @figure("lst17_fig1", "Accuracy of clustering against the number of dimensions", studies=STUDIES)
 def fig1(results: Results) -> Drawing:
-    """Four panels in a row, P in % against r from 0 to 1000: COIL20, SECTOR, RCV1, ILSVRC2012."""
+    """Panels in a row, P in % against r up to 1000 on a log axis: COIL20, SECTOR, RCV1, ILSVRC2012."""
     return _against_r(results, "lst17_fig1", "accuracy", "accuracy P (%)", "")
 
 
 @figure("lst17_fig2", "Dimension reduction time against the number of dimensions", studies=STUDIES)
 def fig2(results: Results) -> Drawing:
-    """Four panels as in Figure 1, logarithmic y: the reduction time, including r-independent work, at each r."""
+    """Panels as in Figure 1, logarithmic y: the reduction time, including r-independent work, at each r."""
     note = "Reduction time: everything that a method does before k-means, for a single r."
     return _against_r(results, "lst17_fig2", "reduction_seconds", "reduction time (s)", note)
 
 
 @figure("lst17_fig3", "Clustering time against the number of dimensions", studies=STUDIES)
 def fig3(results: Results) -> Drawing:
-    """Four panels as in Figure 1, logarithmic y: the time of k-means on the reduced points, and on all features."""
+    """Panels as in Figure 1, logarithmic y: the time of k-means on the reduced points, and on all features."""
     return _against_r(results, "lst17_fig3", "cluster_seconds", "clustering time (s)", "")
 
 
