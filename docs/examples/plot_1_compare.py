@@ -2,7 +2,7 @@
 Compare methods on one dataset
 ==============================
 
-:func:`kmdr.compare <kmdr.api.compare>` runs several methods from the same initial centres, with one row per trial. Here
+:func:`kmdr.compare` runs several methods from the same initial centres, with one row per trial. Here
 k-means groups the 1797 handwritten digits of scikit-learn into 10 clusters.
 """
 
@@ -23,4 +23,4 @@ rows.groupby(["reducer", "r"])[["objective", "accuracy"]].mean().round(3)
 # Means with 95 % confidence intervals: the selected pixels of largest variance come close to all features with 20 of
 # 64 pixels, while random projections need more dimensions.
 
-kmdr.plot(rows, ["objective", "accuracy"])
+figure = kmdr.plot(rows, ["objective", "accuracy"])

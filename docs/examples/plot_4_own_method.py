@@ -22,7 +22,11 @@ rows = kmdr.compare(
 )
 
 # %%
-# Whitening gives all components the same weight. This improves the accuracy P of few components here, and worsens the
-# objective F of many, because noise counts as much as signal.
+# Whitening gives all components the same weight. This changes what k-means sees, and with it F and P.
+
+figure = kmdr.plot(rows, ["objective", "accuracy"])
+
+# %%
+# The same as a table of means.
 
 rows.groupby(["reducer", "params", "r"])[["objective", "accuracy"]].mean().round(3)

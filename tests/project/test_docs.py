@@ -176,3 +176,9 @@ def test_the_documentation_builds_without_warnings_and_has_no_dead_links(tmp_pat
     assert done.returncode == 0, done.stderr[-5000:]
     assert len(list((tmp_path / "built").rglob("*.html"))) >= 30
     assert dead_links(tmp_path / "built") == []
+    api, classes = ((tmp_path / "built" / "generated" / f"{name}.html").read_text() for name in ("api", "reducers"))
+    assert all(f'id="kmdr.{name}"' in api for name in kmdr.__all__ if name != "__version__")
+    offered = [cls for name, cls in vars(reducers).items() if name in reducers.__all__ and isinstance(cls, type)]
+    assert all(f'id="kmdr.reducers.{cls.__name__}"' in classes for cls in offered if cls is not reducers.Reducer)
+    compare = api.partition('id="kmdr.compare"')[2].partition('id="kmdr.load"')[0]
+    assert all(f">{heading}<" in compare for heading in ("Parameters", "Returns", "Raises"))
