@@ -13,20 +13,15 @@ from sklearn.random_projection import SparseRandomProjection
 import kmdr
 
 A, labels = load_digits(return_X_y=True)
-rows = kmdr.compare(
-    A,
-    [PCA(whiten=True), PCA(), SparseRandomProjection(density=1 / 3), "none"],
-    labels=labels,
-    r_grid=[5, 10, 20, 40],
-    repeats=3,
-)
+methods = [PCA(whiten=True), PCA(), SparseRandomProjection(density=1 / 3), "none"]
+comparison = kmdr.compare(A, methods, labels=labels, r_grid=[5, 10, 20, 40], repeats=3)
 
 # %%
 # Whitening gives all components the same weight. This changes what k-means sees, and with it F and P.
 
-figure = kmdr.plot(rows, ["objective", "accuracy"])
+figure = kmdr.plot(comparison, ["objective", "accuracy"])
 
 # %%
-# The same as a table of means.
+# The same in numbers.
 
-rows.groupby(["reducer", "params", "r"])[["objective", "accuracy"]].mean().round(3)
+print(comparison)
