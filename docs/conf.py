@@ -49,6 +49,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "search_bar_text": "Search the documentation",
 }
+html_sidebars = {"tutorial": [], "bench": []}  # they have no neighbours in their section
 html_show_sourcelink = False
 html_copy_source = False
 

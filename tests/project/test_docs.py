@@ -142,7 +142,8 @@ class _Links(HTMLParser):
 
 def dead_links(folder):
     """Return the internal links of all pages that lead to no file or anchor."""
-    pages = {page.resolve(): _Links(page) for page in sorted(folder.rglob("*.html"))}
+    files = [page for page in sorted(folder.rglob("*.html")) if "_static" not in page.parts]  # the theme's templates
+    pages = {page.resolve(): _Links(page) for page in files}
     dead = []
     for page, links in pages.items():
         for target in links.targets:
