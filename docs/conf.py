@@ -18,7 +18,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "nu
 root_doc = "index"
 exclude_patterns = ["examples", "generated/bench-table.md"]
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 # Types are in the Parameters sections; in signatures they would hide the names.
@@ -35,7 +34,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1,
     "abort_on_example_error": True,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("docs_gallery.save_figures",),
+    "within_subsection_order": "FileNameSortKey",
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -49,6 +49,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "search_bar_text": "Search the documentation",
 }
+html_sidebars = {"tutorial": [], "bench": []}  # they have no neighbours in their section
 html_show_sourcelink = False
 html_copy_source = False
 

@@ -172,7 +172,7 @@ def paper_summaries() -> str:
     """Return the page about the papers: their proposals and the studies that rerun them."""
     parts = [
         "# What each paper did",
-        "kmdr reruns five papers. Each section has the paper's proposal, what could be rerun, and the studies. "
+        "kmdr reruns five papers. Each section has the proposal, the parts that could be rerun, and the studies. "
         "The report compares the published numbers with ours and tests each claim.",
     ]
     for paper in papers():
@@ -210,14 +210,14 @@ def _directives(module: ModuleType, names: Sequence[str]) -> Iterator[str]:
 def api() -> str:
     """Return the page of the functions that ``import kmdr`` offers."""
     names = [name for name in kmdr.__all__ if name != "__version__"]
-    rows = [(f"[`kmdr.{name}`](#kmdr.api.{name})", _first_line(getattr(functions, name))) for name in names]
+    rows = [(f"[`kmdr.{name}`](#kmdr.{name})", _first_line(getattr(functions, name))) for name in names]
     parts = [
         "# Python API",
         "`import kmdr` offers these functions. [Reducers](reducers.md) are scikit-learn transformers, and "
         "[Plugin interface](plugins.md) lists the decorators for extensions.",
         markdown_table(("function", "purpose"), rows),
     ]
-    parts.append("```{eval-rst}\n.. currentmodule:: kmdr.api\n```")
+    parts.append("```{eval-rst}\n.. currentmodule:: kmdr\n```")
     return "\n\n".join([*parts, *_directives(functions, names)]) + "\n"
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from kmdr.analysis.rows import half_width
 from kmdr.base.paths import CHECKOUT
 from kmdr.figures.style import print_style, reducer_styles
 from kmdr.results.table import rows_of
@@ -21,15 +22,16 @@ def draw(rows: pd.DataFrame) -> Figure:
         figure = Figure(figsize=(7.0, 2.6), layout="constrained")
         for axes, (column, unit, label) in zip(figure.subplots(1, 2), panels, strict=True):
             for reducer in _METHODS:
-                values = coil20[coil20["reducer"] == reducer].groupby("r")[column].agg(["mean", "sem"]) / unit
+                values = coil20[coil20["reducer"] == reducer].set_index("r")[column] / unit
+                means = values.groupby(level="r").mean()
                 style = styles[reducer]
                 if reducer == "none":
-                    axes.axhline(values["mean"].iloc[0], color=style.color, linestyle="--", label="none (all features)")
+                    axes.axhline(means.iloc[0], color=style.color, linestyle="--", label="none (all features)")
                     continue
+                arms = [half_width(cell.to_numpy()) for _, cell in values.groupby(level="r")]
                 axes.errorbar(
-                    values.index, values["mean"], 1.96 * values["sem"], color=style.color, marker=style.marker,
-                    markersize=4, label=reducer,
-                )  # fmt: skip
+                    means.index, means, arms, color=style.color, marker=style.marker, markersize=4, label=style.label
+                )
             axes.set(xlabel="number of dimensions r", ylabel=label)
         axes.legend()
     return figure

@@ -2,8 +2,8 @@
 Compare methods on one dataset
 ==============================
 
-:func:`kmdr.compare <kmdr.api.compare>` runs several methods from the same initial centres, with one row per trial. Here
-k-means groups the 1797 handwritten digits of scikit-learn into 10 clusters.
+:func:`kmdr.compare` runs several methods from the same initial centres. Here k-means groups the 1797 handwritten digits
+of scikit-learn into 10 clusters.
 """
 
 # %%
@@ -14,13 +14,12 @@ from sklearn.datasets import load_digits
 import kmdr
 
 A, labels = load_digits(return_X_y=True)
-rows = kmdr.compare(
-    A, ["random_sign", "leverage", "variance", "none"], labels=labels, r_grid=[5, 10, 20, 40], repeats=5
-)
-rows.groupby(["reducer", "r"])[["objective", "accuracy"]].mean().round(3)
+methods = ["random_sign", "leverage", "variance", "none"]
+comparison = kmdr.compare(A, methods, labels=labels, r_grid=[5, 10, 20, 40], repeats=5)
+print(comparison)
 
 # %%
 # Means with 95 % confidence intervals: the selected pixels of largest variance come close to all features with 20 of
 # 64 pixels, while random projections need more dimensions.
 
-kmdr.plot(rows, ["objective", "accuracy"])
+figure = kmdr.plot(comparison, ["objective", "accuracy"])

@@ -13,16 +13,15 @@ from sklearn.random_projection import SparseRandomProjection
 import kmdr
 
 A, labels = load_digits(return_X_y=True)
-rows = kmdr.compare(
-    A,
-    [PCA(whiten=True), PCA(), SparseRandomProjection(density=1 / 3), "none"],
-    labels=labels,
-    r_grid=[5, 10, 20, 40],
-    repeats=3,
-)
+methods = [PCA(whiten=True), PCA(), SparseRandomProjection(density=1 / 3), "none"]
+comparison = kmdr.compare(A, methods, labels=labels, r_grid=[5, 10, 20, 40], repeats=3)
 
 # %%
-# Whitening gives all components the same weight. This improves the accuracy P of few components here, and worsens the
-# objective F of many, because noise counts as much as signal.
+# Whitening gives all components the same weight. This changes what k-means sees, and with it F and P.
 
-rows.groupby(["reducer", "params", "r"])[["objective", "accuracy"]].mean().round(3)
+figure = kmdr.plot(comparison, ["objective", "accuracy"])
+
+# %%
+# The same in numbers.
+
+print(comparison)

@@ -1,64 +1,72 @@
-"""The README and the pages of docs: their examples run, and their figures follow from the committed rows."""
+"""The README: its commands run, its output is what they print, and its figures follow from the committed rows."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
-from kmdr import datasets, reducers
-from kmdr.claims.catalogue import claims, papers
-from kmdr.datasets import UnavailableError
-from kmdr.metrics import accuracy
-from kmdr.reporting.readme import renewed
+from blocks import blocks, environment, run_page
+from kmdr.claims.catalogue import papers
+from kmdr.claims.summary import Sentence
+from kmdr.reporting.readme import renewed, stated
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-METHODS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+PAGE = ROOT / "README.md"
+README = PAGE.read_text(encoding="utf-8")
 REFERENCE = ROOT / "results" / "reference"
 
 
 @pytest.mark.slow
-def test_the_python_examples_cluster_real_data(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    compared, pipeline = re.findall(r"^```python\n(.*?)^```$", README + METHODS, re.MULTILINE | re.DOTALL)
-    names: dict[str, object] = {}
-    try:
-        exec(pipeline, names)
-        exec(compared, names)
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    assert set(names["rows"]["status"]) == {"ok"}
-    assert Path("coil20.png").stat().st_size > 10_000
-    truth = datasets.load("usps").labels
-    # Ten digits: far above chance with all 256 features, and not much less so with 64 mixtures of them.
-    full, reduced = (accuracy(truth, names[name]) for name in ("full", "reduced"))
-    assert full > 0.4
-    assert reduced > full - 0.1
+def test_the_commands_run_in_an_empty_home(tmp_path):
+    """The reader has a file my.csv, and the committed results as in a checkout."""
+    home, folder = tmp_path / "home", tmp_path / "folder"
+    home.mkdir()
+    (folder / "results").mkdir(parents=True)
+    (folder / "results" / "reference").symlink_to(REFERENCE)
+    iris = load_iris(as_frame=True)
+    iris.data.assign(species=iris.target_names[iris.target]).to_csv(folder / "my.csv", index=False)
+    run_page(PAGE, home, folder)
+    assert (folder / "digits.png").stat().st_size > 10_000
+    assert (folder / "mine" / "report" / "index.html").exists()
 
 
-def test_the_table_names_every_reducer_that_kmdr_offers_and_its_class():
-    table = METHODS[: METHODS.index("## Speed")]
-    named = set(re.findall(r"`(\w+)`", table))
-    classes = {name: type(reducers.make(name)).__name__ for name in reducers.names()}
-    offered = {name for name, cls in classes.items() if cls in reducers.__all__}
-    assert {"none", *offered} <= named
-    assert {classes[name] for name in offered} <= named
-    assert set(reducers.__all__) - {"Reducer"} - {name for name in reducers.__all__ if name.islower()} <= named
+@pytest.mark.slow
+def test_the_lines_of_the_demo_are_what_it_prints(tmp_path):
+    (shown,) = [block.code for block in blocks(PAGE) if block.language == "text"]
+    command = ["kmdr", "demo", "--out", str(tmp_path / "demo")]
+    output = subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True, text=True).stdout
+    # The last column is the time.
+    lines = [re.sub(r"[ *↑↓]+\S+$", "", line) for line in shown.splitlines()]
+    assert len(lines) == 8
+    assert [line for line in lines if not any(printed.startswith(line) for printed in output.splitlines())] == []
 
 
-def test_the_scorecard_counts_the_entries_of_the_committed_report():
-    report = (REFERENCE / "report" / "report.md").read_text(encoding="utf-8")
-    # A report that was made before papers had summaries has neither an answer nor findings.
-    assert renewed(README, report, [] if "\n## Findings\n" in report else ["scorecard"]) == README
-    verdicts = pd.read_csv(REFERENCE / "verdicts.csv")
+def test_make_setup_ends_with_the_command_that_follows():
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nsetup:")[2].partition("\n\n")[0]
+    assert "Ready: source $(BIN)/activate && kmdr demo" in recipe
+    assert "source .venv/bin/activate" in README
+
+
+def test_the_page_is_short_and_defines_its_symbols_before_the_results():
+    assert len(README.splitlines()) <= 130
+    before = README.partition("## ")[0]
+    assert all(f"{symbol}" in before for symbol in ("*k* is", "*r* the", "**F** is", "**P** (accuracy) is"))
+
+
+def test_a_finding_is_found_with_its_numbers():
+    sentence = Sentence("F is {a b=c:.2f} at\n r = 3, and P {d}.")
+    assert stated(sentence, "So. F is 0.56 at r = 3, and P 0.7. More") == "F is 0.56 at r = 3, and P 0.7."
+    assert stated(sentence, "F is 0.56 at r = 4, and P 0.7.") == ""
+
+
+def test_the_counts_and_findings_are_those_of_the_committed_results():
+    assert renewed(README) == README, "run: python -m kmdr.reporting.readme"
     for paper in papers():
-        counts = re.search(rf"^\| \[{paper.name}\].*?\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", README, re.MULTILINE)
-        names = [claim.id for claim in claims() if claim.id.startswith(f"{paper.name}-")]
-        of_paper = verdicts[verdicts["claim"].isin(names)]["verdict"].value_counts()
-        assert sum(map(int, counts.groups())) == len(names)
-        # A report that was made before verdicts were graded says "reproduced".
-        assert int(counts[1]) == of_paper.get("supported", 0) + of_paper.get("reproduced", 0)
+        counts = re.search(rf"^\| \[{paper.name}\].*?\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", README, re.MULTILINE)
+        assert sum(map(int, counts.groups())) == len(paper.claims)
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +112,8 @@ def test_the_figures_of_the_answer_follow_from_the_rows(rows):
 
 
 @pytest.mark.slow
-def test_the_figures_of_the_findings_follow_from_the_rows(rows):
+def test_the_figures_of_the_first_finding_follow_from_the_tables():
     text = " ".join(README.split())
-    at_30 = pd.concat(
-        to_all_features(rows, r"bzmd15_fig\d", reducer, 30)
-        for reducer in ("random_sign", "leverage", "leverage_approx")
-    )
-    F = at_30["F"]
-    assert f"F of sampling and of random signs is {F.min():.2f} to {F.max():.2f} times that of all features" in text
     table = pd.read_csv(REFERENCE / "tables" / "bmd09_table1.csv")
     at_15 = table[(table["dataset"] == "NIPS") & (table["r"].astype(str) == "15")].set_index("quantity")
     reported, ours = (at_15[column].astype(float).map("{:.3f}".format) for column in ("reported", "ours"))
@@ -120,6 +122,6 @@ def test_the_figures_of_the_findings_follow_from_the_rows(rows):
 
 
 def test_the_pictures_and_files_that_pages_link_are_there():
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+    for page in (PAGE, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,80 +1,105 @@
 """The sentences and counts of the README that come from results.
 
-``python -m kmdr.reporting.readme`` updates them from the committed report: the answer to the README's question, the
-counts of each paper, and its findings. A finding that the report does not state is an error, because the results no
-longer support its words.
+``python -m kmdr.reporting.readme`` updates them from the committed folder of results: the answer to the README's
+question, and one row per paper with the counts of its verdicts and a finding. A finding that the report does not state
+is an error, because the results no longer support its words.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
 
 from kmdr.base.paths import CHECKOUT
 from kmdr.claims.catalogue import papers
+from kmdr.claims.summary import Sentence
 
-_PAGE = "results/reference/report/report.md"
-_REGION = re.compile(r"(<!-- (\w+): python -m kmdr\.reporting\.readme -->\n\n).*?(\n\n<!-- end of \2 -->)", re.DOTALL)
-
-
-def scorecard(report: str) -> str:
-    """Return a Markdown table with one row of counts per paper, from the scorecard of a report in Markdown."""
-    section = re.search(r"^## Scorecard\n(.*?)^## ", report, re.MULTILINE | re.DOTALL)
-    if section is None:
-        raise ValueError("the report has no scorecard")
-    lines = [
-        "| paper | tables and figures | agree with the printed numbers | claims supported | mostly supported | "
-        "not supported | undecided |",
-        "|---|---|---|---:|---:|---:|---:|",
-    ]
-    for paper, items, claims in re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (.*?) \| (.*?) \|$", section[1], re.MULTILINE):
-        in_full, in_part = items.count("[✓"), items.count("[◐")
-        rerun = f"{in_full} rerun" + f", {in_part} in part" * bool(in_part)
-        signs = re.findall(r"\) ([✓◐✗]) \d+ of \d+ ", items)
-        words = [f"{signs.count(sign)} {word}" for sign, word in zip("✓◐✗", ("yes", "in part", "no"), strict=True)]
-        agreed = ", ".join(word for word in words if word[0] != "0") or "not comparable"
-        counts = " | ".join(str(claims.count(f"[{sign}")) for sign in "✓◕✗?")
-        lines.append(f"| [{paper}]({_PAGE}#{paper}) | {rerun} | {agreed} | {counts} |")
-    return "\n".join(lines)
+_REFERENCE = CHECKOUT / "results" / "reference"
+_REGION = re.compile(r"(<!-- (\w+): python -m kmdr\.reporting\.readme -->\n\n).*?(<!-- end of \2 -->)", re.DOTALL)
+_OUTCOMES = ("supported", "mostly supported", "not supported", "undecided")
 
 
-def answer(report: str) -> str:
-    """Return the answer to the question of the README, from the head of a report in Markdown."""
-    return " ".join(re.findall(r"^> (.+)$", report.partition("\n## ")[0], re.MULTILINE))
+def _pages(folder: Path) -> Iterator[Path]:
+    return iter(sorted((folder / "report").rglob("*.md")))
 
 
-def findings(report: str) -> str:
-    """Return one Markdown list item per paper with its findings, from a report in Markdown.
+def report_text(folder: Path) -> str:
+    """Return the words of all Markdown pages of a report, without escapes."""
+    pages = " ".join(page.read_text("utf-8") for page in _pages(folder))
+    return " ".join(re.sub(r"\\([^\w\s])|\\(_)", r"\1\2", pages).split())
+
+
+def stated(sentence: Sentence, report: str) -> str:
+    """Return a finding with its numbers, as the report states it; empty text if it does not."""
+    pieces = re.split(r"\{.*?\}", " ".join(sentence.text.split()))
+    match = re.search(r"[^{}]{1,80}?".join(map(re.escape, pieces)) + r"(?=\s|$)", report)
+    return match[0] if match else ""
+
+
+def answer(folder: Path) -> str:
+    """Return the answer to the question of the README.
 
     Raises
     ------
     ValueError
-        If the report does not state every finding of a paper.
+        If the report does not state a part of it.
     """
-    lines = []
+    report = report_text(folder)
+    parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
+    return _escaped(" ".join(_required(finding, report) for finding in parts))
+
+
+def _required(finding: Sentence, report: str) -> str:
+    text = stated(finding, report)
+    if not text:
+        raise ValueError(
+            f"the report does not state {finding.text!r}; reword it in its paper.toml, because the results no longer "
+            "support it"
+        )
+    return text
+
+
+def _escaped(text: str) -> str:
+    return text.replace("_", r"\_").replace("|", r"\|")
+
+
+def scorecard(folder: Path) -> str:
+    """Return a Markdown table with the counts of verdicts and a finding of each paper."""
+    verdicts = pd.read_csv(folder / "verdicts.csv")
+    report = report_text(folder)
+    pages = {page.stem: page for page in _pages(folder)}
+    lines = [f"| paper | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():
-        head = re.search(rf'^## <a id="{paper.name}"></a>.*?\n\n.*?\n\n(.*?)^### ', report, re.MULTILINE | re.DOTALL)
-        texts = head[1].strip().split("\n\n") if head else []
-        if len(texts) != len(paper.summary.findings):
-            raise ValueError(
-                f"the report states {len(texts)} of {len(paper.summary.findings)} findings of {paper.name}; reword "
-                "those in its paper.toml that the results no longer support"
-            )
+        outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), "verdict"])
+        page = pages.get(paper.name)
+        target = page.relative_to(CHECKOUT) if page else f"results/reference/report/report.md#{paper.name}"
         short = paper.summary.short
-        lines.append(f"* **{paper.name}** ({short[:1].lower()}{short[1:]}): {' '.join(texts)}")
+        head = f"[{paper.name}]({target}): {short[:1].lower()}{short[1:]}"
+        cells = [
+            head,
+            *(str(outcomes[outcome]) for outcome in _OUTCOMES),
+            first_finding(paper.summary.findings, report),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-_MAKE: Mapping[str, Callable[[str], str]] = {"scorecard": scorecard, "answer": answer, "findings": findings}
+def first_finding(findings: Sequence[Sentence], report: str) -> str:
+    """Return the first sentence of a paper's first finding that is not part of the answer."""
+    texts = [text for finding in findings if (text := _required(finding, report)) and not finding.answer]
+    return _escaped(re.split(r"(?<=\.) (?=[A-Z])", texts[0])[0]) if texts else ""
 
 
-def renewed(readme: str, report: str, regions: Collection[str] = ()) -> str:
-    """Return a README with its marked regions, or some of them, made from a report in Markdown."""
+_MAKE: Mapping[str, Callable[[Path], str]] = {"answer": answer, "scorecard": scorecard}
 
-    def made(match: re.Match[str]) -> str:
-        return match[1] + _MAKE[match[2]](report) + match[3] if match[2] in (regions or _MAKE) else match[0]
 
-    return _REGION.sub(made, readme)
+def renewed(readme: str, folder: Path = _REFERENCE) -> str:
+    """Return a README with its marked regions made from a folder of results."""
+    return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](folder)}\n\n{match[3]}", readme)
 
 
 if __name__ == "__main__":
     readme = CHECKOUT / "README.md"
-    readme.write_text(renewed(readme.read_text("utf-8"), (CHECKOUT / _PAGE).read_text("utf-8")), "utf-8")
+    readme.write_text(renewed(readme.read_text("utf-8")), "utf-8")
