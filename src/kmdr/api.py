@@ -155,8 +155,8 @@ def _reducers(reducers: Any) -> list[dict[str, Any]]:
     reducers = _plain(reducers)
     single = isinstance(reducers, str | type) or hasattr(reducers, "fit") or callable(reducers)
     what = "names of reducers or transformers, e.g. ['svd', 'none']"
-    found = map(_reducer, [reducers] if single else _items("reducers", reducers, what))
-    return list({canonical(config): config for config in found}.values())
+    configs = map(_reducer, [reducers] if single else _items("reducers", reducers, what))
+    return list({canonical(config): config for config in configs}.values())
 
 
 def _reducer(reducer: Any) -> dict[str, Any]:
