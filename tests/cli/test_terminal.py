@@ -163,3 +163,49 @@ def test_a_terminal_gets_bold_text_and_nothing_else_that_steers_it(honest, tmp_p
     assert "are refused: reducer = " in text
     assert not RAW.search(re.sub(r"\x1b\[[01]m", "", text))
     assert "\x1b[1mbold" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TERM": "dumb"}, {"NO_COLOR": "1"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"COLUMNS": "20"},
+        {"COLUMNS": "300"}, {"COLUMNS": "-1"}, {"COLUMNS": "wide"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_table_is_plain_text_that_fits_in_any_environment(environment, honest):
+    command = [sys.executable, "-m", "kmdr", "compare", str(honest), str(honest)]
+    settings = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", check=True, env=settings | environment
+    )  # fmt: skip
+    assert not RAW.search(done.stdout)
+    width = {"20": 60, "300": 300}.get(environment.get("COLUMNS", ""), 80)
+    table = [line for line in done.stdout.splitlines()[1:] if "\\u" not in line]
+    assert max(map(len, table)) <= width
+    assert any(set(line) in ({"─"}, {"-"}) for line in table)
+
+
+@pytest.mark.slow
+def test_a_pipe_that_is_closed_early_ends_a_command_without_a_word(honest):
+    shell = f"{sys.executable} -m kmdr table {honest} STUDY=all | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 2
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    width=st.integers(20, 300),
+    words=st.sampled_from(
+        [["list"], ["help"], ["--help"], [], ["reducer=svd", "--help"], ["table", "DIR", "STUDY=all"]]
+    ),
+)
+def test_every_line_fits_but_for_words_that_are_longer(width, words, honest):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        lines = run([word.replace("DIR", str(honest)) for word in words]).splitlines()
+    breakable = [line for line in lines if not line.lstrip().startswith(("kmdr ", "'kmdr ", "usage"))]
+    too_wide = [line for line in breakable if len(line) > max(width, 60)]
+    assert not [line for line in too_wide if len(line.split()) > 1], too_wide

@@ -21,7 +21,7 @@ SWEEP = [
     "-m", "dataset=synth", "dataset.n=150", "dataset.d=300", "reducer=none,random_sign,leverage_approx,svd",
     "r_grid=[2,3,5]", "repeats=6", "timing_repeats=2", "kmeans.n_init=2",
 ]  # fmt: skip
-ROWS = 6 * (1 + 3 + 3 + 1)
+ROWS = 6 * (1 + 3 + 3 + 3)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,12 @@ def _for_terminal(table: Table) -> str:
 
     console = Console(file=sys.stdout)
     styled = console.is_terminal and not console.is_dumb_terminal and not os.environ.get("NO_COLOR")
-    return text(table, width=terminal_width(), styled=styled)
+    shown = text(table, width=terminal_width(), styled=styled)
+    try:
+        "─".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # every character of the rule would be escaped
+        return shown.replace("─", "-")
+    return shown
 
 
 def formatted(table: Table, frame: pd.DataFrame, kind: str) -> str:

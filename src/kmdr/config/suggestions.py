@@ -1,4 +1,4 @@
-"""What a mistaken setting probably means: a file, an import path or a usual name of a method, as kmdr takes it."""
+"""Suggestions for a mistaken setting, such as a file, an import path or the usual name of a method."""
 
 import re
 import shlex
@@ -78,7 +78,7 @@ def file_settings(path: str) -> str:
 
 
 def unknown_dataset(name: str, valid: Collection[str]) -> UserError:
-    """Return the error for an unknown dataset, with the settings for a file of one's own."""
+    """Return the error for an unknown dataset, with the settings for a custom file."""
     if _is_file(name):
         return UserError(f"{shown(name)} looks like a file; write {file_settings(name)}")
     near = get_close_matches(name, valid, n=1, cutoff=0.7)

@@ -787,7 +787,7 @@ def _notes(
         lines = any((drawn["drawn_as"] == "line").any() for drawn in crowded.values())
         notes.append(
             f"{where} intervals overlap, means with their intervals are side by side and only at the labelled r"
-            + ", and those of horizontal lines on the right" * lines
+            + ", intervals of horizontal lines on the right" * lines
             + "; the CSV file has every r."
         )
 

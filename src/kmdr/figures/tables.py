@@ -141,8 +141,15 @@ def _width(names: Iterable[str], columns: Mapping[str, Sequence[str]]) -> int:
 def _blocks(
     groups: Sequence[list[str]], columns: Mapping[str, Sequence[str]], width: int | None
 ) -> Iterator[list[str]]:
-    """Yield the columns of each block: the first group, then as many of the others as fit."""
-    first, *others = groups
+    """Yield the columns of each block: the first group, then as many of the others as fit.
+
+    A group that does not fit by itself is split into its columns.
+    """
+    first, *wholes = groups
+    others: list[list[str]] = []
+    for group in wholes:
+        fits = width is None or _width([*first, *group], columns) <= width
+        others += [group] if fits else [[name] for name in group]
     block = first
     for group in others:
         if block != first and width is not None and _width([*block, *group], columns) > width:

@@ -183,7 +183,7 @@ class RowCheck:
         refuse_rows(~done & is_scored, "objective", "none in a trial that failed")
         parts = sum(numbers[f"{part}_seconds"] for part in ("prepare", "reduce", "cluster"))
         total = numbers["total_seconds"]
-        with np.errstate(invalid="ignore"):  # ∞ − ∞, where both texts are words and the row is refused
+        with np.errstate(invalid="ignore"):  # ∞ − ∞, where neither text is a number and the row is refused
             apart = np.abs(total - parts) > _ROUNDING_OF_TIMES * (1 + total)
         apart |= done & (np.isnan(total) != np.isnan(parts))
         refuse_rows(apart, "total_seconds", "the sum of prepare, reduce and cluster")

@@ -69,7 +69,7 @@ def _generated(stand_ins: Sequence[str]) -> list[str]:
 
 
 def _against_r(results: Results, id_: str, quantity: str, ylabel: str, note: str) -> Drawing:
-    """Draw one quantity against r, on a log axis, in those of the paper's four panels that have data."""
+    """Draw one quantity against r, on a log axis, in each of the paper's four panels that has data."""
     results.rows(STUDIES, mixed=True)  # records the use, and raises if there are none
     rows = without_scores(results.trials(STUDIES), [TIMES])  # including failed ones, which the notes count
     rows = rows[rows["reducer"].isin(NAMES)]  # another method is timed for Table 1
