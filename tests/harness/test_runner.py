@@ -17,6 +17,7 @@ from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import execute, run_tasks
 from kmdr.results.store import Store
+from kmdr.results.stream import TooLargeError
 
 
 @pytest.fixture
@@ -76,6 +77,14 @@ def test_a_run_that_another_waits_for_lets_it_time_its_tasks_and_goes_on(tasks, 
     assert next(awaited, None) is None
     (run,) = (tmp_path / "o" / "runs.jsonl").read_text().splitlines()
     assert json.loads(run)["tasks_done"] == len(beside)  # each once, though asked for twice
+
+
+def test_a_run_whose_table_is_refused_is_logged(tasks, tmp_path, monkeypatch):
+    monkeypatch.setenv("KMDR_MOST_TABLE", "1K")
+    with pytest.raises(TooLargeError):
+        rows_of(tasks[30], Runner("sequential", 1, 1), tmp_path / "o")
+    (run,) = (tmp_path / "o" / "runs.jsonl").read_text().splitlines()
+    assert json.loads(run)["tasks_done"] == len(tasks[30])
 
 
 @pytest.mark.parametrize(("seldom", "told_before_the_next"), [(0.0, [1, 2, 3, 4]), (math.inf, [0, 0, 0, 0])])
