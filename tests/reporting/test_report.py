@@ -215,7 +215,7 @@ def test_a_panel_of_times_draws_medians_and_their_column_is_named_so(tmp_path):
     assert times["median"].tolist() == list(map(float, GRID))
     (label,) = set(times["label"])
     np.testing.assert_array_equal(line(drawing.figure.axes[0], label).get_ydata(), times["median"])
-    table = pd.read_csv(save(drawing, tmp_path / "both")[2])
+    table = pd.read_csv(save(drawing, tmp_path / "both")[1])
     of_times = table["quantity"].str.endswith("seconds")
     assert table.loc[of_times, "mean"].isna().all()
     assert table.loc[~of_times, "median"].isna().all()

@@ -282,7 +282,7 @@ def paper_grid(
             note,
             f"Not shown: {absent}." if absent else "",
             *(f"{title}." for title in cut),
-            *_notes(rows, columns, lines, styles, drawing, labels=labels),
+            *_notes(rows, datasets, lines, styles, drawing, labels=labels),
         ]
         fig.set_figheight(len(lines) * (panel + 0.13) + 0.13 * legend_lines + 0.3)
         add_notes(fig, notes)
