@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kmdr.base.paths import CHECKOUT
+from kmdr.figures.panels import label_r
 from kmdr.figures.style import print_style, reducer_styles
 from kmdr.results.table import rows_of
 
@@ -24,13 +25,19 @@ def draw(rows: pd.DataFrame) -> Figure:
                 values = coil20[coil20["reducer"] == reducer].groupby("r")[column].agg(["mean", "sem"]) / unit
                 style = styles[reducer]
                 if reducer == "none":
-                    axes.axhline(values["mean"].iloc[0], color=style.color, linestyle="--", label="none (all features)")
+                    axes.axhline(
+                        values["mean"].iloc[0],
+                        color=style.color,
+                        linestyle=style.linestyle,
+                        label="none (all features)",
+                    )
                     continue
                 axes.errorbar(
                     values.index, values["mean"], 1.96 * values["sem"], color=style.color, marker=style.marker,
                     markersize=4, label=reducer,
                 )  # fmt: skip
             axes.set(xlabel="number of dimensions r", ylabel=label)
+            label_r(axes, sorted({int(r) for r in coil20.loc[coil20["reducer"] == _METHODS[0], "r"]}), 0.0)
         axes.legend()
     return figure
 
