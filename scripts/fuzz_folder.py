@@ -62,7 +62,7 @@ _PLACES = (
     "report", "report/index.html", "report/.made_from", "multiverse", "multiverse/rows.csv",
     "multiverse/universes.json", "multiverse/tasks", "multiverse/environments", "rows.csv", "rows.csv.xz", ".lock",
     "runs.jsonl", "asked.json", "universes.json", "plan.json", "missing.json", "shards.json", "error.log",
-    "multirun.yaml", "facts/lst17_spectra.csv", "figures/custom.pdf", "verdicts.csv", "components.csv",
+    "multirun.yaml", "facts/lst17_spectra.csv", "figures/custom.png", "verdicts.csv", "components.csv",
 )  # fmt: skip
 _TEXTS = (
     "\x1b]52;c;cHduZWQ=\x07", "\x1b[2J", "a\nb", "a\rb", "\x00", "\u202egnp.exe", "=cmd|' /C calc'!A0", "../../x",

@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from kmdr.analysis.rows import half_width
 from kmdr.base.paths import CHECKOUT
+from kmdr.figures.panels import label_r
 from kmdr.figures.style import print_style, reducer_styles
 from kmdr.results.table import rows_of
 
@@ -26,13 +27,16 @@ def draw(rows: pd.DataFrame) -> Figure:
                 means = values.groupby(level="r").mean()
                 style = styles[reducer]
                 if reducer == "none":
-                    axes.axhline(means.iloc[0], color=style.color, linestyle="--", label="none (all features)")
+                    axes.axhline(
+                        means.iloc[0], color=style.color, linestyle=style.linestyle, label="none (all features)"
+                    )
                     continue
                 arms = [half_width(cell.to_numpy()) for _, cell in values.groupby(level="r")]
                 axes.errorbar(
                     means.index, means, arms, color=style.color, marker=style.marker, markersize=4, label=style.label
                 )
             axes.set(xlabel="number of dimensions r", ylabel=label)
+            label_r(axes, sorted({int(r) for r in coil20.loc[coil20["reducer"] == _METHODS[0], "r"]}), 0.0)
         axes.legend()
     return figure
 

@@ -530,12 +530,12 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
         assert part in page
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
-    table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv")
+    table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv.xz")
     names = ["own30_starts", "own30_limit", "log_likelihood", "p"]
     probabilities = [name for name in table if name.startswith("probability of ")]
     assert (list(table.columns), len(probabilities)) == ([*names, *probabilities], 3)
     assert table[probabilities].stack().between(0, 1).all()
-    curve = pd.read_csv(out / "figures" / "own30_multiverse1.csv")
+    curve = pd.read_csv(out / "figures" / "own30_multiverse1.csv.xz")
     assert (curve.groupby("number")["mean"].diff().dropna() >= 0).all()
     assert curve.groupby("number").size().eq(6).all()
 
@@ -561,7 +561,7 @@ def test_rows_in_a_folder_within_the_results_are_shown_checked_merged_and_handed
     for part in ("Multiverse of own30", "6 of 6 universes were run", "Its 96 rows are in multiverse/rows.csv."):
         assert part in page.read_text()
     assert numbers_in(out) == rows
-    tables = [folder / "tables" / "own30_multiverse_universes.csv" for folder in (out, within)]
+    tables = [folder / "tables" / "own30_multiverse_universes.csv.xz" for folder in (out, within)]
     assert tables[0].read_bytes() == tables[1].read_bytes()
 
     made = page.stat().st_mtime_ns

@@ -215,7 +215,7 @@ def test_a_panel_of_times_draws_medians_and_their_column_is_named_so(tmp_path):
     assert times["median"].tolist() == list(map(float, GRID))
     (label,) = set(times["label"])
     np.testing.assert_array_equal(line(drawing.figure.axes[0], label).get_ydata(), times["median"])
-    table = pd.read_csv(save(drawing, tmp_path / "both")[2])
+    table = pd.read_csv(save(drawing, tmp_path / "both")[1])
     of_times = table["quantity"].str.endswith("seconds")
     assert table.loc[of_times, "mean"].isna().all()
     assert table.loc[~of_times, "median"].isna().all()
@@ -418,14 +418,15 @@ def test_geometric_grid_gets_a_log_axis():
     assert panel([row(r=r) for r in range(5, 301, 5)])[0].get_xscale() == "linear"
 
 
-def test_stand_in_and_timing_are_in_the_title():
+def test_stand_in_is_in_the_title_and_described_below_as_is_the_timing():
     rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
-    assert title(panel(rows, letter="b")[0]) == "(b) LIGHT – Objective stand-in: 68 × 21 of pie"
-    assert title(panel(rows, "total_seconds")[0]) == (
-        "LIGHT – Running time stand-in: 68 × 21 of pie timed in parallel with 3 other workers"
-    )
+    assert title(panel(rows, letter="b")[0]) == "(b) LIGHT (stand-in) – Objective"
+    note = footnote(paper_grid(pd.DataFrame(rows), ["light"]).figure)
+    assert "Stand-in: LIGHT (68 × 21 of pie)." in note
     rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
+    timed = paper_grid(pd.DataFrame(rows), ["light"], ["objective", "total_seconds"]).figure
+    assert "LIGHT: timed in parallel with 3 other workers." in footnote(timed)
 
 
 def test_panels_without_data_say_why():
@@ -472,7 +473,8 @@ def test_failed_missing_and_users_reducer():
     assert "4 failed trials omitted: lle ×1, svd ×3." in footnote(alone)
     both = paper_grid(pd.DataFrame(rows), ["usps", "orl_64x64"], labels={"orl_64x64": "ORL small"}).figure
     assert "lle ×1 (USPS), svd ×3 (USPS)." in footnote(both)
-    assert "ORL small: no rows" in words(both.axes[1])
+    assert "Not shown: ORL small (no rows; the data is not available or was not run)." in footnote(both)
+    assert {ax.get_title(loc="left")[:8] for ax in both.axes} == {"(a) USPS", "(b) USPS", "(c) USPS"}
     labels = [text.get_text() for text in both.legends[0].get_texts()]
     assert labels[-2:] == ["mine", "none"]
     assert "lle" not in labels
@@ -578,7 +580,7 @@ def test_empty_grid_can_be_drawn(tmp_path):
     drawing = paper_grid(pd.DataFrame([row()]), ["pie", "orl"])
     assert not drawing.figure.legends
     paths = save(drawing, tmp_path / "gap")
-    assert len(pd.read_csv(paths[2])) == 0
+    assert len(pd.read_csv(paths[1])) == 0
 
 
 @pytest.mark.slow
@@ -587,10 +589,10 @@ def test_files_hold_what_was_drawn_and_are_the_same_each_time(tmp_path, monkeypa
     first = save(paper_grid(rows, ["synth", "usps"]), tmp_path / "a" / "lst17.fig1")
     monkeypatch.setitem(mpl.rcParams, "lines.linewidth", 7)  # a user's matplotlibrc
     again = save(paper_grid(rows.sample(frac=1, random_state=0), ["synth", "usps"]), tmp_path / "b" / "lst17.fig1")
-    assert [path.name for path in first] == ["lst17.fig1.pdf", "lst17.fig1.png", "lst17.fig1.csv"]
+    assert [path.name for path in first] == ["lst17.fig1.png", "lst17.fig1.csv"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
-    table = pd.read_csv(first[2], keep_default_na=False)
+    table = pd.read_csv(first[1], keep_default_na=False)
     drawing = paper_grid(rows, ["synth", "usps"])
     fig, shown = drawing.figure, drawing.numbers
     assert len(table) == len(shown) == 6 * (4 * 3 + 3)
@@ -603,7 +605,7 @@ def test_a_figure_is_drawn_once_for_each_picture(tmp_path, monkeypatch):
     drawn, draw = [], Figure.draw
     monkeypatch.setattr(Figure, "draw", lambda figure, renderer: drawn.append(renderer) or draw(figure, renderer))
     save(paper_grid(pd.DataFrame(dataset_rows()), ["usps"]), tmp_path / "figure")
-    assert len(drawn) == 2, "once as PDF, once as PNG"
+    assert len(drawn) == 1
 
 
 @pytest.mark.slow
@@ -612,9 +614,9 @@ def test_folder(tmp_path):
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
     paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["pie", "synth"], "lf/20": ()}))
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
-        f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("pdf", "png", "csv")
+        f"figures/{study}.{kind}" for study in ("bzmd15", "lf_20") for kind in ("png", "csv")
     ]
-    assert set(pd.read_csv(paths[2])["panel"]) == {"b", "d", "f"}  # pie has no rows
+    assert set(pd.read_csv(paths[1])["dataset"]) == {"synth"}  # pie has no rows
 
 
 @pytest.mark.slow
@@ -624,7 +626,7 @@ def test_folder_splits_many_datasets_and_several_k(tmp_path):
     hashed(pd.DataFrame(rows)).to_csv(tmp_path / "rows.csv", index=False)
     paths = write_files(tmp_path, figures_of_studies(rows_of(tmp_path), {"bzmd15": ["data4"]}))
     assert [path.name for path in paths if path.suffix == ".csv"] == ["bzmd15_1.csv", "bzmd15_2.csv"]
-    assert set(pd.read_csv(paths[5])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
+    assert set(pd.read_csv(paths[3])["dataset"]) == {"data4 (k=0002)", "data4 (k=0010)"}
 
 
 def test_what_a_killed_writer_of_figures_left_is_removed(tmp_path):
@@ -633,7 +635,7 @@ def test_what_a_killed_writer_of_figures_left_is_removed(tmp_path):
     left.parent.mkdir()
     left.write_bytes(b"half")
     figures_for_folder(tmp_path)
-    assert {path.name for path in left.parent.iterdir()} == {f"bzmd15.{kind}" for kind in ("pdf", "png", "csv")}
+    assert {path.name for path in left.parent.iterdir()} == {f"bzmd15.{kind}" for kind in ("png", "csv")}
 
 
 def test_folder_without_rows(tmp_path):
@@ -658,7 +660,8 @@ def test_pyplot_is_not_used():
 def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in_silence():
     plain = pd.DataFrame([row(repeat=i) for i in range(4)])
     assert not any(
-        word in footnote(paper_grid(plain, ["usps"]).figure) for word in ("seeds", "versions", "environments")
+        word in footnote(paper_grid(plain, ["usps"]).figure)
+        for word in ("seeds", "change of their code", "environments")
     )
     mixed = plain.assign(
         config_hash=["c", "c", "d", "d"], code_version=["1", "1", "1", "2"], env_hash=["e", "f", "f", "f"]
@@ -667,8 +670,7 @@ def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in
         paper_grid(mixed, ["usps"])
     text = footnote(paper_grid(mixed.assign(seed=[0, 0, 1, 1]), ["usps"]).figure)  # a seed is of the configuration
     assert "Repetitions of 2 seeds" in text
-    assert "2 versions of the code" in text
-    assert "2 environments" in text
+    assert "Computed in 2 environments." in text
 
 
 def test_times_of_several_machines_in_one_curve_are_told_of():

@@ -35,7 +35,7 @@ def honest(tmp_path_factory):
     assert run([*RUN, f"out={folder}"]) == 0
     (folder / "facts").mkdir()
     (folder / "facts" / "lst17_spectra.csv").write_text("a\n1\n")
-    for name in ("figures/custom.pdf", "figures/custom.csv", "tables/custom.md", "report/index.html", "error.log",
+    for name in ("figures/custom.png", "figures/custom.csv", "tables/custom.md", "report/index.html", "error.log",
                  "report/.made_from", "verdicts.csv", "components.csv", "universes.json", "plan.json", "shards.json",
                  "configs/0123456789ab.json"):  # fmt: skip
         (folder / name).parent.mkdir(exist_ok=True)

@@ -282,7 +282,7 @@ def paper_grid(
             note,
             f"Not shown: {absent}." if absent else "",
             *(f"{title}." for title in cut),
-            *_notes(rows, columns, lines, styles, drawing, labels=labels),
+            *_notes(rows, datasets, lines, styles, drawing, labels=labels),
         ]
         fig.set_figheight(len(lines) * (panel + 0.13) + 0.13 * legend_lines + 0.3)
         add_notes(fig, notes)
@@ -416,7 +416,7 @@ def _panel_width(ax: Axes) -> float:
     """Return the width of a panel in inches, estimated before the layout, without its labels."""
     figure, spec = ax.get_figure(root=True), ax.get_subplotspec()
     width = figure.get_size_inches()[0] if figure else COLUMN_WIDTH
-    return max(0.5, width / (spec.get_gridspec().ncols if spec else 1) - 0.45)
+    return max(0.5, width / (spec.get_gridspec().ncols if spec else 1) - 0.5)
 
 
 def _shorten_titles(axes: Sequence[Axes]) -> list[str]:
@@ -425,7 +425,7 @@ def _shorten_titles(axes: Sequence[Axes]) -> list[str]:
     titles = {ax: ax.get_title(loc="left") for ax in axes}
 
     def too_long(ax: Axes, title: str) -> bool:
-        return text_width(title, size) > _panel_width(ax) + 0.25  # up to the labels of the next panel
+        return text_width(title, size) > _panel_width(ax)
 
     if any(too_long(ax, title) for ax, title in titles.items()):
         titles = {ax: title.rpartition(" – ")[0] for ax, title in titles.items()}

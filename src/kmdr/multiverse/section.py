@@ -1,5 +1,6 @@
 """A paper's multiverse in the report: specification curves, shares of variance, options, and the nearest universe."""
 
+import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.effects import SUPPORTED, Outcome, counted
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import FORMATS, Drawing, figure_files
+from kmdr.figures.description import panels_in_words
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.style import reducer_styles
@@ -37,11 +39,18 @@ _STATEMENTS = {
 
 @dataclass(frozen=True)
 class Piece:
-    """A figure, or a table if there is one, with its files by their paths within the folder of the report."""
+    """A figure, or a table if there is one, with its files by their paths within the folder of the report.
+
+    Attributes
+    ----------
+    alt : str
+        What the figure shows, in words.
+    """
 
     title: str
     files: Mapping[Path, bytes]
     table: Table | None = None
+    alt: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,9 @@ def multiverse_section(
     for number, group in enumerate(_groups(findings.numbers), 1):
         curves = _curves(findings, group, labels)
         title = "; ".join(labels[position] for position in group)
-        pieces.append(
-            Piece(f"Specification curves: {title}", figure_files(curves, Path(f"figures/{stem}{number}"), formats))
-        )
+        files = figure_files(curves, Path(f"figures/{stem}{number}"), formats)
+        alt = panels_in_words(curves.numbers)
+        pieces.append(Piece(f"Specification curves: {title}", _compressed(files), alt=alt))
     tables = [("options", "The options", _options(findings))]
     if findings.numbers:
         shares = "Share of the variance over universes that each choice explains"
@@ -89,11 +98,21 @@ def multiverse_section(
     for name, title, table in tables:
         pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
     every = pd.concat([findings.table(), _tails(findings, labels)], axis=1)
-    # Hundreds of lines are for programs.
-    pieces.append(Piece("The universes", {Path(f"tables/{stem}_universes.csv"): spreadsheet_csv(every)}))
+    content = {Path(f"tables/{stem}_universes.csv"): spreadsheet_csv(every)}
+    pieces.append(Piece("The universes", _compressed(content)))
     explained = explanation(findings, labels)
     sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
     return MultiverseSection(spec.paper, sentences, tuple(pieces), _holds(findings), explained)
+
+
+def _compressed(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+    """Return files with the CSV packed by xz: lines of universes are much alike, so it takes a tenth."""
+    packed = {
+        path.with_name(f"{path.name}.xz"): lzma.compress(content, preset=9)
+        for path, content in files.items()
+        if path.suffix == ".csv"
+    }
+    return {path: content for path, content in files.items() if path.suffix != ".csv"} | packed
 
 
 def _tails(findings: Findings, labels: Sequence[str]) -> pd.DataFrame:

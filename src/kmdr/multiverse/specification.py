@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
 
-from kmdr.figures.canvas import Drawing, blank, finish
-from kmdr.figures.style import KNOWN, TEXT_WIDTH, print_style
+from kmdr.figures.canvas import Drawing, blank, finish, panel_letter, text_width
+from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, print_style
 
 _OWN, _NEAREST, _LINE = KNOWN["random_sign"].color, KNOWN["svd"].color, KNOWN["leverage"].color
 _GREY = "#999999"
@@ -63,14 +63,16 @@ def specification_curves(
     with print_style():
         fig, axes = blank(2, len(curves), TEXT_WIDTH, _CURVE + below + 0.5)
         axes[0, 0].get_gridspec().set_height_ratios([_CURVE, below])
+        common, titles, note = _titles([curve.title for curve in curves], options)
         panels = []
         for column, curve in enumerate(curves):
             order = np.argsort(curve.numbers["mean"].to_numpy(), kind="stable")
             place = np.argsort(order)
             top, bottom = axes[:, column]
             _draw_curve(top, curve, order, (int(place[0]), int(place[nearest])))
-            if column and curve.quantity == curves[column - 1].quantity:
-                top.set_ylabel("")
+            top.set_title(titles[column], loc="left")
+            if not column or curve.quantity != curves[column - 1].quantity:
+                top.set_ylabel(", ".join([curve.quantity, *common]))
             _draw_options(bottom, [universes[i] for i in order], labelled, labels=column == 0)
             options_of = pd.DataFrame([universes[i] for i in order], columns=list(options))
             panels.append(
@@ -78,7 +80,25 @@ def specification_curves(
                     number=curve.title, reported=curve.reported, rank=np.arange(1, len(order) + 1)
                 )
             )
-        return Drawing(finish(fig, legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
+        return Drawing(finish(fig, [note], legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
+
+
+def _titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
+    """Return what the names of numbers have in common except the quantity, the rest, and a note.
+
+    If the rest is too long for a line above a panel, it is in the note, by letters.
+    """
+    names = [name.split(", ") for name in whole]
+    parts = list(zip(*names, strict=False))
+    shared = next((i for i, several in enumerate(parts) if len(set(several)) > 1), 0)
+    titles, common = [", ".join(name[shared:]) for name in names], names[0][1:shared]
+    size = PRINT["axes.titlesize"]
+    beside = max(text_width(text, size) for names_of in options.values() for text in names_of) + 0.4 * len(whole)
+    if max(text_width(title, size) for title in titles) > (TEXT_WIDTH - beside) / len(whole):
+        letters = [f"({panel_letter(i)})" for i in range(len(titles))]
+        listed = "; ".join(f"{letter} {title}" for letter, title in zip(letters, titles, strict=True))
+        return common, letters, f"{listed}."
+    return common, titles, ""
 
 
 def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[int, int]) -> None:
@@ -96,8 +116,6 @@ def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[
         (marked[1], _NEAREST, "*", "nearest to the reported numbers"),
     ):
         ax.plot(x[at], mean[at], marker, color=color, markersize=5, linestyle="", label=label, zorder=3)
-    ax.set_title(curve.title, loc="left")
-    ax.set_ylabel(curve.quantity)
     ax.set_xlim(0.5, len(mean) + 0.5)
     ax.tick_params(labelbottom=False)
 
