@@ -12,7 +12,7 @@ _saved: WeakSet[Figure] = WeakSet()
 
 
 def save_figures(block: object, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Save each figure among the variables of an example once, and return the text that shows them."""
+    """Save each figure among an example's variables once, and return the text that shows a block's figures."""
     del block
     figures = [value for value in variables["example_globals"].values() if isinstance(value, Figure)]
     paths = []

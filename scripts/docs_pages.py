@@ -201,10 +201,12 @@ def bench() -> str:
     return markdown_table(("kernel", "contender", "threads", "sizes", "smallest ratio", "largest ratio"), rows) + "\n"
 
 
-def _directives(module: ModuleType, names: Sequence[str]) -> Iterator[str]:
+def _directives(module: ModuleType, names: Sequence[str], *, methods: bool = True) -> Iterator[str]:
+    """Yield the directives that document functions and classes, classes with their methods or without."""
     for name in names:
-        kind = "autoclass" if inspect.isclass(getattr(module, name)) else "autofunction"
-        yield f"```{{eval-rst}}\n.. {kind}:: {name}\n```"
+        is_class = inspect.isclass(getattr(module, name))
+        option = "\n   :members:" if is_class and methods else ""
+        yield f"```{{eval-rst}}\n.. {'autoclass' if is_class else 'autofunction'}:: {name}{option}\n```"
 
 
 def api() -> str:
@@ -213,9 +215,9 @@ def api() -> str:
     rows = [(f"[`kmdr.{name}`](#kmdr.{name})", _first_line(getattr(functions, name))) for name in names]
     parts = [
         "# Python API",
-        "`import kmdr` offers these functions. [Reducers](reducers.md) are scikit-learn transformers, and "
+        "`import kmdr` offers these functions and classes. [Reducers](reducers.md) are scikit-learn transformers, and "
         "[Plugin interface](plugins.md) lists the decorators for extensions.",
-        markdown_table(("function", "purpose"), rows),
+        markdown_table(("name", "purpose"), rows),
     ]
     parts.append("```{eval-rst}\n.. currentmodule:: kmdr\n```")
     return "\n\n".join([*parts, *_directives(functions, names)]) + "\n"
@@ -239,7 +241,7 @@ def reducer_classes() -> str:
         markdown_table(("class", "name", "map"), rows),
         "```{eval-rst}\n.. currentmodule:: kmdr.reducers\n```",
     ]
-    return "\n\n".join([*parts, *_directives(reducers, [cls.__name__ for cls in classes])]) + "\n"
+    return "\n\n".join([*parts, *_directives(reducers, [cls.__name__ for cls in classes], methods=False)]) + "\n"
 
 
 def plugin_interface() -> str:

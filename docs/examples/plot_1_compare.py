@@ -16,10 +16,10 @@ import kmdr
 A, labels = load_digits(return_X_y=True)
 methods = ["random_sign", "leverage", "variance", "none"]
 comparison = kmdr.compare(A, methods, labels=labels, r_grid=[5, 10, 20, 40], repeats=5)
-print(comparison)
+comparison
 
 # %%
 # Means with 95 % confidence intervals: the selected pixels of largest variance come close to all features with 20 of
 # 64 pixels, while random projections need more dimensions.
 
-figure = kmdr.plot(comparison, ["objective", "accuracy"])
+figure = comparison.plot(["objective", "accuracy"])

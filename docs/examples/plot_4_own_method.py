@@ -19,9 +19,9 @@ comparison = kmdr.compare(A, methods, labels=labels, r_grid=[5, 10, 20, 40], rep
 # %%
 # Whitening gives all components the same weight. This changes what k-means sees, and with it F and P.
 
-figure = kmdr.plot(comparison, ["objective", "accuracy"])
+figure = comparison.plot(["objective", "accuracy"])
 
 # %%
 # The same in numbers.
 
-print(comparison)
+comparison.summary().round(3)

@@ -48,7 +48,10 @@ def answer(folder: Path) -> str:
     """
     report = report_text(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
-    return _escaped(" ".join(_required(finding, report) for finding in parts))
+    outcomes = pd.read_csv(folder / "verdicts.csv")["verdict"].value_counts()
+    counts = ", ".join(f"{outcomes.get(outcome, 0)} {outcome}" for outcome in _OUTCOMES)
+    claims = f"Of the papers' {outcomes.sum()} claims: {counts}."
+    return _escaped(" ".join([*(_required(finding, report) for finding in parts), claims]))
 
 
 def _required(finding: Sentence, report: str) -> str:
