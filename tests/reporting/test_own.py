@@ -33,8 +33,7 @@ def folder(tmp_path_factory):
 
 def test_a_report_of_own_rows_begins_with_them(folder):
     page = (folder / "report" / "index.html").read_text()
-    headings = re.findall(r'<h2 id="([^"]+)"', page)
-    assert headings[0] == "own-runs"
+    assert re.findall(r'<section class="view[^"]*" id="([^"]+)"', page)[:2] == ["home", "own-runs"]
     assert "Runs outside any study" in page
     assert (folder / "figures" / "own_custom.png").is_file()
     assert "## Your runs: Runs outside any study" in (folder / "report" / "report.md").read_text()
@@ -48,12 +47,12 @@ def test_a_study_of_ours_beyond_its_paper_stands_behind_the_papers(tmp_path):
     write_rows(tmp_path, *rows)
     build(tmp_path, studies())
     page = (tmp_path / "report" / "index.html").read_text()
-    headings = re.findall(r'<h2 id="([^"]+)"', page)
-    assert headings.index("own-runs") == 0
-    assert headings.index(papers()[-1].name) < headings.index("beyond") < headings.index("claims")
-    own, beyond = (page.split(f'<h2 id="{part}"')[1].split("</section>")[0] for part in ("own-runs", "beyond"))
-    assert (f"<h3>{title}</h3>" in own, "<h3>mine</h3>" in own) == (False, True)
-    assert (f"<h3>{title}</h3>" in beyond, "<h3>mine</h3>" in beyond) == (True, False)
+    views = re.findall(r'<section class="view[^"]*" id="([^"]+)"', page)
+    assert views.index("own-runs") == 1
+    assert views.index(f"paper-{papers()[-1].name}") < views.index("beyond")
+    own, beyond = (page.split(f'" id="{part}"')[1].split("</section>")[0] for part in ("own-runs", "beyond"))
+    assert (f"<h2>{title}</h2>" in own, "<h2>mine</h2>" in own) == (False, True)
+    assert (f"<h2>{title}</h2>" in beyond, "<h2>mine</h2>" in beyond) == (True, False)
     text = (tmp_path / "report" / "report.md").read_text()
     assert text.index("## Your runs: mine") < text.index("## Scorecard") < text.index(f"## Beyond the papers: {title}")
 

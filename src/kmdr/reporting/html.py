@@ -26,7 +26,7 @@ from PIL import Image
 from kmdr.analysis.rows import centres
 from kmdr.analysis.statistics import KINDS, LEVEL
 from kmdr.base.text import printable
-from kmdr.claims.catalogue import Kind, Paper
+from kmdr.claims.catalogue import Paper
 from kmdr.claims.effects import OUTCOMES, Outcome, decided
 from kmdr.claims.frozen import frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
@@ -48,6 +48,8 @@ from kmdr.reporting.summaries import describe_other_times, leading, paper_summar
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
+
+QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
 # By state: a symbol, because colour alone is not accessible, and the class in the style sheet.
 STATES: Mapping[str, tuple[str, str]] = {
@@ -112,6 +114,30 @@ class Exhibit:
         return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
 
 
+class View(NamedTuple):
+    """A view of the page: one section, shown alone, with one link in the navigation.
+
+    Attributes
+    ----------
+    id : str
+        The section's id, and the address that shows it.
+    title : str
+        The text of its link.
+    template : str
+        The template of its content; the section's heading is its ``h1``.
+    group : str
+        The heading in the navigation under which its link is; empty for the first links.
+    section : PaperSection or None
+        The paper that it shows.
+    """
+
+    id: str
+    title: str
+    template: str
+    group: str = ""
+    section: "PaperSection | None" = None
+
+
 class Shown(NamedTuple):
     """A figure or table of a multiverse as the page shows it."""
 
@@ -130,9 +156,10 @@ class PaperSection:
     multiverse: MultiverseSection | None
     pieces: Sequence[Shown]
 
-    def exhibits(self, kind: Kind) -> list[Exhibit]:
-        """Return its tables (``"table"``), or its figures and experiments reported in words."""
-        return [exhibit for exhibit in self.items if exhibit.reproduction.item.kind == kind]
+    @property
+    def title(self) -> str:
+        """A title of a few words, with the year."""
+        return f"{self.paper.summary.short or self.paper.name}, {self.paper.year}"
 
     @property
     def item_counts(self) -> list[tuple[str, int]]:
@@ -373,6 +400,27 @@ def paper_sections(report: Report) -> list[PaperSection]:
     ]
 
 
+def views(report: Report, sections: Sequence[PaperSection]) -> list[View]:
+    """Return the views of a page, in the order of the navigation."""
+    optional = [
+        (report.custom, View("own-runs", "Your runs", "own.html.j2")),
+        (report.verdicts, View("answers", "Answers", "answers.html.j2")),
+        (report.explored.get("views"), View("explore", "Explore", "explore.html.j2")),
+    ]
+    of_papers = [View(f"paper-{s.paper.name}", s.title, "paper.html.j2", "Papers", s) for s in sections]
+    evidence = [
+        (report.beyond, View("beyond", "Beyond the papers", "beyond.html.j2", "Evidence")),
+        (report.register, View("open-points", "Open choices", "choices.html.j2", "Evidence")),
+        (True, View("runs", "Runs", "runs.html.j2", "Evidence")),
+    ]
+    return [
+        View("home", "Overview", "home.html.j2"),
+        *(view for shown, view in optional if shown),
+        *of_papers,
+        *(view for shown, view in evidence if shown),
+    ]
+
+
 def shortfalls(plan: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each way in which a run was not the full one; empty for a full run."""
     if plan.get("full", True):
@@ -460,8 +508,9 @@ def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     """Return ``report/index.html`` and ``report/report.md``; ``made_by`` is the version of the code."""
     environment = _environment()
-    style, script, explore_script, plot_style = (
-        environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
+    style, start_script, script, explore_script, plot_style = (
+        environment.get_template(name).render()
+        for name in ("style.css", "start.js", "report.js", "explore.js", "plot.css")
     )
     explores = bool(report.explored.get("views"))
     parts: dict[str, object] = {"explored": ""}
@@ -474,16 +523,22 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
             "plot_style": Markup(plot_style),
         }
     summaries = paper_summaries(report)
+    sections = paper_sections(report)
+    of_page = views(report, sections)
     content = {
         "style": Markup(style),
+        "start_script": Markup(start_script),
         "script": Markup(script),
         **parts,
         "policy": _policy(
             [style, *([plot_style, ""] if explores else [])],
-            [script, *([explore_script, library()] if explores else [])],
+            [start_script, script, *([explore_script, library()] if explores else [])],
         ),
         "report": report,
-        "paper_sections": paper_sections(report),
+        "paper_sections": sections,
+        "views": of_page,
+        "menu": [(group, list(inside)) for group, inside in groupby(of_page, key=lambda view: view.group)],
+        "question": QUESTION if report.papers else "Your runs of k-means after dimensionality reduction",
         "summaries": summaries,
         "leading": leading(summaries),
         "anchors": {v.claim.id: v.claim.id for v in report.verdicts}

@@ -10,6 +10,44 @@
     return made;
   };
 
+  // Views are shown one at a time: the one that contains the element that the address names. What follows "?" is the
+  // state of that part.
+  const views = all(".view");
+  const menu = document.getElementById("menu");
+  const links = all("#menu-links a");
+  const target = () => document.getElementById(decodeURIComponent(location.hash.slice(1).split("?")[0]));
+  let shown;
+  const show = () => {
+    const place = target();
+    const view = place?.closest(".view") ?? views[0];
+    for (const each of views) each.classList.toggle("shown", each === view);
+    for (const link of links) {
+      if (link.hash === `#${view.id}`) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    document.documentElement.classList.remove("addressed");
+    for (let each = place; each; each = each.parentElement) if (each.localName === "details") each.open = true;
+    if (place && place !== view) place.scrollIntoView();
+    else if (shown && shown !== view) scrollTo(0, 0);
+    if (shown && shown !== view) document.title = `kmdr: ${view.querySelector("h1").textContent}`;
+    shown = view;
+    toggleMenu(false);
+  };
+  // On a narrow screen the links are a menu.
+  const menuButton = button("Menu", () => toggleMenu(menuButton.getAttribute("aria-expanded") !== "true"));
+  const toggleMenu = (open) => {
+    menu.classList.toggle("open", open);
+    menuButton.setAttribute("aria-expanded", open);
+  };
+  menuButton.id = "menu-button";
+  menuButton.setAttribute("aria-controls", "menu-links");
+  menu.querySelector(".brand").after(menuButton);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") toggleMenu(false);
+  });
+  addEventListener("hashchange", show);
+  show();
+
   // Sort numbers by value and text alphabetically; empty cells come last in both directions.
   const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
   const compare = (a, b, sign) => {
@@ -68,7 +106,7 @@
   restore();
 
   // A link to every part, for sharing.
-  for (const part of all("main h2[id], main article[id] > :is(h3, h4), main tr[id] > th")) {
+  for (const part of all("main :is(h1, h2)[id], main article[id] > :is(h2, h3), main tr[id] > th")) {
     const id = part.id || part.parentElement.id;
     const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
     anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
