@@ -20,6 +20,7 @@ from kmdr.reporting.html import OUTCOMES, STATES, compared, embedded, figure_num
 from kmdr.reporting.model import Reproduction
 from kmdr.results import text as text_module
 from reports import THINNED, curves, made_figure, make_report, papers, write_report
+from rows import markdown_of
 
 VOID = {"meta", "link", "img", "br", "input"}
 # What the four papers have, counted in them.
@@ -80,7 +81,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def source(report, folder):
-    page, _ = write_report(report, folder)
+    page, *_ = write_report(report, folder)
     return page.read_text(encoding="utf-8")
 
 
@@ -91,7 +92,7 @@ def page(source):
 
 @pytest.fixture(scope="module")
 def text(folder, source):
-    return (folder / "report" / "report.md").read_text(encoding="utf-8")
+    return markdown_of(folder)
 
 
 def ids_of(report):
@@ -102,7 +103,8 @@ def ids_of(report):
 def test_the_same_report_gives_the_same_bytes_and_both_files(report, folder, source):
     before = source.encode()
     written = write_report(report, folder)
-    assert written == [folder / "report" / "index.html", folder / "report" / "report.md"]
+    names = ["index.html", "index.md", *(f"{paper.name}.md" for paper in report.papers), "runs.md"]
+    assert written == [folder / "report" / name for name in names]
     assert written[0].read_bytes() == before
 
 
@@ -127,6 +129,7 @@ def test_the_first_view_has_a_card_for_each_paper_and_a_square_for_each_claim(pa
         f"#paper-{paper.name}" for paper in report.papers
     ]
     squares = {link["href"][1:]: link["text"] for link in page.all("a", **{"class": "square"})}
+    assert "A finding" in cards["text"]
     assert squares == {verdict.claim.id: f"{verdict.claim.id}: {verdict.outcome}" for verdict in report.verdicts}
     assert "1 rerun, 1 in part" in " ".join(cards["text"].split())
 
@@ -257,15 +260,15 @@ def test_a_run_that_is_not_full_says_so_at_the_top(page, report, folder, tmp_pat
         assert expected in banner
     assert shortfalls({}) == shortfalls({**THINNED, "full": True}) == []
     full = make_report()
-    page_path, markdown_path = write_report(full, tmp_path)
+    page_path, *_ = write_report(full, tmp_path)
     assert not Page(page_path.read_text(encoding="utf-8")).all("div", **{"class": "banner"})
-    assert "Not the full run" not in markdown_path.read_text(encoding="utf-8")
+    assert "Not the full run" not in markdown_of(tmp_path)
 
 
 def test_the_report_says_which_environment_made_how_many_rows(page, folder):
     (box,) = page.all("div", **{"aria-label": "Rows"})
     assert "bzmd15_fig1900" in page.inside(box, "table")[0]["text"].split()
-    assert "bzmd15\\_fig1: 900 rows by `7090d7a38db0`" in (folder / "report" / "report.md").read_text("utf-8")
+    assert "bzmd15\\_fig1: 900 rows by `7090d7a38db0`" in (folder / "report" / "runs.md").read_text("utf-8")
 
 
 def test_an_empty_report_is_a_page_too(tmp_path, report):
@@ -286,11 +289,11 @@ def test_every_table_figure_and_claim_of_the_catalogue_appears(tmp_path, report)
         ],
         verdicts=[Verdict(claim, "not run", "no rows") for claim in catalogue.claims()],
     )
-    page_path, markdown_path = write_report(every, tmp_path)
-    page, text = Page(page_path.read_text(encoding="utf-8")), markdown_path.read_text(encoding="utf-8")
+    page_path, *_ = write_report(every, tmp_path)
+    page, text = Page(page_path.read_text(encoding="utf-8")), markdown_of(tmp_path)
     for id_ in [entry.id for entry in (*catalogue.items(), *catalogue.claims())]:
         assert [element["tag"] for element in page.elements if element.get("id") == id_] == ["article"]
-        assert f"](#{id_})" in text
+        assert f".md#{id_})" in text
 
 
 def colours(css, dark):
@@ -389,10 +392,12 @@ def test_reported_numbers_stand_beside_the_means_that_they_speak_of(monkeypatch)
 
 def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, folder):
     for id_ in ids_of(report):
-        assert f"](#{id_})" in text
+        assert f".md#{id_})" in text
         assert text.count(f'<a id="{id_}"></a>') == 1
     for target in re.findall(r"\]\((?!http|#)([^)]+)\)", text):
-        assert (folder / "report" / target).resolve().is_file() or target.startswith("../environments/"), target
+        assert (folder / "report" / target.partition("#")[0]).resolve().is_file() or target.startswith(
+            "../environments/"
+        ), target
     tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
     # The scorecard, one item, the studies; of the paper that was run: two outcomes, deviations, computing time.
     assert len(tables) == 7

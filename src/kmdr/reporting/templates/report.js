@@ -10,6 +10,8 @@
     return made;
   };
 
+  const status = document.getElementById("status");
+
   // Views are shown one at a time: the one that contains the element that the address names. What follows "?" is the
   // state of that part.
   const views = all(".view");
@@ -26,7 +28,9 @@
       else link.removeAttribute("aria-current");
     }
     document.documentElement.classList.remove("addressed");
-    for (let each = place; each; each = each.parentElement) if (each.localName === "details") each.open = true;
+    for (let each = place?.querySelector(":scope > details") ?? place; each; each = each.parentElement) {
+      if (each.localName === "details") each.open = true;
+    }
     if (place && place !== view) place.scrollIntoView();
     else if (shown && shown !== view) scrollTo(0, 0);
     if (shown && shown !== view) document.title = `kmdr: ${view.querySelector("h1").textContent}`;
@@ -47,6 +51,75 @@
   });
   addEventListener("hashchange", show);
   show();
+
+  // Commands name the folder of this page, if it is on a disk.
+  if (location.protocol === "file:") {
+    const path = decodeURIComponent(location.pathname).split("/").slice(0, -2).join("/");
+    const folder = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+    for (const code of all(".command code")) {
+      code.textContent = code.textContent.replace(/kmdr study=\S+/g, `$& out=${folder}`).replaceAll("results/runs", folder);
+    }
+  }
+
+  // Search: each word must begin a word of the entry. What is typed last may be half a word.
+  const search = document.getElementById("search");
+  const hits = document.getElementById("hits");
+  let index;
+  const SHOWN = 12;
+  const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  const choose = (option) => {
+    for (const each of hits.children) each.setAttribute("aria-selected", each === option);
+    if (option) {
+      search.setAttribute("aria-activedescendant", option.id);
+      option.scrollIntoView({ block: "nearest" });
+    } else search.removeAttribute("aria-activedescendant");
+  };
+  const find = () => {
+    index ??= JSON.parse(document.getElementById("search-index").textContent)
+      .map(([kind, text, address, words]) => ({ kind, text, address, key: ` ${plain(`${kind} ${text} ${words}`)}` }));
+    const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works"]);
+    const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word));
+    const score = (entry) => words.filter((word) => entry.key.includes(` ${word}`)).length;
+    const scored = words.length ? index.map((entry) => [score(entry), entry]) : [];
+    const best = Math.max(0, ...scored.map(([points]) => points));
+    const found = scored.filter(([points]) => points && points === best).map(([, entry]) => entry);
+    const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
+    hits.replaceChildren(...found.slice(0, SHOWN).map(({ kind, text, address }, i) => {
+      const option = document.createElement("li");
+      option.id = `hit-${i}`;
+      option.role = "option";
+      const choices = kind === "dataset" ? (r ? `&r=${r[1]}` : "") + (/accura/i.test(search.value) ? "&by=accuracy" : "") : "";
+      option.dataset.address = address + choices;
+      const small = Object.assign(document.createElement("small"), { textContent: kind });
+      option.append(small, ` ${text}`);
+      option.addEventListener("click", () => { location.hash = option.dataset.address; });
+      return option;
+    }));
+    if (words.length && !found.length) {
+      const none = Object.assign(document.createElement("li"), { role: "option", textContent: "Nothing found." });
+      none.setAttribute("aria-disabled", true);
+      hits.append(none);
+    }
+    hits.hidden = !words.length;
+    search.setAttribute("aria-expanded", !hits.hidden);
+    choose(found.length ? hits.firstElementChild : undefined);
+    status.textContent = words.length ? `${found.length} found` : "";
+  };
+  search.closest("search").hidden = false;
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => {
+    const current = hits.querySelector("[aria-selected=true]");
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const next = event.key === "ArrowDown" ? current?.nextElementSibling : current?.previousElementSibling;
+      if (next) choose(next);
+    } else if (event.key === "Enter" && current) {
+      location.hash = current.dataset.address;
+    } else if (event.key === "Escape") {
+      search.value = "";
+      find();
+    }
+  });
 
   // Sort numbers by value and text alphabetically; empty cells come last in both directions.
   const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
@@ -95,15 +168,44 @@
     }
     filter();
   };
-  form.hidden = false;
-  form.addEventListener("input", () => {
-    filter();
-    const state = [...new FormData(form)].filter(([, value]) => value);
-    history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
-  });
-  form.addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("hashchange", restore);
-  restore();
+  if (form) {
+    form.hidden = false;
+    form.addEventListener("input", () => {
+      filter();
+      const state = [...new FormData(form)].filter(([, value]) => value);
+      history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    addEventListener("hashchange", restore);
+    restore();
+  }
+
+  // Long tables are made when they are first opened, from compressed data.
+  const make = (tag, text = "", properties = {}) => Object.assign(document.createElement(tag), { textContent: text, ...properties });
+  let tables;
+  const fetchTables = () => tables ??= (async () => {
+    const bytes = Uint8Array.from(atob(document.getElementById("tables").textContent), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  })();
+  for (const details of "DecompressionStream" in window ? all("details[data-table]") : []) {
+    details.hidden = false;
+    details.addEventListener("toggle", async () => {
+      const { names, lines, numeric, omitted } = (await fetchTables())[details.dataset.table];
+      const row = (texts, tag) => {
+        const made = make("tr");
+        made.append(...texts.map((text, i) => make(tag, text, { className: numeric.includes(i) ? "num" : "", ...(tag === "th" && { scope: "col" }) })));
+        return made;
+      };
+      const [table, head, body] = ["table", "thead", "tbody"].map((tag) => make(tag));
+      head.append(row(names, "th"));
+      body.append(...lines.map((texts) => row(texts, "td")));
+      table.append(head, body);
+      const box = make("div", "", { className: "box", tabIndex: 0, role: "region" });
+      box.setAttribute("aria-label", `${details.closest("article").id}: numbers in this figure`);
+      box.append(table);
+      details.append(box, ...(omitted ? [make("p", `The CSV has ${omitted} more rows.`, { className: "muted" })] : []));
+    }, { once: true });
+  }
 
   // A link to every part, for sharing.
   for (const part of all("main :is(h1, h2)[id], main article[id] > :is(h2, h3), main tr[id] > th")) {
@@ -114,7 +216,6 @@
   }
 
   // Copy a command; if the clipboard is not accessible, select it instead.
-  const status = document.getElementById("status");
   for (const command of all(".command")) {
     const code = command.querySelector("code");
     const copy = button("Copy", async () => {
