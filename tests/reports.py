@@ -104,8 +104,9 @@ def made_figure(id_, state, title, inches=(7.0, 4.0), **texts):
     for label, group in numbers[numbers["quantity"] == "objective"].groupby("label"):
         ax.plot(group["r"], group["mean"], label=label)
     ax.legend()
-    files = figure_files(Drawing(fig, [numbers]), Path("figures", id_))
-    return Reproduction(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
+    drawing = Drawing(fig, [numbers])
+    files = figure_files(drawing, Path("figures", id_))
+    return Reproduction(item, state, files, drawing.numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
 
 
 def made_table(id_):

@@ -13,6 +13,8 @@ _WORDS = {
     "order": "order of the methods", "not measured": "",
 }  # fmt: skip
 
+_CAUSES = "fail failing failed cause hardware machine implementation number ordering time data not available undecided"
+
 
 class Entry(NamedTuple):
     """A hit: its kind, its text, its address, and further words that find it."""
@@ -32,6 +34,7 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
 
     return [
         *(Entry("view", title, f"#{id_}") for id_, title in views),
+        *([Entry("answer", "Claims by verdict and cause", "#answers", _CAUSES)] if report.verdicts else []),
         *_choices(report),
         *(_claim(verdict, words(verdict.claim.studies)) for verdict in report.verdicts),
         *(_item(made, words(made.item.studies)) for made in report.items),
@@ -57,7 +60,7 @@ def _choices(report: Report) -> Iterator[Entry]:
 
 def _claim(verdict: Verdict, words: str) -> Entry:
     claim, basis = verdict.claim, verdict.basis
-    rests = f"fails because of {_WORDS[basis.word]}" if basis and verdict.outcome == "not supported" else ""
+    rests = _WORDS[basis.word] if basis else ""
     text = f"{claim.id}: {claim.sentence} ({verdict.outcome})"
     return Entry("claim", text, f"#{claim.id}", " ".join([claim.where, words, *verdict.kinds, rests]))
 

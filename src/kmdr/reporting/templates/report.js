@@ -77,13 +77,14 @@
   const find = () => {
     index ??= JSON.parse(document.getElementById("search-index").textContent)
       .map(([kind, text, address, words]) => ({ kind, text, address, key: ` ${plain(`${kind} ${text} ${words}`)}` }));
-    const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works"]);
-    const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word));
+    const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works", "because", "claims", "why"]);
+    const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
+    const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word) && word !== r?.[1]);
     const score = (entry) => words.filter((word) => entry.key.includes(` ${word}`)).length;
     const scored = words.length ? index.map((entry) => [score(entry), entry]) : [];
     const best = Math.max(0, ...scored.map(([points]) => points));
-    const found = scored.filter(([points]) => points && points === best).map(([, entry]) => entry);
-    const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
+    const found = scored.filter(([points]) => points && points >= Math.min(best, Math.max(1, best - 1)))
+      .sort(([a], [b]) => b - a).map(([, entry]) => entry);
     hits.replaceChildren(...found.slice(0, SHOWN).map(({ kind, text, address }, i) => {
       const option = document.createElement("li");
       option.id = `hit-${i}`;
