@@ -106,7 +106,9 @@ def made_figure(id_, state, title, inches=(7.0, 4.0), **texts):
     ax.legend()
     drawing = Drawing(fig, [numbers])
     files = figure_files(drawing, Path("figures", id_))
-    return Reproduction(item, state, files, drawing.numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
+    return Reproduction(
+        item, state, files, drawing.numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND
+    )
 
 
 def made_table(id_):

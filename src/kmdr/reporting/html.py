@@ -372,7 +372,7 @@ def _exhibit(reproduction: Reproduction, paper: Paper) -> Exhibit:
     is_figure = reproduction.item.kind == "figure"
     return Exhibit(
         reproduction,
-        described(reproduction, paper),
+        described(reproduction, paper) if is_figure else "",
         next(iter(_pictures(reproduction.files)), None),
         table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
