@@ -1854,7 +1854,7 @@ OF_MULTIVERSES: dict[str, Callable[[Universes, Count, str, pd.DataFrame], None]]
 # --- agreement with printed numbers -----------------------------------------------------------------------------------
 
 HEADING = re.compile(
-    r'^### <a id="(\w+(?:-\d+)?)"></a>.*: [✓◐≠] [a-z ]+, '
+    r'^##+ <a id="(\w+(?:-\d+)?)"></a>.*: [✓◐≠] [a-z ]+, '
     r"(?:([✓◐✗]) (\d+) of (\d+) (?:cell|point)s? within|(not comparable))",
     re.MULTILINE,
 )
@@ -1893,8 +1893,9 @@ def inside_of_item(folder: Folder, id_: str) -> list[bool]:
 
 def check_agreement(folder: Folder, count: Count) -> None:
     """Check how many printed numbers lie inside our intervals, as the report says."""
-    page, file = folder.path / "report/report.md", "report/report.md"
-    for id_, sign, inside, compared, _ in HEADING.findall(page.read_text("utf-8")) if page.is_file() else ():
+    file = "report/*.md"
+    text = "".join(page.read_text("utf-8") for page in sorted((folder.path / "report").glob("*.md")))
+    for id_, sign, inside, compared, _ in HEADING.findall(text):
         ours = inside_of_item(folder, id_)
         few = 2 * sum(ours) < len(ours)
         enough = bool(ours) and stats.binom.cdf(sum(ours), len(ours), 1 - LEVEL) >= LEVEL

@@ -1,7 +1,7 @@
 """Check that two checkouts make the same report of the committed rows: ``same_report.py BEFORE [AFTER]``.
 
 Each makes the report of its own copy of ``results/reference``, without local data, so that facts stay as committed.
-Numbers, tables and verdicts are compared byte for byte, pictures pixel by pixel, and the Markdown page line by line.
+Numbers, tables and verdicts are compared byte for byte, pictures pixel by pixel, and the Markdown pages line by line.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("figures/*.csv", "figures/*.png", "tables/*", "facts/*", "verdicts.csv", "components.csv")
-PAGE = "report/report.md"
+PAGES = "report/*.md"
 SHOWN_LINES = 200
 
 
@@ -55,7 +55,7 @@ def differences(before: Path, after: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Return 0 when all but the Markdown page, whose changes are shown, is the same."""
+    """Return 0 when all but the Markdown pages, whose changes are shown, is the same."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", type=Path, help="a checkout")
     parser.add_argument("after", type=Path, nargs="?", default=ROOT, help="another; by default this one")
@@ -65,7 +65,10 @@ def main() -> int:
         for checkout, folder in zip((arguments.before, arguments.after), folders, strict=True):
             make(checkout.resolve(), folder)
         unequal = list(differences(*folders))
-        before, after = ((folder / PAGE).read_text("utf-8").splitlines() for folder in folders)
+        before, after = (
+            [line for page in sorted(folder.glob(PAGES)) for line in page.read_text("utf-8").splitlines()]
+            for folder in folders
+        )
     changes = unified_diff(before, after, "before", "after", lineterm="", n=0)
     print(*unequal, *islice(changes, SHOWN_LINES), sep="\n")
     return int(bool(unequal))

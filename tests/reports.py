@@ -16,6 +16,7 @@ from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.tables import Table, table_files
 from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
+from kmdr.reporting.verdict_tables import verdict_tables
 from kmdr.results.folder import write_files
 
 COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
@@ -33,8 +34,14 @@ def save_table(table, stem):
 
 def write_report(report, folder):
     """Write the figures, tables and pages of a report and return the paths of the pages."""
-    write_files(folder, report.files)
+    write_files(folder, report.files | verdict_tables(report))
     return write_files(folder, report_pages(report, "0.1.0+gtest"))
+
+
+def page_and_markdown(report):
+    """Return the page of a report, and its Markdown pages as one text."""
+    page, *others = (content.decode() for content in report_pages(report, "0").values())
+    return page, "\n".join(others)
 
 
 SUMMARY = Summary(
@@ -97,8 +104,11 @@ def made_figure(id_, state, title, inches=(7.0, 4.0), **texts):
     for label, group in numbers[numbers["quantity"] == "objective"].groupby("label"):
         ax.plot(group["r"], group["mean"], label=label)
     ax.legend()
-    files = figure_files(Drawing(fig, [numbers]), Path("figures", id_))
-    return Reproduction(item, state, files, numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND)
+    drawing = Drawing(fig, [numbers])
+    files = figure_files(drawing, Path("figures", id_))
+    return Reproduction(
+        item, state, files, drawing.numbers, None, texts.get("gaps", ()), texts.get("stand_ins", ()), COMMAND
+    )
 
 
 def made_table(id_):

@@ -120,3 +120,8 @@ def write_rows(folder: Path, *parts: pd.DataFrame, **changes: object) -> Path:
     rows = hashed(rows.assign(**(keys | {name: value for name, value in changes.items() if name != "config_hash"})))
     rows.assign(**changes).to_csv(folder / "rows.csv", index=False)
     return folder
+
+
+def markdown_of(folder):
+    """Return all Markdown pages of a folder's report as one text."""
+    return "\n".join(page.read_text("utf-8") for page in sorted((folder / "report").glob("*.md")))

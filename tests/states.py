@@ -773,7 +773,10 @@ class Project:
         if by_line is None:
             return
         folder = self.folder / name / "report"
-        page, text = (folder / "index.html").read_text("utf-8"), (folder / "report.md").read_text("utf-8")
+        page, text = (
+            (folder / "index.html").read_text("utf-8"),
+            "".join(page.read_text("utf-8") for page in folder.glob("*.md")),
+        )
         carried = re.search(r'id="explore-data"[^>]*>\s*([A-Za-z0-9+/=\s]+?)\s*<', page)[1]
         content = json.loads(gzip.decompress(base64.b64decode(carried)))
         lines = defaultdict(dict)

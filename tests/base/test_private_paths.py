@@ -272,7 +272,7 @@ def test_folders_of_older_versions_are_handed_on_without_paths(packed, here, rng
     assert naming(here / "crate", SECRET) == []
     merge([out], here / "merged")
     assert naming(here / "merged", SECRET) == []
-    (out / "report" / "report.md").write_text(f"as an older version wrote it: /home/{SECRET}/own.npy")
+    (out / "report" / "index.md").write_text(f"as an older version wrote it: /home/{SECRET}/own.npy")
     with pytest.raises(UserError, match="states the folder of your data"):
         write_crate(out, here / "again")
 

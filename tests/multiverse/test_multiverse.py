@@ -44,7 +44,7 @@ from kmdr.results import check, merge
 from kmdr.results.json_files import Settled, universes_of
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
-from rows import make_results, make_rows
+from rows import make_results, make_rows, markdown_of
 
 LEVELS = [(2, 2), (2, 2, 2, 2), (3, 2, 2), (2, 4, 3), (3, 3, 2, 2)]
 
@@ -524,7 +524,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
     assert all(sorted(names) == [["own30_table1", "synth", name] for name in ("none", "random_sign")]
                for names in (each.configs.values() for each in run))  # fmt: skip
     assert len(numbers_in(out)) == 6 * (2 * 6 + 4)
-    page, text = ((out / "report" / name).read_text() for name in ("index.html", "report.md"))
+    page, text = (out / "report" / "index.html").read_text(), markdown_of(out)
     scope = "Each has 4 to 6 repetitions of 2 methods on Synth, at the r of the studies."
     for part in ("Multiverse of own30", "6 of 6 universes were run", scope, "nearest to the 3 reported numbers"):
         assert part in page

@@ -16,7 +16,7 @@ spec.loader.exec_module(recompute)
 
 LABEL = "share of ruyter in Neuroscience and Control, at least 0.95"
 NUMBERS = {"effect": 0.97, "low": 0.97, "high": 0.97}
-HEADING = '### <a id="bmd09_table1"></a>Table 1. A title: ◐ in part, {} within our intervals\n'
+HEADING = '## <a id="bmd09_table1"></a>Table 1. A title: ◐ in part, {} within our intervals\n'
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def folder(tmp_path):
     printed = {"quantity": ["P", "F"], "r": "15", "reported": [0.742, 0.764], "ours": [0.7, 0.7]}
     write(tmp_path, "tables/bmd09_table1", dataset="Bio", low=[0.6, 0.6], high=[0.75, 0.75], **printed)
     (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "report.md").write_text(HEADING.format("✓ 1 of 2 cells"), "utf-8")
+    (tmp_path / "report" / "bmd09.md").write_text(HEADING.format("✓ 1 of 2 cells"), "utf-8")
     return tmp_path
 
 
@@ -50,7 +50,7 @@ def test_a_folder_whose_numbers_follow_passes(folder, monkeypatch, capsys):
     assert run(folder, monkeypatch) == 0
     out = capsys.readouterr().out
     assert "components.csv {'equal': 6}" in out
-    assert "report/report.md {'equal': 1}" in out
+    assert "report/*.md {'equal': 1}" in out
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_folder_whose_numbers_follow_passes(folder, monkeypatch, capsys):
         ("components.csv", "0.97,0.97,0.97", "0.98,0.97,0.97", f"{LABEL}: effect: printed 0.98, recomputed 0.97"),
         ("components.csv", "at least 0.95", "at most 0.95", "no rule recomputes bmd09-5: share of ruyter"),
         ("margins.csv", "not supported", "supported", "printed 'supported', recomputed 'not supported'"),
-        ("report/report.md", "✓ 1 of 2", "✓ 2 of 2", "agreement: printed '✓ 2 of 2', recomputed '✓ 1 of 2'"),
-        ("report/report.md", "✓ 1 of 2", "◐ 1 of 2", "agreement: printed '◐ 1 of 2', recomputed '✓ 1 of 2'"),
+        ("report/bmd09.md", "✓ 1 of 2", "✓ 2 of 2", "agreement: printed '✓ 2 of 2', recomputed '✓ 1 of 2'"),
+        ("report/bmd09.md", "✓ 1 of 2", "◐ 1 of 2", "agreement: printed '◐ 1 of 2', recomputed '✓ 1 of 2'"),
     ],
 )
 def test_a_folder_with_another_number_fails_and_says_which(folder, file, old, new, message, monkeypatch, capsys):

@@ -79,7 +79,7 @@ def test_everything_of_ones_own_runs_from_an_installed_wheel(kmdr, tmp_path):
     with (empty / "o" / "verdicts.csv").open(newline="") as file:
         verdicts = {row["claim"]: row for row in csv.DictReader(file)}
     assert "not run" not in verdicts["own26-1"].values()
-    assert "own26-1" in (empty / "o" / "report" / "report.md").read_text("utf-8")
+    assert "own26-1" in (empty / "o" / "report" / "own26.md").read_text("utf-8")
     listed = kmdr("list")
     for name in OWN.values():
         assert re.search(rf"^  {name} .* lab [0-9a-f]{{12}}$", listed, re.MULTILINE), name

@@ -48,9 +48,27 @@ def browser(session, page):
     assert session.console() == []
 
 
+def go(browser, id_):
+    """Show the view that contains an element, as a link to it does."""
+    browser.execute_script("location.hash = arguments[0]", id_)
+    wait_for(browser, f"return document.getElementById('{id_}').checkVisibility()")
+
+
+def views(browser):
+    return browser.execute_script("return [...document.querySelectorAll('.view')].map((one) => one.id)")
+
+
+def wait_for(session, script):
+    for _ in range(1200):
+        if value := session.execute_script(script):
+            return value
+        time.sleep(0.05)
+    raise AssertionError(script)
+
+
 def column(browser, table, index):
     script = """
-    return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => row.checkVisibility())
+    return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => !row.hidden)
       .map((row) => row.cells[arguments[1]].textContent.trim());
     """
     return browser.execute_script(script, table, index)
@@ -154,16 +172,18 @@ def test_commands_are_copied_or_selected(browser):
 @pytest.mark.parametrize("width", [360, 768, 1440])
 def test_the_page_is_as_wide_as_the_screen(browser, width):
     browser.resize(width)
+    browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
     script = """
-    for (const one of document.querySelectorAll("details")) one.open = true;
     const wide = [...document.body.querySelectorAll("*")].filter((one) =>
-      one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".box, nav ul, .skip, .hidden-text"));
+      one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".box, .skip, .hidden-text"));
     return [document.documentElement.scrollWidth, innerWidth, wide.map((one) => one.outerHTML.slice(0, 80))];
     """
-    content, screen, wide = browser.execute_script(script)
-    assert screen == width
-    assert content <= screen
-    assert wide == []
+    for view in views(browser):
+        go(browser, view)
+        content, screen, wide = browser.execute_script(script)
+        assert screen == width
+        assert content <= screen
+        assert wide == [], view
 
 
 def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):
@@ -186,28 +206,45 @@ def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):
     assert browser.execute_script("return getComputedStyle(document.images[0]).filter") == "none"
 
 
-def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visible_focus(browser):
+@pytest.mark.parametrize(
+    ("view", "names"),
+    [("answers", {"paper", "verdict", "text", "Effect", "p for"}), ("runs", {"Study", "Time", "Copy"})],
+)
+def test_the_keyboard_reaches_every_control_in_the_order_of_the_page_with_a_visible_focus(browser, view, names):
+    go(browser, view)  # from a view's address on, the keyboard goes on in the view
     browser.execute_script("""
         window.seen = [];
         addEventListener("focusin", ({target}) => seen.push([
           target.name || target.textContent.trim(), [...document.querySelectorAll("*")].indexOf(target),
           getComputedStyle(target).outlineStyle]));
     """)
-    controls = browser.execute_script("""
-        return [...document.querySelectorAll("a, button, select, input, summary, [tabindex]")]
+    controls = browser.execute_script(
+        """
+        const view = document.getElementById(arguments[0]);
+        return [...view.querySelectorAll("a, button, select, input, summary, [tabindex]")]
           .filter((one) => one.checkVisibility() && !one.closest("details:not([open]) > :not(summary)")).length;
-    """)
+    """,
+        view,
+    )
     browser.press(*[Keys.TAB] * controls)
     seen = browser.execute_script("return seen")
     assert len(seen) == controls
-    assert seen[0][0] == "Skip to the content"
-    assert {"paper", "verdict", "text", "Effect", "p for", "Study", "Time", "Copy"} <= {name for name, *_ in seen}
+    assert names <= {name for name, *_ in seen}
     places = [place for _, place, _ in seen]
     assert places == sorted(places)
     assert all(outline != "none" for *_, outline in seen)
 
 
+def test_the_first_press_of_the_tab_key_offers_to_skip_the_navigation(browser):
+    browser.press(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.textContent") == "Skip to the content"
+    browser.press(Keys.ENTER)
+    browser.press(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.closest('#home') !== null")
+
+
 def test_a_heading_sorts_by_the_keyboard(browser):
+    go(browser, "studies-table")
     browser.execute_script("document.querySelector('#studies-table th:nth-child(4) button').focus()")
     browser.press(Keys.ENTER)
     assert column(browser, "studies-table", 3) == ["0", "80", "900"]
@@ -258,14 +295,6 @@ def explored_page(tmp_path_factory):
     return rows, write_report(report, folder)[0]
 
 
-def wait_for(session, script):
-    for _ in range(1200):
-        if value := session.execute_script(script):
-            return value
-        time.sleep(0.05)
-    raise AssertionError(script)
-
-
 @pytest.fixture
 def explorer(session, explored_page):
     """The part of the page that draws every mean, scrolled to and ready."""
@@ -273,7 +302,7 @@ def explorer(session, explored_page):
     session.emulate()
     session.open(explored_page[1])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.execute_script("document.getElementById('explore').scrollIntoView()")
+    go(session, "explore")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     yield session
     assert session.console() == []
@@ -322,7 +351,7 @@ def test_a_name_that_looks_like_a_tag_is_shown_as_it_is(session, tmp_path):
     report = dataclasses.replace(make_report(THINNED), explored=explored(rows, []))
     session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.execute_script("document.getElementById('explore').scrollIntoView()")
+    go(session, "explore")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     assert session.execute_script("return document.querySelectorAll('#explore-plot a[*|href]').length") == 0
     legend = "return document.querySelector('#explore-plot .legendtext').textContent"
@@ -400,7 +429,7 @@ def wide_explorer(session, wide_range):
     session.emulate()
     session.open(wide_range[1])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.execute_script("document.getElementById('explore').scrollIntoView()")
+    go(session, "explore")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     yield session
     assert session.console() == []
@@ -477,7 +506,7 @@ def test_the_explorer_shows_no_seconds_of_parallel_trials(session, tmp_path):
     report = dataclasses.replace(make_report(THINNED), explored=explored(pd.concat(parts), []))
     session.open(write_report(report, tmp_path)[0])
     wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.execute_script("document.getElementById('explore').scrollIntoView()")
+    go(session, "explore")
     wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     offered = "return [...document.querySelectorAll('#explore-form [name=quantity] option')].map((one) => one.value)"
     note = "return document.getElementById('explore-note').textContent"
@@ -514,13 +543,45 @@ def test_no_rule_of_accessibility_is_broken(session, explored_page, width, schem
     session.resize(width)
     session.emulate(prefers_color_scheme=scheme)
     session.open(explored_page[1])
-    wait_for(session, "return !(document.getElementById('explore-part')?.hidden ?? true)")
-    session.execute_script("document.getElementById('explore').scrollIntoView()")
-    wait_for(session, "return document.getElementById('explore-part').dataset.ready")
     session.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     session.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text("utf-8") + "; window.axe = axe;")
-    session.execute_script("axe.run(document).then((found) => { window.found = found; })")
-    wait_for(session, "return Boolean(window.found)")
     broken = "return window.found.violations.map((rule) => [rule.id, rule.nodes.slice(0, 3).map((node) => node.html)])"
-    assert session.execute_script(broken) == []
+    for view in views(session):
+        go(session, view)
+        if view == "explore":
+            wait_for(session, "return document.getElementById('explore-part').dataset.ready")
+        session.execute_script("window.found = null; axe.run(document).then((found) => { window.found = found; })")
+        wait_for(session, "return Boolean(window.found)")
+        assert session.execute_script(broken) == [], view
     session.console()
+
+
+def test_an_address_shows_the_view_of_its_element_and_opens_the_details_around_it(browser, page):
+    shown = "return [...document.querySelectorAll('.view')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+    current = "return [...document.querySelectorAll('#menu [aria-current]')].map((one) => one.hash)"
+    assert browser.execute_script(shown) == ["home"]
+    for view in views(browser):
+        go(browser, view)
+        assert browser.execute_script(shown) == [view]
+        assert browser.execute_script(current) == [f"#{view}"]
+    browser.execute_script("location.href = 'about:blank'")
+    browser.get(page.as_uri() + "#bzmd15-1")
+    assert browser.execute_script(shown) == ["paper-bzmd15"]
+    assert browser.execute_script("return document.getElementById('bzmd15-1').getBoundingClientRect().top") < 200
+    browser.execute_script("history.back()")
+    browser.get(page.as_uri() + "#no-such-part")
+    assert browser.execute_script(shown) == ["home"]
+
+
+def test_on_a_phone_the_views_are_in_a_menu(browser):
+    browser.resize(390)
+    visible = "return document.getElementById('menu-links').checkVisibility()"
+    click = "document.getElementById('menu-button').click()"
+    assert not browser.execute_script(visible)
+    browser.execute_script(click)
+    assert browser.execute_script(visible)
+    browser.execute_script("document.querySelector('#menu-links a[href=\"#runs\"]').click()")
+    wait_for(browser, "return document.getElementById('runs').checkVisibility()")
+    assert not browser.execute_script(visible)
+    browser.resize(1280)
+    assert browser.execute_script(visible)

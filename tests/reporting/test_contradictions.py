@@ -21,7 +21,7 @@ from kmdr.reporting.html import report_pages
 from kmdr.reporting.numbers import effect
 from kmdr.reporting.summaries import paper_summaries
 from kmdr.reporting.verdict_tables import verdict_tables
-from reports import make_report
+from reports import make_report, page_and_markdown
 from rows import make_results, make_rows
 
 
@@ -51,7 +51,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def pages(report):
-    return [page.decode() for page in report_pages(report, "0").values()]
+    return page_and_markdown(report)
 
 
 def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages):
@@ -59,7 +59,7 @@ def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages
         assert "[−∞, ∞]" not in page
         assert not re.search(r"(?<!\d)0 rows", page)
         assert not re.search(r"\[(?:−?inf|nan|–,)", page)
-    assert "from the fact bzmd15_bound_usps" in pages[0]
+    assert "<dt>Facts</dt><dd>bzmd15_bound_usps</dd>" in pages[0]
 
 
 def test_an_interval_without_bounds_is_a_dash():

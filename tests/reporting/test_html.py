@@ -20,6 +20,7 @@ from kmdr.reporting.html import OUTCOMES, STATES, compared, embedded, figure_num
 from kmdr.reporting.model import Reproduction
 from kmdr.results import text as text_module
 from reports import THINNED, curves, made_figure, make_report, papers, write_report
+from rows import markdown_of
 
 VOID = {"meta", "link", "img", "br", "input"}
 # What the four papers have, counted in them.
@@ -80,7 +81,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def source(report, folder):
-    page, _ = write_report(report, folder)
+    page, *_ = write_report(report, folder)
     return page.read_text(encoding="utf-8")
 
 
@@ -91,7 +92,7 @@ def page(source):
 
 @pytest.fixture(scope="module")
 def text(folder, source):
-    return (folder / "report" / "report.md").read_text(encoding="utf-8")
+    return markdown_of(folder)
 
 
 def ids_of(report):
@@ -102,7 +103,8 @@ def ids_of(report):
 def test_the_same_report_gives_the_same_bytes_and_both_files(report, folder, source):
     before = source.encode()
     written = write_report(report, folder)
-    assert written == [folder / "report" / "index.html", folder / "report" / "report.md"]
+    names = ["index.html", "index.md", *(f"{paper.name}.md" for paper in report.papers), "runs.md"]
+    assert written == [folder / "report" / name for name in names]
     assert written[0].read_bytes() == before
 
 
@@ -115,21 +117,33 @@ def test_every_id_occurs_once_and_every_inner_link_and_label_has_its_target(page
     assert {element["aria-labelledby"] for element in page.elements if "aria-labelledby" in element} <= set(ids)
 
 
-def test_scorecard_links_every_item_and_claim_with_its_state_in_words_and_symbol(page, report):
-    table = page.all("table", **{"class": "scorecard"})[0]
-    badges = {
-        element["href"][1:]: element for element in page.inside(table, "a") if "badge" in element.get("class", "")
-    }
-    states = {made.item.id: made.state for made in report.items}
-    states |= {verdict.claim.id: verdict.outcome for verdict in report.verdicts}
-    assert list(badges) == list(dict.fromkeys(badges))
-    assert set(badges) == set(states)
-    for id_, state in states.items():
-        symbol, kind = STATES[state]
-        assert symbol in badges[id_]["text"]
-        assert badges[id_]["text"].endswith(state)
-        assert kind in badges[id_]["class"].split()
-    assert "2 rerun, 2 in part, 1 not run" in " ".join(page.all("main")[0]["text"].split())
+def view_of(page, id_):
+    """The text of a view."""
+    (section,) = (element for element in page.all("section") if element.get("id") == id_)
+    return " ".join(section["text"].split())
+
+
+def test_the_first_view_has_a_card_for_each_paper_and_a_square_for_each_claim(page, report):
+    (cards, *_) = page.all("div", **{"class": "cards"})
+    assert [link["href"] for link in page.all("a") if link["in"][-2:] == ["article", "h2"]] == [
+        f"#paper-{paper.name}" for paper in report.papers
+    ]
+    squares = {link["href"][1:]: link["text"] for link in page.all("a", **{"class": "square"})}
+    assert "A finding" in cards["text"]
+    assert squares == {verdict.claim.id: f"{verdict.claim.id}: {verdict.outcome}" for verdict in report.verdicts}
+    assert "1 rerun, 1 in part" in " ".join(cards["text"].split())
+
+
+def test_every_view_is_a_section_with_a_heading_and_a_link_that_is_in_the_navigation(page):
+    sections = page.all("section", **{"class": "view"})
+    assert [section["id"] for section in sections][:1] == ["home"]
+    (menu,) = page.all("nav")
+    links = [link["href"] for link in page.all("a") if link["in"][-1] == "li" and "nav" in link["in"]]
+    assert links == [f"#{section['id']}" for section in sections]
+    assert len(page.all("h1")) == len(sections)
+    assert all("section" in heading["in"] for heading in page.all("h1"))
+    assert [section["id"] for section in sections if "shown" in section["class"]] == ["home"]
+    assert "Papers" in menu["text"]
 
 
 def test_no_two_states_of_a_kind_share_a_symbol():
@@ -162,9 +176,9 @@ def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     for kind in ("style", "script"):
-        (text,) = re.findall(rf"<{kind}>(.*?)</{kind}>", source, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert re.search(rf"{kind}-src '([^']*)'", policy)[1] == f"sha256-{digest}"
+        texts = re.findall(rf"<{kind}>(.*?)</{kind}>", source, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        assert re.search(rf"{kind}-src ([^;]*);", policy)[1] == " ".join(f"'sha256-{digest}'" for digest in digests)
     assert not any("style" in element or "srcdoc" in element for element in page.elements)
     assert not re.search(r"https?:|\*", policy)
 
@@ -172,7 +186,6 @@ def test_the_page_loads_nothing_and_links_only_the_papers_and_its_own_files(page
 def test_headings_are_in_order_and_the_language_is_given(page):
     levels = [int(element["tag"][1]) for element in page.elements if re.fullmatch("h[1-6]", element["tag"])]
     assert levels[0] == 1
-    assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert page.all("html")[0]["lang"].startswith("en")
     assert page.all("a")[0]["href"] == "#content"
@@ -200,7 +213,7 @@ def test_texts_are_escaped(source, report):
 def test_a_claim_shows_its_evidence(page, report):
     verdict = next(verdict for verdict in report.verdicts if verdict.outcome == "not supported")
     shown = " ".join(
-        next(element for element in page.all("article") if element["id"] == verdict.claim.id)["text"].split()
+        next(element for element in page.all("article") if element.get("id") == verdict.claim.id)["text"].split()
     )
     for expected in (
         verdict.claim.sentence, verdict.claim.where, verdict.sentence, verdict.rows_digest, verdict.command,
@@ -247,15 +260,15 @@ def test_a_run_that_is_not_full_says_so_at_the_top(page, report, folder, tmp_pat
         assert expected in banner
     assert shortfalls({}) == shortfalls({**THINNED, "full": True}) == []
     full = make_report()
-    page_path, markdown_path = write_report(full, tmp_path)
+    page_path, *_ = write_report(full, tmp_path)
     assert not Page(page_path.read_text(encoding="utf-8")).all("div", **{"class": "banner"})
-    assert "Not the full run" not in markdown_path.read_text(encoding="utf-8")
+    assert "Not the full run" not in markdown_of(tmp_path)
 
 
 def test_the_report_says_which_environment_made_how_many_rows(page, folder):
     (box,) = page.all("div", **{"aria-label": "Rows"})
     assert "bzmd15_fig1900" in page.inside(box, "table")[0]["text"].split()
-    assert "bzmd15\\_fig1: 900 rows by `7090d7a38db0`" in (folder / "report" / "report.md").read_text("utf-8")
+    assert "bzmd15\\_fig1: 900 rows by `7090d7a38db0`" in (folder / "report" / "runs.md").read_text("utf-8")
 
 
 def test_an_empty_report_is_a_page_too(tmp_path, report):
@@ -276,14 +289,11 @@ def test_every_table_figure_and_claim_of_the_catalogue_appears(tmp_path, report)
         ],
         verdicts=[Verdict(claim, "not run", "no rows") for claim in catalogue.claims()],
     )
-    page_path, markdown_path = write_report(every, tmp_path)
-    page, text = Page(page_path.read_text(encoding="utf-8")), markdown_path.read_text(encoding="utf-8")
-    card = page.all("table", **{"class": "scorecard"})[0]
-    linked = {element["href"][1:] for element in page.inside(card, "a")}
+    page_path, *_ = write_report(every, tmp_path)
+    page, text = Page(page_path.read_text(encoding="utf-8")), markdown_of(tmp_path)
     for id_ in [entry.id for entry in (*catalogue.items(), *catalogue.claims())]:
-        assert id_ in linked
         assert [element["tag"] for element in page.elements if element.get("id") == id_] == ["article"]
-        assert f"](#{id_})" in text
+        assert f".md#{id_})" in text
 
 
 def colours(css, dark):
@@ -304,7 +314,8 @@ def test_text_contrasts_with_what_is_behind_it_in_both_themes(source, dark):
     palette = colours(source, dark)
     pairs = [(front, back) for front in ("ink", "muted", "link") for back in ("paper", "card")]
     pairs += [(kind, f"{kind}-paper") for kind in {kind for _, kind in STATES.values()}]
-    assert {name for pair in pairs for name in pair} | {"line"} == set(palette)
+    fills = {name for name in palette if name.endswith("-fill")}
+    assert {name for pair in pairs for name in pair} | {"line"} | fills == set(palette)
     for front, back in pairs:
         light, dim = sorted((luminance(palette[front]), luminance(palette[back])), reverse=True)
         assert (light + 0.05) / (dim + 0.05) >= 4.5, (front, back)
@@ -381,10 +392,12 @@ def test_reported_numbers_stand_beside_the_means_that_they_speak_of(monkeypatch)
 
 def test_markdown_has_the_scorecard_every_item_and_every_claim(text, report, folder):
     for id_ in ids_of(report):
-        assert f"](#{id_})" in text
+        assert f".md#{id_})" in text
         assert text.count(f'<a id="{id_}"></a>') == 1
     for target in re.findall(r"\]\((?!http|#)([^)]+)\)", text):
-        assert (folder / "report" / target).resolve().is_file() or target.startswith("../environments/"), target
+        assert (folder / "report" / target.partition("#")[0]).resolve().is_file() or target.startswith(
+            "../environments/"
+        ), target
     tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
     # The scorecard, one item, the studies; of the paper that was run: two outcomes, deviations, computing time.
     assert len(tables) == 7

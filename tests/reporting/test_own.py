@@ -33,29 +33,45 @@ def folder(tmp_path_factory):
 
 def test_a_report_of_own_rows_begins_with_them(folder):
     page = (folder / "report" / "index.html").read_text()
-    headings = re.findall(r'<h2 id="([^"]+)"', page)
-    assert headings[0] == "own-runs"
+    assert re.findall(r'<section class="view[^"]*" id="([^"]+)"', page)[:2] == ["home", "own-runs"]
     assert "Runs outside any study" in page
     assert (folder / "figures" / "own_custom.png").is_file()
-    assert "## Your runs: Runs outside any study" in (folder / "report" / "report.md").read_text()
+    assert "## Your runs: Runs outside any study" in (folder / "report" / "index.md").read_text()
+
+
+def test_a_report_of_own_rows_is_about_them_alone(folder):
+    """It had 44 claims "not run", and facts of papers that nobody ran."""
+    page, text = (folder / "report" / "index.html").read_text(), (folder / "report" / "index.md").read_text()
+    views = re.findall(r'<section class="view[^"]*" id="([^"]+)"', page)
+    assert not [view for view in views if view.startswith("paper-") or view == "open-points"]
+    assert {"home", "own-runs", "explore", "runs"} <= set(views)
+    for name in (paper.name for paper in papers()):
+        assert page.count(f"{name}-") == 0
+        assert not (folder / "report" / f"{name}.md").exists()
+    for shown in (page, text):
+        assert f"no rows here: {', '.join(paper.name for paper in papers())}" in shown
+    assert not (folder / "verdicts.csv").exists()
+    assert not (folder / "facts").exists()
 
 
 def test_a_study_of_ours_beyond_its_paper_stands_behind_the_papers(tmp_path):
     """It was headed by "Your runs"."""
-    name = next(study["name"] for study in studies() if study.get("beyond_paper"))
-    title = next(study["title"] for study in studies() if study["name"] == name)
+    name, title, paper = next(
+        (study["name"], study["title"], study["paper"]) for study in studies() if study.get("beyond_paper")
+    )
     rows = [make_rows(study, "orl", reducer) for study in (name, "mine") for reducer in ("random_sign", "none")]
     write_rows(tmp_path, *rows)
     build(tmp_path, studies())
     page = (tmp_path / "report" / "index.html").read_text()
-    headings = re.findall(r'<h2 id="([^"]+)"', page)
-    assert headings.index("own-runs") == 0
-    assert headings.index(papers()[-1].name) < headings.index("beyond") < headings.index("claims")
-    own, beyond = (page.split(f'<h2 id="{part}"')[1].split("</section>")[0] for part in ("own-runs", "beyond"))
-    assert (f"<h3>{title}</h3>" in own, "<h3>mine</h3>" in own) == (False, True)
-    assert (f"<h3>{title}</h3>" in beyond, "<h3>mine</h3>" in beyond) == (True, False)
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert text.index("## Your runs: mine") < text.index("## Scorecard") < text.index(f"## Beyond the papers: {title}")
+    views = re.findall(r'<section class="view[^"]*" id="([^"]+)"', page)
+    assert views.index("own-runs") == 1
+    assert views.index(f"paper-{paper}") < views.index("beyond")
+    own, beyond = (page.split(f'" id="{part}"')[1].split("</section>")[0] for part in ("own-runs", "beyond"))
+    assert (f"<h2>{title}</h2>" in own, "<h2>mine</h2>" in own) == (False, True)
+    assert (f"<h2>{title}</h2>" in beyond, "<h2>mine</h2>" in beyond) == (True, False)
+    first, runs = ((tmp_path / "report" / name).read_text() for name in ("index.md", "runs.md"))
+    assert first.index("## Your runs: mine") < first.index("## Scorecard")
+    assert f"## Beyond the papers: {title}" in runs
 
 
 def test_its_table_is_the_means_of_the_rows(folder):
@@ -114,7 +130,7 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
 @pytest.mark.slow
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", str(folder.parent / "cache"))
-    page = (folder / "report" / "report.md").read_text()
+    page = (folder / "report" / "index.md").read_text()
     commands = re.findall(r"Rerun: `(kmdr dataset=[^`]+)`", page)
     assert len(commands) == 2
     for text in commands:

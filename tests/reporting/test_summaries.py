@@ -13,9 +13,8 @@ from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
 from kmdr.figures.tables import cells
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import cited, select
-from kmdr.reporting.html import report_pages
 from kmdr.reporting.summaries import leading, paper_summaries, reason
-from reports import make_report, verdicts
+from reports import make_report, page_and_markdown, verdicts
 
 GOOD, BAD, OPEN = (
     Judgement("supported", 0.01, 1.0),
@@ -61,8 +60,8 @@ def test_the_explanation_of_a_multiverse_reaches_the_summary_of_its_paper():
     section = MultiverseSection("bzmd15", ("5 universes were run.", explanation), (), {}, explanation)
     report = replace(make_report(), multiverses={"bzmd15": section})
     assert paper_summaries(report)["bzmd15"].parts["Open choices and the reported numbers"] == [explanation]
-    for page in report_pages(report, "0").values():
-        summary = page.decode().partition("Open choices and the reported numbers")[2].partition("Deviations")[0]
+    for page in page_and_markdown(report):
+        summary = page.partition("Open choices and the reported numbers")[2].partition("Deviations")[0]
         assert explanation in summary.replace("\\_", "_")
     silent = replace(section, explanation="")
     parts = paper_summaries(replace(report, multiverses={"bzmd15": silent}))["bzmd15"].parts
@@ -73,7 +72,7 @@ def test_names_of_code_are_code_on_both_pages_and_plain_in_tables():
     words = Summary(easy=(Sentence("`lle.m` returns U_t."),), deviations=(Deviation("code", "`svds`", "ours", "none"),))
     report = make_report()
     papers = [replace(paper, summary=words if paper.name == "bzmd15" else Summary()) for paper in report.papers]
-    page, text = (page.decode() for page in report_pages(replace(report, papers=papers), "0").values())
+    page, text = page_and_markdown(replace(report, papers=papers))
     assert "<li><code>lle.m</code> returns U_t.</li>" in page
     assert "* `lle.m` returns U\\_t." in text
     assert "<td>svds</td>" in page

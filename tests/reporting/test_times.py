@@ -10,10 +10,10 @@ import pytest
 from kmdr.analysis.statistics import Component
 from kmdr.claims.repetitions import MOST_SECONDS, Need
 from kmdr.claims.verdicts import Basis, Judgement, OtherTimes
-from kmdr.reporting.html import left_open, report_pages
+from kmdr.reporting.html import left_open
 from kmdr.reporting.summaries import paper_summaries
 from kmdr.reporting.verdict_tables import verdict_tables
-from reports import make_report
+from reports import make_report, page_and_markdown
 
 OURS = Component("SVD: total time ÷ that of kMeans, below 1", 0.99, 0.88, 1.2, 0.1, 0.3, 30, "ratio of times", "time")
 LAPACK = OURS._replace(effect=4.5, low=4.25, high=4.75, p_for=1.0, p_against=0.004, n=8)
@@ -31,7 +31,7 @@ def report():
 
 
 def test_every_page_states_what_a_claim_on_time_rests_on_with_both_ratios(report):
-    html, markdown = (page.decode() for page in report_pages(report, "0").values())
+    html, markdown = page_and_markdown(report)
     assert "<dt>Times rest on</dt><dd>implementation; LAPACK &amp; scikit-learn: not supported" in html
     assert "* Times rest on: implementation; LAPACK & scikit-learn: not supported" in markdown
     for page in (html, markdown):
@@ -70,6 +70,6 @@ def test_open_claims_are_listed_with_the_cost_of_the_repetitions_that_they_need(
     assert dear.seconds_needed > MOST_SECONDS
     assert left_open(dear).endswith("(at most 59 min 0 s of computing more, more than the limit)")
     assert left_open(replace(timed, needed=Need(OURS, None))).startswith("no number of repetitions up to 10000")
-    for page in report_pages(report, "0").values():
-        assert "Claims left open" in page.decode()
-        assert "1 min 58 s of computing more" in page.decode()
+    for page in page_and_markdown(report):
+        assert "Claims left open" in page
+        assert "1 min 58 s of computing more" in page

@@ -28,7 +28,7 @@ from kmdr.results import json_files, reader
 from kmdr.results import stream as table
 from kmdr.results.table import rows_of
 from reports import save_table
-from rows import HASH, make_rows, write_rows
+from rows import HASH, make_rows, markdown_of, write_rows
 
 HOSTILE = "=cmd|' /C x'!A0"
 NAMES = (
@@ -91,7 +91,7 @@ def test_rows_of_several_versions_of_the_code_are_said_wherever_they_are_shown(f
     monkeypatch.setattr(module, "items", list)
     module.draw_items(folder, ["bzmd15_fig1"], studies())
     assert [text.count(said) for text in drawn] == [1, 1, 1]
-    pages = [folder / name for name in ("report/index.html", "report/report.md", "tables/bzmd15_table9.md")]
+    pages = [folder / name for name in ("report/index.html", "report/bzmd15.md", "tables/bzmd15_table9.md")]
     assert all(said in page.read_text().replace("\\_", "_") for page in pages)
     write_rows(folder)
     assert said not in build(folder, studies()).read_text()
@@ -132,7 +132,7 @@ def test_a_link_out_of_the_folder_is_not_read_and_the_report_says_so(folder, pla
     path.parent.mkdir(exist_ok=True)
     path.symlink_to(target)
     build(folder, studies())
-    told = (folder / "report" / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    told = markdown_of(folder).replace("\\", "")
     assert f"* {path.name} cannot be read (a link)" in told
     assert "hunter2" not in told
 
@@ -494,7 +494,7 @@ def test_hostile_names_are_shown_and_never_obeyed(tmp_path, quick):
     page = build(folder, studies()).read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    text = markdown_of(folder)
     prose = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", text)  # without code, in which nothing is markup
     assert not re.search(r"(?<!\\)<(?!a id=|/a>)", prose)
     assert not re.search(r"(?<!\\)\[(?:\\.|[^]\\])*\]\(javascript", prose)

@@ -134,6 +134,11 @@ class Results:
         """The names of all studies in `all_rows`."""
         return frozenset(map(str, self._rows["study"].unique()))
 
+    @property
+    def facts(self) -> frozenset[str]:
+        """The names of all facts of the folder."""
+        return frozenset(self._facts)
+
     def columns(self, names: Sequence[str], *, every: bool = False) -> pd.DataFrame:
         """Return some columns of `all_rows`, or of `every_row`."""
         return to_text((self._every_row if every else self._rows)[[*names]])

@@ -83,6 +83,8 @@ class Component(NamedTuple):
         The part of the claim's sentence that it belongs to; see `kmdr.claims.catalogue.Claim`.
     reported : float
         The value that the paper reports, from which the effect is the difference; NaN if it reports none.
+    bounds : tuple of float
+        The least and the greatest effect with which the statement is true; infinite where there is no bound.
     """
 
     label: str
@@ -98,6 +100,7 @@ class Component(NamedTuple):
     against: "Callable[[float], Component] | None" = None
     part: str = ""
     reported: float = math.nan
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
@@ -200,6 +203,7 @@ def above(
     x = _settled(values, float(threshold), scale)
     low, high, p_for, p_against = _t(x, float(threshold), scale)
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(float(threshold), math.inf))
     return with_margin(component, threshold, partial(above, label, _clean(values), unit=unit, scale=scale))
 
 
@@ -208,6 +212,7 @@ def below(label: str, values: ArrayLike, threshold: float | Margin = 0.0, unit: 
     x = _settled(values, float(threshold))
     low, high, p_against, p_for = _t(x, float(threshold))
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(-math.inf, float(threshold)))
     return with_margin(component, threshold, partial(below, label, _clean(values), unit=unit))
 
 
@@ -229,6 +234,7 @@ def equal(label: str, values: ArrayLike, margin: float | Margin, unit: str = "",
     p_for = max(p_not_above, p_not_below)
     p_against = min(1.0, 2 * min(p_above, p_below))
     component = Component(label, float(x.mean()), low, high, p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(centre - float(margin), centre + float(margin)))
     return with_margin(component, margin, partial(equal, label, x, unit=unit, centre=centre))
 
 
@@ -237,6 +243,7 @@ def certain(label: str, value: float, bound: float | Margin, n: int, unit: str, 
     rounding = bool(is_rounding(value - float(bound), max(1.0, abs(value))))
     holds = rounding or (value <= float(bound) if at_most else value >= float(bound))
     component = Component(label, value, value, value, float(not holds), float(holds), n, unit)
+    component = component._replace(bounds=(-math.inf, float(bound)) if at_most else (float(bound), math.inf))
     return with_margin(component, bound, partial(certain, label, value, n=n, unit=unit, at_most=at_most))
 
 
@@ -250,7 +257,8 @@ def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool
     # binomtest finds its interval by a search, to nine digits; quantiles have all digits.
     low = float(beta.ppf(0.025, successes, n - successes + 1)) if successes else 0.0
     high = float(beta.ppf(0.975, successes + 1, n - successes)) if successes < n else 1.0
-    return Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
+    component = Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
+    return component._replace(bounds=(-math.inf, threshold) if at_most else (threshold, math.inf))
 
 
 def repetitions_to_show(p: ArrayLike, n: ArrayLike, level: float, power: float = 0.9) -> Floats:
@@ -424,8 +432,8 @@ def retest(component: Component, margin: float) -> Component:
 
 def _exponentiated(component: Component) -> Component:
     """Return a component of logarithms as a component of ratios."""
-    effect, low, high = (math.exp(value) for value in (component.effect, component.low, component.high))
-    return component._replace(effect=effect, low=low, high=high)
+    effect, low, high, *bounds = map(math.exp, (component.effect, component.low, component.high, *component.bounds))
+    return component._replace(effect=effect, low=low, high=high, bounds=(bounds[0], bounds[1]))
 
 
 def ratio_above(
@@ -457,6 +465,7 @@ def median_above(label: str, values: ArrayLike, threshold: float | Margin = 0.0,
     x = _settled(values, float(threshold))
     p_for, p_against = _median_test(x, float(threshold))
     component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(float(threshold), math.inf))
     return with_margin(component, threshold, partial(median_above, label, _clean(values), unit=unit))
 
 
@@ -465,6 +474,7 @@ def median_below(label: str, values: ArrayLike, threshold: float | Margin = 0.0,
     x = _settled(values, float(threshold))
     p_against, p_for = _median_test(x, float(threshold))
     component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(-math.inf, float(threshold)))
     return with_margin(component, threshold, partial(median_below, label, _clean(values), unit=unit))
 
 
@@ -477,6 +487,7 @@ def median_equal(
     p_below, p_not_below = _median_test(_settled(x, centre + float(margin)), centre + float(margin))
     p_for, p_against = max(p_not_above, p_not_below), min(1.0, 2 * min(p_above, p_below))
     component = Component(label, *median_interval(x)[:3], p_for, p_against, x.size, unit)
+    component = component._replace(bounds=(centre - float(margin), centre + float(margin)))
     return with_margin(component, margin, partial(median_equal, label, x, unit=unit, centre=centre))
 
 

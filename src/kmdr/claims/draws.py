@@ -61,7 +61,9 @@ class Draw(NamedTuple):
 def _draw(label: str, number: Number, mean: float, ends: tuple[float, float], n: int, p: tuple[float, float]) -> Draw:
     unit = SYMBOLS.get(number.quantity, "score")
     low, high = number.value - ends[1], number.value - ends[0]
-    component = Component(label, number.value - mean, low, high, *p, n, unit, "number", reported=number.value)
+    component = Component(
+        label, number.value - mean, low, high, *p, n, unit, "number", reported=number.value, bounds=(0.0, 0.0)
+    )
     return Draw(component, mean, *ends)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.base.identity import code_hash
 from kmdr.base.plugins import PaperFolder, origin_of
-from kmdr.claims.catalogue import Claim, Fact, Item, claims, items, papers
+from kmdr.claims.catalogue import Claim, Fact, Item, Paper, claims, items, papers
 from kmdr.config.task import current_code
 from kmdr.datasets import Dataset
 from kmdr.harness.facts import FactTask
@@ -17,7 +17,7 @@ from kmdr.results.json_files import plan_of, read_or_note
 
 
 def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator[FactTask]:
-    """Yield the facts of all papers whose rows a folder has; without the slow ones if its rows have a thinned grid.
+    """Yield the facts of each paper whose rows a folder has; without the slow ones if its rows have a thinned grid.
 
     Parameters
     ----------
@@ -29,7 +29,13 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
     readers: Sequence[Item | Claim] = [*items(), *claims()]
     read = {name for reader in readers if set(reader.studies) & set(studies or ()) for name in reader.facts}
     thinned = bool(read_or_note(plan_of, folder, []).get("thinned_grid"))
-    facts = [(fact, paper.folder) for paper in papers() for fact in paper.facts if not (fact.slow and thinned)]
+    facts = [
+        (fact, paper.folder)
+        for paper in papers()
+        if not (of_paper := _studies(paper)) or of_paper & results.studies
+        for fact in paper.facts
+        if not (fact.slow and thinned)
+    ]
     for fact, paper in sorted(facts, key=lambda pair: pair[0].name):
         if studies is not None and fact.name not in read:
             continue
@@ -40,6 +46,12 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
         values = rows[["study", "dataset", "reducer", "params", "r", "repeat", "objective"]].astype(str)
         compute = partial(_compute, fact, results)
         yield FactTask(fact.name, fact.datasets, _code(paper, rows), values.to_numpy().tolist(), compute)
+
+
+def _studies(paper: Paper) -> set[str]:
+    """Return the studies that a paper's items and claims read; empty for a paper that rests on facts alone."""
+    readers: Sequence[Item | Claim] = [*paper.items, *paper.claims]
+    return {name for reader in readers for name in reader.studies}
 
 
 def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.rows import REPETITION, rows_where
 from kmdr.analysis.statistics import Component, equal
-from kmdr.claims.catalogue import OpenPoint, claims, papers
+from kmdr.claims.catalogue import OpenPoint, Paper, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
 
 # Smaller changes count as none: relative for F, absolute for P.
@@ -159,10 +159,10 @@ def change(results: Results, flip: Flip) -> Change:
         return Change(flip, None, None, {}, str(reason))
 
 
-def open_points() -> list[OpenPoint]:
-    """Return the choices that the papers leave open, merging points that several papers share."""
+def open_points(of: Sequence[Paper] | None = None) -> list[OpenPoint]:
+    """Return the choices that some papers, or all, leave open, merging points that several papers share."""
     by_id: dict[str, list[OpenPoint]] = {}
-    for paper in papers():
+    for paper in papers() if of is None else of:
         for point in paper.points:
             answer = paper.answers.get(point.id)
             by_id.setdefault(point.id, []).append(replace(point, answers={paper.name: answer} if answer else {}))

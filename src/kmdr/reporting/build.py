@@ -17,7 +17,7 @@ from kmdr.analysis.results import Results
 from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
-from kmdr.claims.catalogue import Claim, Item, claims, items, papers
+from kmdr.claims.catalogue import Claim, Item, Paper, claims, items, papers
 from kmdr.claims.register import Change, answered, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge
 from kmdr.figures.canvas import FORMATS
@@ -65,6 +65,15 @@ def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Map
     return summaries
 
 
+def _papers_run(contents: Contents, configs: Sequence[Mapping[str, Any]]) -> list[Paper]:
+    """Return the papers of which the folder has, or its run was to make, rows of a study, a multiverse or a fact."""
+    studies = contents.results.studies | contents.plan.get("studies", {}).keys()
+    names = {str(study.get("paper")) for study in configs if study["name"] in studies}
+    names |= {run.spec.paper for run in contents.multiverses}
+    names |= {name.partition("_")[0] for name in contents.results.facts}
+    return [paper for paper in papers() if paper.name in names]
+
+
 def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the titles of the studies that no item, claim or flip reads: custom ones, and those beyond their paper."""
     readers: list[Item | Claim] = [*items(), *claims()]
@@ -98,7 +107,15 @@ def report_of(
         Of figures; see `kmdr.figures.canvas.figure_files`.
     """
     results = contents.results
-    parts: list[Part] = [*items(), *flips(configs), *claims(), *contents.multiverses]
+    shown = _papers_run(contents, configs)
+    names = {paper.name for paper in shown}
+    configs = [study for study in configs if study["name"] in results.studies or study.get("paper") in names]
+    parts: list[Part] = [
+        *(item for item in items() if item.paper in names),
+        *flips(configs),
+        *(claim for claim in claims() if claim.paper in names),
+        *contents.multiverses,
+    ]
     by_name = dict(make_parts(parts, _context(results, contents.plan, configs, formats), tell))
     made = [by_name[part_name(part)] for part in parts]
     changes: dict[str, list[Change]] = {}
@@ -110,9 +127,9 @@ def report_of(
     custom, beyond = _unread(results, configs)
     rows, every_row = results.compact_rows, results.every_compact_row
     timed = results.columns(ENVIRONMENT_COLUMNS)
-    register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points()]
+    register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points(shown)]
     return Report(
-        papers(),
+        shown,
         [part for part in made if isinstance(part, Reproduction)],
         judge([part for part in made if isinstance(part, Verdict)], diagnoses),
         register,
@@ -127,6 +144,7 @@ def report_of(
         study_runs(every_row, beyond, formats),
         rows_by_environment(timed),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
+        others=[paper for paper in papers() if paper not in shown],
     )
 
 

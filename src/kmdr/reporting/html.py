@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page, and as Markdown for the repository host.
+"""The report as one self-contained HTML page, and as pages in Markdown for the repository host.
 
 The page contains its style, scripts and figures, so it opens from a disk, prints, and sends no request. Without scripts
 it shows all its content; only sorting, filtering, exploring and copying need them. The same `Report` gives the same
@@ -26,28 +26,34 @@ from PIL import Image
 from kmdr.analysis.rows import centres
 from kmdr.analysis.statistics import KINDS, LEVEL
 from kmdr.base.text import printable
-from kmdr.claims.catalogue import Kind, Paper
-from kmdr.claims.effects import OUTCOMES, Outcome, decided
+from kmdr.claims.catalogue import Paper
+from kmdr.claims.effects import OUTCOMES, Outcome
 from kmdr.claims.frozen import frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import Swing, Verdict, evidence
+from kmdr.claims.verdicts import Swing, Verdict
 from kmdr.figures.description import panels_in_words
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.explore import data_text, library, packed, unstyled
+from kmdr.reporting.forest import forests
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
+from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
+from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
-from kmdr.reporting.summaries import describe_other_times, leading, paper_summaries
+from kmdr.reporting.summaries import OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
 
 _DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
 _MOST_LINES = 300
+_LONGEST_VENUE = 12
+
+QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
 # By state: a symbol, because colour alone is not accessible, and the class in the style sheet.
 STATES: Mapping[str, tuple[str, str]] = {
@@ -112,6 +118,30 @@ class Exhibit:
         return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
 
 
+class View(NamedTuple):
+    """A view of the page: one section, shown alone, with one link in the navigation.
+
+    Attributes
+    ----------
+    id : str
+        The section's id, and the address that shows it.
+    title : str
+        The text of its link.
+    template : str
+        The template of its content; the section's heading is its ``h1``.
+    group : str
+        The heading in the navigation under which its link is; empty for the first links.
+    section : PaperSection or None
+        The paper that it shows.
+    """
+
+    id: str
+    title: str
+    template: str
+    group: str = ""
+    section: "PaperSection | None" = None
+
+
 class Shown(NamedTuple):
     """A figure or table of a multiverse as the page shows it."""
 
@@ -130,9 +160,17 @@ class PaperSection:
     multiverse: MultiverseSection | None
     pieces: Sequence[Shown]
 
-    def exhibits(self, kind: Kind) -> list[Exhibit]:
-        """Return its tables (``"table"``), or its figures and experiments reported in words."""
-        return [exhibit for exhibit in self.items if exhibit.reproduction.item.kind == kind]
+    @property
+    def title(self) -> str:
+        """A title of a few words, with the venue if it is short, and the year."""
+        venue, year = self.paper.venue, str(self.paper.year)
+        place = venue if year in venue and len(venue) <= _LONGEST_VENUE else year
+        return f"{self.paper.summary.short or self.paper.name}, {place}"
+
+    @property
+    def sparkline(self) -> Markup:
+        """A small picture of its first curves; empty if it has none."""
+        return sparkline([exhibit.reproduction.numbers for exhibit in self.items])
 
     @property
     def item_counts(self) -> list[tuple[str, int]]:
@@ -334,7 +372,7 @@ def _exhibit(reproduction: Reproduction, paper: Paper) -> Exhibit:
     is_figure = reproduction.item.kind == "figure"
     return Exhibit(
         reproduction,
-        described(reproduction, paper),
+        described(reproduction, paper) if is_figure else "",
         next(iter(_pictures(reproduction.files)), None),
         table_grid(reproduction.table) if reproduction.table is not None else None,
         figure_numbers(reproduction.numbers) if is_figure else None,
@@ -370,6 +408,27 @@ def paper_sections(report: Report) -> list[PaperSection]:
         )
         for paper in report.papers
         for section in [report.multiverses.get(paper.name)]
+    ]
+
+
+def views(report: Report, sections: Sequence[PaperSection]) -> list[View]:
+    """Return the views of a page, in the order of the navigation."""
+    optional = [
+        (report.custom, View("own-runs", "Your runs", "own.html.j2")),
+        (report.verdicts or report.explored.get("views"), View("answers", "Answers", "answers.html.j2")),
+        (report.explored.get("views"), View("explore", "Explore", "explore.html.j2")),
+    ]
+    of_papers = [View(f"paper-{s.paper.name}", s.title, "paper.html.j2", "Papers", s) for s in sections]
+    evidence = [
+        (report.beyond, View("beyond", "Beyond the papers", "beyond.html.j2", "Evidence")),
+        (report.register, View("open-points", "Open choices", "choices.html.j2", "Evidence")),
+        (True, View("runs", "Runs", "runs.html.j2", "Evidence")),
+    ]
+    return [
+        View("home", "Overview", "home.html.j2"),
+        *(view for shown, view in optional if shown),
+        *of_papers,
+        *(view for shown, view in evidence if shown),
     ]
 
 
@@ -427,7 +486,8 @@ def _environment() -> Environment:
         "segments": segments,
         "ticks": ticks,
         "changes_at": changes_at,
-        "evidence": evidence,
+        "forests": forests,
+        "reason": reason,
         "describe_other_times": describe_other_times,
     }
     environment.globals |= {
@@ -436,9 +496,9 @@ def _environment() -> Environment:
         "LEVEL": LEVEL,
         "KINDS": KINDS,
         "POWER": POWER,
+        "outcome_titles": OUTCOME_TITLES,
         "LEAST": LEAST,
         "MOST_SECONDS": MOST_SECONDS,
-        "outcome": decided,
         "frozen_note": frozen_note,
         "seeds_sentence": seeds_sentence,
     }
@@ -457,11 +517,28 @@ def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     )
 
 
+def _bare(grid: Grid) -> dict[str, object]:
+    """Return a table as the script in the page reads it."""
+    return {"names": grid.names, "lines": grid.lines, "numeric": sorted(grid.numeric), "omitted": grid.omitted}
+
+
+def _script_json(value: object) -> str:
+    """Return a value as JSON that cannot end the script element that contains it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
-    """Return ``report/index.html`` and ``report/report.md``; ``made_by`` is the version of the code."""
+    """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs.
+
+    Parameters
+    ----------
+    made_by : str
+        The version of the code.
+    """
     environment = _environment()
-    style, script, explore_script, plot_style = (
-        environment.get_template(name).render() for name in ("style.css", "report.js", "explore.js", "plot.css")
+    style, start_script, script, explore_script, plot_style = (
+        environment.get_template(name).render()
+        for name in ("style.css", "start.js", "report.js", "explore.js", "plot.css")
     )
     explores = bool(report.explored.get("views"))
     parts: dict[str, object] = {"explored": ""}
@@ -474,16 +551,26 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
             "plot_style": Markup(plot_style),
         }
     summaries = paper_summaries(report)
+    sections = paper_sections(report)
+    of_page = views(report, sections)
     content = {
         "style": Markup(style),
+        "start_script": Markup(start_script),
         "script": Markup(script),
         **parts,
         "policy": _policy(
             [style, *([plot_style, ""] if explores else [])],
-            [script, *([explore_script, library()] if explores else [])],
+            [start_script, script, *([explore_script, library()] if explores else [])],
         ),
         "report": report,
-        "paper_sections": paper_sections(report),
+        "paper_sections": sections,
+        "views": of_page,
+        "menu": [(group, list(inside)) for group, inside in groupby(of_page, key=lambda view: view.group)],
+        "tables": packed(
+            json.dumps({e.reproduction.item.id: _bare(e.numbers) for s in sections for e in s.items if e.numbers})
+        ),
+        "search_index": Markup(_script_json(entries(report, [(view.id, view.title) for view in of_page]))),
+        "question": QUESTION if report.papers else "Your runs of k-means after dimensionality reduction",
         "summaries": summaries,
         "leading": leading(summaries),
         "anchors": {v.claim.id: v.claim.id for v in report.verdicts}
@@ -500,6 +587,15 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
-    page, text = (environment.get_template(f"report.{kind}.j2").render(content) for kind in ("html", "md"))
-    texts = {"index.html": page, "report.md": re.sub(r"\n{3,}", "\n\n", text)}
-    return {Path("report", name): printable(text).encode() for name, text in texts.items()}
+    pages: dict[str, tuple[str, PaperSection | None]] = {
+        "index.html": ("report.html.j2", None),
+        "index.md": ("index.md.j2", None),
+        **{f"{section.paper.name}.md": ("paper.md.j2", section) for section in sections},
+        "runs.md": ("runs.md.j2", None),
+    }
+    texts = {
+        name: environment.get_template(template).render(content, section=section)
+        for name, (template, section) in pages.items()
+    }
+    tidied = {name: text if name == "index.html" else re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}
+    return {Path("report", name): printable(text).encode() for name, text in tidied.items()}

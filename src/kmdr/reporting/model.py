@@ -61,6 +61,8 @@ class Report:
 
     Attributes
     ----------
+    papers : sequence of Paper
+        The papers of which something was run; ``items``, ``verdicts`` and ``register`` are theirs.
     register : sequence of (OpenPoint, list of Change, str)
         The open points, with the changes by their alternatives, or with an answer in words.
     environments : mapping
@@ -84,6 +86,8 @@ class Report:
         Number of rows by study and environment.
     explored : mapping
         Data of the interactive plots, from `kmdr.reporting.explore.explored`; may be empty.
+    others : sequence of Paper
+        The papers of which nothing was run.
     seeds : DataFrame or None
         Central statements under this and an earlier seed, see `kmdr.reporting.seeds`.
     """
@@ -103,6 +107,7 @@ class Report:
     beyond: Sequence[StudyRuns] = ()
     made_on: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     explored: Mapping[str, Any] = field(default_factory=dict)
+    others: Sequence[Paper] = ()
     seeds: pd.DataFrame | None = None
 
     @property

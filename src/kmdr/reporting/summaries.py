@@ -1,6 +1,7 @@
 """One page per paper in the form of a reproducibility report, and the findings that lead the report."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,7 +33,8 @@ HOLDS: dict[Kind, str] = {
 _NOT_CONTACTED = "No author was contacted: the settings are from the papers, and from public code where it is named."
 _NO_NUMBER = {"reported": "–", "ours": "–"}
 _MATRIX = "largest data matrix (MB)"
-_GROUPS = {
+# The outcomes of the claims that a summary lists under a title.
+OUTCOME_TITLES = {
     "Supported": SUPPORTED, "Not supported": ("not supported",), "Undecided": ("undecided",),
     "Not run, or with changed settings": ("not run", "changed"),
 }  # fmt: skip
@@ -61,6 +63,12 @@ class PaperSummary:
     findings: list[Finding]
     parts: Mapping[str, list[str] | Table]
 
+    @property
+    def headline(self) -> str:
+        """The title or the first sentence of the first finding that is not part of the report's answer, or else is."""
+        finding = min(self.findings, key=lambda finding: finding.sentence.answer, default=None)
+        return (finding.sentence.title or re.split(r"(?<=[.])\s+(?=[A-Z])", finding.text)[0]) if finding else ""
+
 
 def paper_summaries(report: Report) -> dict[str, PaperSummary]:
     """Return the summary of each paper that was run, by name."""
@@ -72,7 +80,7 @@ def paper_summaries(report: Report) -> dict[str, PaperSummary]:
 def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     words = paper.summary
     verdicts = [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name]
-    groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in _GROUPS.items()}
+    groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in OUTCOME_TITLES.items()}
     studies = [study for study in report.studies if study["paper"] == paper.name and study["rows"]]
 
     def paragraphs(sentences: Sequence[Sentence]) -> list[str]:

@@ -20,8 +20,11 @@ from kmdr.reporting.summaries import describe_other_times
 def verdict_tables(report: Report) -> dict[Path, bytes]:
     """Return ``verdicts.csv``, ``components.csv`` and ``margins.csv``.
 
-    The last has one row per value of a margin that kmdr chose, with the verdict that it would give.
+    The last has one row per value of a margin that kmdr chose, with the verdict that it would give. A report without
+    claims has none of them.
     """
+    if not report.verdicts:
+        return {}
     tables = {"verdicts": _verdicts(report), "components": _components(report), "margins": _margins(report)}
     made = {Path(f"{name}.csv"): spreadsheet_csv(pd.DataFrame(rows)) for name, rows in tables.items()}
     return made if report.seeds is None else made | seeds.files(report.seeds)
@@ -84,7 +87,11 @@ def _components(report: Report) -> list[dict[str, Any]]:
     return [
         {
             "claim": verdict.claim.id,
-            **{name: value for name, value in component._asdict().items() if name not in ("margin", "against")},
+            **{
+                name: value
+                for name, value in component._asdict().items()
+                if name not in ("margin", "against", "bounds")
+            },
             **_interval(component),
             "margin_of_ours": float(component.margin) if component.margin else "",
             "statement_verdict": "" if why else verdict.statement(component),

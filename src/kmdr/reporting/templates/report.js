@@ -10,6 +10,118 @@
     return made;
   };
 
+  const status = document.getElementById("status");
+
+  // Views are shown one at a time: the one that contains the element that the address names. What follows "?" is the
+  // state of that part.
+  const views = all(".view");
+  const menu = document.getElementById("menu");
+  const links = all("#menu-links a");
+  const target = () => document.getElementById(decodeURIComponent(location.hash.slice(1).split("?")[0]));
+  let shown;
+  const show = () => {
+    const place = target();
+    const view = place?.closest(".view") ?? views[0];
+    for (const each of views) each.classList.toggle("shown", each === view);
+    for (const link of links) {
+      if (link.hash === `#${view.id}`) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    document.documentElement.classList.remove("addressed");
+    for (let each = place?.querySelector(":scope > details") ?? place; each; each = each.parentElement) {
+      if (each.localName === "details") each.open = true;
+    }
+    if (place && place !== view) place.scrollIntoView();
+    else if (shown && shown !== view) scrollTo(0, 0);
+    if (shown && shown !== view) document.title = `kmdr: ${view.querySelector("h1").textContent}`;
+    shown = view;
+    toggleMenu(false);
+  };
+  // On a narrow screen the links are a menu.
+  const menuButton = button("Menu", () => toggleMenu(menuButton.getAttribute("aria-expanded") !== "true"));
+  const toggleMenu = (open) => {
+    menu.classList.toggle("open", open);
+    menuButton.setAttribute("aria-expanded", open);
+  };
+  menuButton.id = "menu-button";
+  menuButton.setAttribute("aria-controls", "menu-links");
+  menu.querySelector(".brand").after(menuButton);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") toggleMenu(false);
+  });
+  addEventListener("hashchange", show);
+  show();
+
+  // Commands name the folder of this page, if it is on a disk.
+  if (location.protocol === "file:") {
+    const path = decodeURIComponent(location.pathname).split("/").slice(0, -2).join("/");
+    const folder = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+    for (const code of all(".command code")) {
+      code.textContent = code.textContent.replace(/kmdr study=\S+/g, `$& out=${folder}`).replaceAll("results/runs", folder);
+    }
+  }
+
+  // Search: each word must begin a word of the entry. What is typed last may be half a word.
+  const search = document.getElementById("search");
+  const hits = document.getElementById("hits");
+  let index;
+  const SHOWN = 12;
+  const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  const choose = (option) => {
+    for (const each of hits.children) each.setAttribute("aria-selected", each === option);
+    if (option) {
+      search.setAttribute("aria-activedescendant", option.id);
+      option.scrollIntoView({ block: "nearest" });
+    } else search.removeAttribute("aria-activedescendant");
+  };
+  const find = () => {
+    index ??= JSON.parse(document.getElementById("search-index").textContent)
+      .map(([kind, text, address, words]) => ({ kind, text, address, key: ` ${plain(`${kind} ${text} ${words}`)}` }));
+    const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works", "because", "claims", "why"]);
+    const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
+    const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word) && word !== r?.[1]);
+    const score = (entry) => words.filter((word) => entry.key.includes(` ${word}`)).length;
+    const scored = words.length ? index.map((entry) => [score(entry), entry]) : [];
+    const best = Math.max(0, ...scored.map(([points]) => points));
+    const found = scored.filter(([points]) => points && points >= Math.min(best, Math.max(1, best - 1)))
+      .sort(([a], [b]) => b - a).map(([, entry]) => entry);
+    hits.replaceChildren(...found.slice(0, SHOWN).map(({ kind, text, address }, i) => {
+      const option = document.createElement("li");
+      option.id = `hit-${i}`;
+      option.role = "option";
+      const choices = kind === "dataset" ? (r ? `&r=${r[1]}` : "") + (/accura/i.test(search.value) ? "&by=accuracy" : "") : "";
+      option.dataset.address = address + choices;
+      const small = Object.assign(document.createElement("small"), { textContent: kind });
+      option.append(small, ` ${text}`);
+      option.addEventListener("click", () => { location.hash = option.dataset.address; });
+      return option;
+    }));
+    if (words.length && !found.length) {
+      const none = Object.assign(document.createElement("li"), { role: "option", textContent: "Nothing found." });
+      none.setAttribute("aria-disabled", true);
+      hits.append(none);
+    }
+    hits.hidden = !words.length;
+    search.setAttribute("aria-expanded", !hits.hidden);
+    choose(found.length ? hits.firstElementChild : undefined);
+    status.textContent = words.length ? `${found.length} found` : "";
+  };
+  search.closest("search").hidden = false;
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => {
+    const current = hits.querySelector("[aria-selected=true]");
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const next = event.key === "ArrowDown" ? current?.nextElementSibling : current?.previousElementSibling;
+      if (next) choose(next);
+    } else if (event.key === "Enter" && current) {
+      location.hash = current.dataset.address;
+    } else if (event.key === "Escape") {
+      search.value = "";
+      find();
+    }
+  });
+
   // Sort numbers by value and text alphabetically; empty cells come last in both directions.
   const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
   const compare = (a, b, sign) => {
@@ -57,18 +169,47 @@
     }
     filter();
   };
-  form.hidden = false;
-  form.addEventListener("input", () => {
-    filter();
-    const state = [...new FormData(form)].filter(([, value]) => value);
-    history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
-  });
-  form.addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("hashchange", restore);
-  restore();
+  if (form) {
+    form.hidden = false;
+    form.addEventListener("input", () => {
+      filter();
+      const state = [...new FormData(form)].filter(([, value]) => value);
+      history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    addEventListener("hashchange", restore);
+    restore();
+  }
+
+  // Long tables are made when they are first opened, from compressed data.
+  const make = (tag, text = "", properties = {}) => Object.assign(document.createElement(tag), { textContent: text, ...properties });
+  let tables;
+  const fetchTables = () => tables ??= (async () => {
+    const bytes = Uint8Array.from(atob(document.getElementById("tables").textContent), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  })();
+  for (const details of "DecompressionStream" in window ? all("details[data-table]") : []) {
+    details.hidden = false;
+    details.addEventListener("toggle", async () => {
+      const { names, lines, numeric, omitted } = (await fetchTables())[details.dataset.table];
+      const row = (texts, tag) => {
+        const made = make("tr");
+        made.append(...texts.map((text, i) => make(tag, text, { className: numeric.includes(i) ? "num" : "", ...(tag === "th" && { scope: "col" }) })));
+        return made;
+      };
+      const [table, head, body] = ["table", "thead", "tbody"].map((tag) => make(tag));
+      head.append(row(names, "th"));
+      body.append(...lines.map((texts) => row(texts, "td")));
+      table.append(head, body);
+      const box = make("div", "", { className: "box", tabIndex: 0, role: "region" });
+      box.setAttribute("aria-label", `${details.closest("article").id}: numbers in this figure`);
+      box.append(table);
+      details.append(box, ...(omitted ? [make("p", `The CSV has ${omitted} more rows.`, { className: "muted" })] : []));
+    }, { once: true });
+  }
 
   // A link to every part, for sharing.
-  for (const part of all("main h2[id], main article[id] > :is(h3, h4), main tr[id] > th")) {
+  for (const part of all("main :is(h1, h2)[id], main article[id] > :is(h2, h3), main tr[id] > th")) {
     const id = part.id || part.parentElement.id;
     const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
     anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
@@ -76,7 +217,6 @@
   }
 
   // Copy a command; if the clipboard is not accessible, select it instead.
-  const status = document.getElementById("status");
   for (const command of all(".command")) {
     const code = command.querySelector("code");
     const copy = button("Copy", async () => {

@@ -1,0 +1,116 @@
+"""Forest plots: the statements of a claim with effects, intervals and tested bounds, on one scale per unit."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from kmdr.analysis.statistics import Component
+from kmdr.claims.effects import Outcome, decided
+from kmdr.claims.verdicts import Verdict, evidence
+
+
+class Line(NamedTuple):
+    """A statement in a forest plot; positions are in percent of the scale, and NaN for what is not drawn.
+
+    Attributes
+    ----------
+    why : str
+        Why it does not count; empty if it does.
+    effect, low, high : float
+        Positions of the effect and of the ends of its interval.
+    least, most : float
+        Positions of the ends of the range in which the statement is true, and of the scale's ends without a bound.
+    bounds : tuple of float
+        Positions of the tested bounds.
+    """
+
+    component: Component
+    why: str
+    outcome: Outcome
+    effect: float
+    low: float
+    high: float
+    least: float
+    most: float
+    bounds: tuple[float, ...]
+
+
+class Forest(NamedTuple):
+    """The statements of one unit.
+
+    Attributes
+    ----------
+    first, last : float
+        Ends of the scale; NaN if these statements have neither intervals nor bounds, and so no plot.
+    logarithmic : bool
+        Whether the scale is logarithmic, as for ratios.
+    """
+
+    unit: str
+    first: float
+    last: float
+    logarithmic: bool
+    lines: list[Line]
+
+
+def forests(verdict: Verdict) -> Iterator[Forest]:
+    """Yield the forest plots of a claim: one per unit, in the order of the statements, scaled for those that count."""
+    statements = [
+        (component, why, decided(component.p_for, component.p_against) if why else verdict.statement(component))
+        for component, why in evidence(verdict)
+    ]
+    units = list(dict.fromkeys(component.unit for component, *_ in statements))
+    statements.sort(key=lambda statement: units.index(statement[0].unit))
+    for unit, group in groupby(statements, key=lambda statement: statement[0].unit):
+        of_unit = list(group)
+        counted = [component for component, why, _ in of_unit if not why]
+        first, last, logarithmic = _scale(counted or [component for component, *_ in of_unit])
+        place = _place(first, last, logarithmic)
+        lines = []
+        for component, why, outcome in of_unit:
+            low, high = (component.low, component.high) if component.low != component.high else (math.nan, math.nan)
+            bounds = tuple(place(bound) for bound in dict.fromkeys(component.bounds) if math.isfinite(bound))
+            least, most = component.bounds
+            lines.append(
+                Line(
+                    component,
+                    why,
+                    outcome,
+                    effect=place(component.effect),
+                    low=place(low),
+                    high=place(high),
+                    least=place(least),
+                    most=place(most),
+                    bounds=bounds if math.isfinite(first) else (),
+                )
+            )
+        yield Forest(unit, first, last, logarithmic, lines)
+
+
+def _scale(components: Sequence[Component]) -> tuple[float, float, bool]:
+    """Return the ends of a scale that shows these statements' finite ends and bounds, and whether it is logarithmic."""
+    ends = [end for c in components for end in (c.low, c.high, *c.bounds) if math.isfinite(end)]
+    if not ends:
+        return math.nan, math.nan, False
+    ends += [component.effect for component in components]
+    first, last = min(ends), max(ends)
+    logarithmic = first > 0 and last / first > 10
+    if logarithmic:
+        pad = (last / first) ** 0.04
+        return first / pad, last * pad, True
+    pad = 0.04 * (last - first) or 0.5
+    return first - pad, last + pad, False
+
+
+def _place(first: float, last: float, logarithmic: bool) -> Callable[[float], float]:
+    """Return the function from a value to its position in percent; values beyond the ends are at the ends."""
+    start, end = (math.log(first), math.log(last)) if logarithmic else (first, last)
+
+    def place(value: float) -> float:
+        if math.isnan(value) or math.isnan(first):
+            return math.nan
+        value = min(max(value, first), last)
+        return 100 * ((math.log(value) if logarithmic else value) - start) / (end - start)
+
+    return place

@@ -1,0 +1,70 @@
+"""The index of the search box: what a reader may look for, with the address of each."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kmdr.claims.verdicts import Verdict
+from kmdr.figures.panels import dataset_label
+from kmdr.reporting.model import Report, Reproduction
+
+# What rests on other implementations or machines, in words that a reader may type.
+_WORDS = {
+    "hardware": "hardware machine processor computer", "implementation": "implementation code library speed",
+    "order": "order of the methods", "not measured": "",
+}  # fmt: skip
+
+_CAUSES = "fail failing failed cause hardware machine implementation number ordering time data not available undecided"
+
+
+class Entry(NamedTuple):
+    """A hit: its kind, its text, its address, and further words that find it."""
+
+    kind: str
+    text: str
+    address: str
+    words: str = ""
+
+
+def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
+    """Return the index of a report; ``views`` are the addresses and titles of its views."""
+    datasets = {study["name"]: study["datasets"] for study in report.studies}
+
+    def words(studies: Sequence[str]) -> str:
+        return " ".join(dict.fromkeys(dataset_label(name) for study in studies for name in datasets.get(study, ())))
+
+    return [
+        *(Entry("view", title, f"#{id_}") for id_, title in views),
+        *([Entry("answer", "Claims by verdict and cause", "#answers", _CAUSES)] if report.verdicts else []),
+        *_choices(report),
+        *(_claim(verdict, words(verdict.claim.studies)) for verdict in report.verdicts),
+        *(_item(made, words(made.item.studies)) for made in report.items),
+        *(
+            Entry("open choice", point.question, f"#open-{point.id}", f"{point.chosen} {point.other}")
+            for point, _, _ in report.register
+        ),
+        *(
+            Entry("study", f"{study['name']}: {study['title']}", f"#study-{study['name']}", words([study["name"]]))
+            for study in report.studies
+        ),
+    ]
+
+
+def _choices(report: Report) -> Iterator[Entry]:
+    """Yield the datasets and methods of the interactive views."""
+    names = dict.fromkeys(str(view["dataset"]) for view in report.explored.get("views", ()))
+    for name in names:
+        yield Entry("dataset", f"{dataset_label(name)}: best method", f"#answers?dataset={name}", name)
+    for method in report.explored.get("styles", {}):
+        yield Entry("method", f"{method} on all datasets", f"#by-method?method={method}")
+
+
+def _claim(verdict: Verdict, words: str) -> Entry:
+    claim, basis = verdict.claim, verdict.basis
+    rests = _WORDS[basis.word] if basis else ""
+    text = f"{claim.id}: {claim.sentence} ({verdict.outcome})"
+    return Entry("claim", text, f"#{claim.id}", " ".join([claim.where, words, *verdict.kinds, rests]))
+
+
+def _item(made: Reproduction, words: str) -> Entry:
+    text = f"{made.item.paper}, {made.item.label}. {made.item.title} ({made.state})"
+    return Entry(made.item.kind, text, f"#{made.item.id}", words)

@@ -1,0 +1,94 @@
+"""Forest plots and the search index: against the numbers and the parts of a report."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kmdr.analysis import statistics
+from kmdr.analysis.statistics import Component, Margin
+from kmdr.reporting.forest import forests
+from kmdr.reporting.search import entries
+from reports import make_report, verdicts
+
+NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
+TESTS = {
+    "above": lambda x, bound: statistics.above("", x, bound),
+    "below": lambda x, bound: statistics.below("", x, bound),
+    "equal": lambda x, bound: statistics.equal("", x, abs(bound) + 0.1, centre=bound),
+    "not inferior": lambda x, bound: statistics.not_inferior("", x, abs(bound)),
+    "median above": lambda x, bound: statistics.median_above("", x, bound),
+    "median below": lambda x, bound: statistics.median_below("", x, bound),
+    "median equal": lambda x, bound: statistics.median_equal("", x, abs(bound) + 0.1, centre=bound),
+    "at least": lambda x, bound: statistics.certain("", x[0], bound, 5, ""),
+    "at most": lambda x, bound: statistics.certain("", x[0], bound, 5, "", at_most=True),
+    "share above": lambda x, bound: statistics.share("", sum(x > bound), len(x), 0.5),
+    "share below": lambda x, bound: statistics.share("", sum(x > bound), len(x), 0.5, at_most=True),
+    "ratio": lambda x, bound: statistics.ratio_above("", np.exp(x / 1e3), Margin(math.exp(bound / 1e3), "ratio")),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(st.lists(NUMBERS, min_size=8, max_size=20), NUMBERS)
+def test_an_effect_is_inside_its_bounds_where_a_test_shows_the_statement_and_outside_where_it_refutes_it(
+    name, values, bound
+):
+    component = TESTS[name](np.array(values), bound)
+    low, high = component.bounds
+    assert math.isfinite(low) or math.isfinite(high)
+    slack = 1e-9 * max(1, abs(component.effect))
+    if component.p_for <= 0.05:
+        assert low - slack <= component.effect <= high + slack
+    elif component.p_against <= 0.05:
+        assert not low + slack < component.effect < high - slack
+
+
+def statement(effect, low, high, bounds=(-math.inf, math.inf), unit="F"):
+    return Component("", effect, low, high, 0.5, 0.5, 9, unit, bounds=bounds)
+
+
+@given(st.lists(st.tuples(NUMBERS, st.floats(0, 50), st.floats(-50, 50)), min_size=1, max_size=6), st.booleans())
+def test_positions_keep_the_order_of_the_values_on_linear_and_logarithmic_scales(given_, positive):
+    parts = []
+    for value, half, bound in given_:
+        effect, threshold = (math.exp(value / 200), math.exp(bound / 20)) if positive else (value, bound)
+        ends = (effect / (1 + half), effect * (1 + half)) if positive else (effect - half, effect + half)
+        parts.append(statement(effect, *ends, bounds=(threshold, math.inf)))
+    base = next(verdict for verdict in verdicts() if verdict.components)
+    (forest,) = forests(replace(base, components=tuple(parts)))
+    values, places = [], []
+    for line in forest.lines:
+        c = line.component
+        values += [c.effect, c.bounds[0]]
+        places += [line.effect, line.bounds[0]]
+        if c.low != c.high:
+            values += [c.low, c.high]
+            places += [line.low, line.high]
+        assert line.most == pytest.approx(100)
+    assert all(-1e-9 <= place <= 100 + 1e-9 for place in places)
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(np.array(places)[order]) >= -1e-9).all()
+
+
+def test_statements_without_interval_and_bound_have_no_plot_and_units_have_their_own_scales():
+    base = next(verdict for verdict in verdicts() if verdict.components)
+    parts = (statement(1, 0, 2), statement(3, math.nan, math.nan, unit="groups"), statement(9, 8, 10, unit="P"))
+    made = list(forests(replace(base, components=parts)))
+    assert [forest.unit for forest in made] == ["F", "groups", "P"]
+    assert [math.isnan(forest.first) for forest in made] == [False, True, False]
+    assert math.isnan(made[1].lines[0].effect)
+    assert made[0].lines[0].bounds == ()
+
+
+def test_each_claim_item_study_and_open_choice_can_be_found_and_is_in_the_page():
+    report = make_report()
+    index = entries(report, [("home", "Overview")])
+    addresses = [entry.address for entry in index]
+    assert len(addresses) == len(set(addresses))
+    for id_ in [*(v.claim.id for v in report.verdicts), *(made.item.id for made in report.items)]:
+        assert f"#{id_}" in addresses
+    claim = next(entry for entry in index if entry.address == "#bzmd15-1")
+    assert "not supported" in claim.text
