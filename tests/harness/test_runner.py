@@ -80,7 +80,7 @@ def test_a_run_that_another_waits_for_lets_it_time_its_tasks_and_goes_on(tasks, 
 
 
 def test_a_run_whose_table_is_refused_is_logged(tasks, tmp_path, monkeypatch):
-    monkeypatch.setenv("KMDR_MOST_TABLE", "1K")
+    monkeypatch.setenv("KMDR_MOST_TABLE", "1500")  # one task, but not two
     with pytest.raises(TooLargeError):
         rows_of(tasks[30], Runner("sequential", 1, 1), tmp_path / "o")
     (run,) = (tmp_path / "o" / "runs.jsonl").read_text().splitlines()
