@@ -63,7 +63,7 @@ def specification_curves(
     with print_style():
         fig, axes = blank(2, len(curves), TEXT_WIDTH, _CURVE + below + 0.5)
         axes[0, 0].get_gridspec().set_height_ratios([_CURVE, below])
-        common, titles, note = _titles([curve.title for curve in curves], options)
+        common, titles, note = _shorten_titles([curve.title for curve in curves], options)
         panels = []
         for column, curve in enumerate(curves):
             order = np.argsort(curve.numbers["mean"].to_numpy(), kind="stable")
@@ -83,7 +83,7 @@ def specification_curves(
         return Drawing(finish(fig, [note], legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
 
 
-def _titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
+def _shorten_titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
     """Return what the names of numbers have in common except the quantity, the rest, and a note.
 
     If the rest is too long for a line above a panel, it is in the note, by letters.
