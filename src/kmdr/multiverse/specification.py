@@ -93,8 +93,8 @@ def _shorten_titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) 
     shared = next((i for i, several in enumerate(parts) if len(set(several)) > 1), 0)
     titles, common = [", ".join(name[shared:]) for name in names], names[0][1:shared]
     size = PRINT["axes.titlesize"]
-    beside = max(text_width(text, size) for names_of in options.values() for text in names_of) + 0.4 * len(whole)
-    if max(text_width(title, size) for title in titles) > (TEXT_WIDTH - beside) / len(whole):
+    labels_width = max(text_width(text, size) for names_of in options.values() for text in names_of) + 0.4 * len(whole)
+    if max(text_width(title, size) for title in titles) > (TEXT_WIDTH - labels_width) / len(whole):
         letters = [f"({panel_letter(i)})" for i in range(len(titles))]
         listed = "; ".join(f"{letter} {title}" for letter, title in zip(letters, titles, strict=True))
         return common, letters, f"{listed}."
