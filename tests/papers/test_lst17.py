@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 from scipy.stats import gmean, linregress
 
 from kmdr.analysis.results import NotRunError, Results
@@ -236,10 +235,6 @@ def results() -> Results:
     # Times taken beside others are worthless and must not be seen.
     crowded = [part.assign(concurrency=2, repeat=part["repeat"] + 4, cluster_seconds=99.0) for part in world(repeats=4)]
     return make_results([*parts, *crowded], missing={"ilsvrc2012": "is a file of yours"})
-
-
-def _words(ax: Axes) -> str:
-    return " ".join(" ".join(text.get_text() for text in ax.texts).split())
 
 
 FIGURES = [("fig1", "accuracy", "linear"), ("fig2", "reduction_seconds", "log"), ("fig3", "cluster_seconds", "log")]
