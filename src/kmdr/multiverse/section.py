@@ -89,7 +89,7 @@ def multiverse_section(
         title = "; ".join(labels[position] for position in group)
         files = figure_files(curves, Path(f"figures/{stem}{number}"), formats)
         alt = panels_in_words(curves.numbers)
-        pieces.append(Piece(f"Specification curves: {title}", _compressed(files), alt=alt))
+        pieces.append(Piece(f"Specification curves: {title}", _pack_numbers(files), alt=alt))
     tables = [("options", "The options", _options(findings))]
     if findings.numbers:
         shares = "Share of the variance over universes that each choice explains"
@@ -99,13 +99,13 @@ def multiverse_section(
         pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
     every = pd.concat([findings.table(), _tails(findings, labels)], axis=1)
     content = {Path(f"tables/{stem}_universes.csv"): spreadsheet_csv(every)}
-    pieces.append(Piece("The universes", _compressed(content)))
+    pieces.append(Piece("The universes", _pack_numbers(content)))
     explained = explanation(findings, labels)
     sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
     return MultiverseSection(spec.paper, sentences, tuple(pieces), _holds(findings), explained)
 
 
-def _compressed(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+def _pack_numbers(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
     """Return files with the CSV packed by xz: lines of universes are much alike, so it takes a tenth."""
     packed = {
         path.with_name(f"{path.name}.xz"): lzma.compress(content, preset=9)

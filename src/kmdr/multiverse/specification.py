@@ -63,7 +63,7 @@ def specification_curves(
     with print_style():
         fig, axes = blank(2, len(curves), TEXT_WIDTH, _CURVE + below + 0.5)
         axes[0, 0].get_gridspec().set_height_ratios([_CURVE, below])
-        common, titles, note = _titles([curve.title for curve in curves], options)
+        common, titles, note = _shorten_titles([curve.title for curve in curves], options)
         panels = []
         for column, curve in enumerate(curves):
             order = np.argsort(curve.numbers["mean"].to_numpy(), kind="stable")
@@ -83,7 +83,7 @@ def specification_curves(
         return Drawing(finish(fig, [note], legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
 
 
-def _titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
+def _shorten_titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
     """Return what the names of numbers have in common except the quantity, the rest, and a note.
 
     If the rest is too long for a line above a panel, it is in the note, by letters.
@@ -93,8 +93,8 @@ def _titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple
     shared = next((i for i, several in enumerate(parts) if len(set(several)) > 1), 0)
     titles, common = [", ".join(name[shared:]) for name in names], names[0][1:shared]
     size = PRINT["axes.titlesize"]
-    beside = max(text_width(text, size) for names_of in options.values() for text in names_of) + 0.4 * len(whole)
-    if max(text_width(title, size) for title in titles) > (TEXT_WIDTH - beside) / len(whole):
+    labels_width = max(text_width(text, size) for names_of in options.values() for text in names_of) + 0.4 * len(whole)
+    if max(text_width(title, size) for title in titles) > (TEXT_WIDTH - labels_width) / len(whole):
         letters = [f"({panel_letter(i)})" for i in range(len(titles))]
         listed = "; ".join(f"{letter} {title}" for letter, title in zip(letters, titles, strict=True))
         return common, letters, f"{listed}."
