@@ -32,7 +32,7 @@ def folder(monkeypatch, tmp_path):
         (["dataset=my file.csv"], """write dataset=file 'dataset.path="my file.csv"'"""),
         (["iris.csv"], "is not a setting; to read a file, write dataset=file dataset.path=iris.csv"),
         (["dataset.path=iris.csv"], "add dataset=file"),
-        (["dataset=mnist"], "no dataset is named 'mnist'; valid: bio, "),
+        (["dataset=mnist"], "no dataset is named 'mnist'; valid: "),
         (["dataset=digit"], "did you mean 'digits'?"),
         (["reducer=sklearn.decomposition.NMF"], "write reducer=outside reducer.path=sklearn.decomposition.NMF"),
         (["reducer=PCA"], "use reducer=svd reducer.centred=true"),
