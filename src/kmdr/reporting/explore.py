@@ -143,7 +143,7 @@ def _names(experiments: Sequence[Experiment], known: Mapping[str, Mapping[str, A
     names = []
     for experiment, differing in zip(experiments, settings, strict=True):
         unchanged = [
-            known.get(study, {}) | {"name": study} for study in experiment.studies if not _is_changed(study, known)
+            {**known.get(study, {}), "name": study} for study in experiment.studies if not _is_changed(study, known)
         ]
         papers = [str(study.get("paper") or study.get("title") or study["name"]) for study in unchanged]
         changes = [str(known[study]["title"]) for study in experiment.studies if _is_changed(study, known)]
