@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -32,6 +33,19 @@ class Browser(webdriver.Chrome):
     def press(self, *keys):
         """Press keys one after another, as from a keyboard."""
         ActionChains(self).send_keys(*keys).perform()
+
+    def wait_for(self, script, *arguments):
+        """Return the first value of a script that is true, within a minute."""
+        for _ in range(1200):
+            if value := self.execute_script(script, *arguments):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(script)
+
+    def go(self, id_):
+        """Show the view that contains an element, as a link to it does."""
+        self.execute_script("location.hash = arguments[0]", id_)
+        self.wait_for("return document.getElementById(arguments[0]).checkVisibility()", id_)
 
     def devtools(self, command, **parameters):
         return self.execute_cdp_cmd(command, parameters)

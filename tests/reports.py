@@ -1,6 +1,7 @@
 """A report with every state that one can show, made of nothing but names and numbers."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +13,15 @@ from kmdr.claims.catalogue import Claim, Item, OpenPoint, Paper
 from kmdr.claims.register import Change, Flip
 from kmdr.claims.summary import Deviation, Sentence, Summary
 from kmdr.claims.verdicts import Diagnosis, Judgement, Swing, Verdict
+from kmdr.config.studies import studies
 from kmdr.figures.canvas import Drawing, figure_files
 from kmdr.figures.tables import Table, table_files
+from kmdr.reporting.explore import explored
 from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.verdict_tables import verdict_tables
 from kmdr.results.folder import write_files
+from rows import make_rows
 
 COMMAND = "kmdr study=bzmd15_fig1 && kmdr report results/runs"
 
@@ -223,3 +227,25 @@ THINNED = {
         "lf20_orl": {"repeats_full": 30, "repeats_planned": 30, "left_out": []},
     },
 }
+
+
+def explored_rows():
+    """Three methods on two datasets, at r and with times from tiny to large; one method is timed in parallel alone."""
+    seconds = {5: 1e-7, 30: 1.5e-5, 1000: 2.5, 2500: 1234.5}
+    parts = []
+    for i, dataset in enumerate(("usps", "synth")):
+        for j, name in enumerate(("random_sign", "leverage", "svd")):
+            for r, repeats in zip(seconds, (1, 2, 10, 30), strict=True):
+                parts.append(make_rows(
+                    "bzmd15_fig1", dataset, name, r, repeats,
+                    objective=lambda r, t, i=i, j=j: (1 + i + j / 10 + (t * (j + 3)) % 7 / 50) / r**0.5,
+                    accuracy=lambda r, t, i=i, j=j: 0.2 + 0.1 * i + 0.05 * j + (t * (j + 2)) % 5 / 100,
+                    seconds=lambda r, t, j=j: seconds[r] * (1 + j + t % 7 / 70), concurrency=2 if name == "svd" else 1,
+                ))  # fmt: skip
+        parts.append(make_rows("bzmd15_fig1", dataset, "none", 256, 30, objective=0.015 + 0.01 * i, seconds=0.5))
+    return pd.concat(parts, ignore_index=True)
+
+
+def explored_report(rows=None, plan=None):
+    """A report whose views "Answers" and "Explore" have data."""
+    return replace(make_report(plan), explored=explored(explored_rows() if rows is None else rows, studies()))

@@ -777,7 +777,7 @@ class Project:
             (folder / "index.html").read_text("utf-8"),
             "".join(page.read_text("utf-8") for page in folder.glob("*.md")),
         )
-        carried = re.search(r'id="explore-data"[^>]*>\s*([A-Za-z0-9+/=\s]+?)\s*<', page)[1]
+        carried = re.search(r'id="measured"[^>]*>\s*([A-Za-z0-9+/=\s]+?)\s*<', page)[1]
         content = json.loads(gzip.decompress(base64.b64decode(carried)))
         lines = defaultdict(dict)
         methods = {LABELS.get(name, name): name for name in REDUCERS}
@@ -785,14 +785,15 @@ class Project:
             for quantity in ("objective", "objective_ratio", "accuracy", "nmi", "lab_score"):
                 for curve in view["lines"].get(quantity, ()):
                     for r, n, value in zip(curve["r"], curve["n"], curve["centre"], strict=True):
-                        key = number, methods.get(curve["label"], curve["label"]), r
+                        label = view["methods"][curve["method"]]
+                        key = number, methods.get(label, label), r
                         lines[key] |= {"n": n, quantity: value}
         shown = []
         for (number, reducer, r), means in lines.items():
             view = content["views"][number]
-            settings = dict(re.findall(r"(\w+) = ([^,]+)", view["label"]))
+            settings = dict(re.findall(r"(\w+) = ([^,]+)", view["settings"]))
             shown.append(Shown(view["dataset"], reducer, r, settings, means.pop("n"), means))
-        self._check_all("explorer", shown, by_line, least_of(rows), f"{text} {said.text}", digits=5)
+        self._check_all("explorer", shown, by_line, least_of(rows), f"{text} {said.text}", digits=3)  # as shown
 
     def _see_compared(self, names, said):
         sides = [self._groups("compare", name, said) for name in names]

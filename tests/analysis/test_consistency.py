@@ -24,8 +24,8 @@ from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
+from kmdr.reporting.answers import experiments_of
 from kmdr.reporting.build import _unread
-from kmdr.reporting.explore import explored
 from kmdr.reporting.parts import Context, make_item
 from kmdr.reporting.study_runs import study_runs
 from kmdr.results.schema import COLUMNS
@@ -65,7 +65,7 @@ def make_folder(folder, seed):
                     grid = (9,) if reducer == "none" else (3, 5)
                     config = key(dataset, data, reducer, params, k, n_init, kmeans, int(root))
                     for r, repeat in product(grid, range(rng.integers(1, 5))):
-                        trial = np.random.default_rng(int(key(study, config, r, repeat), 16))
+                        trial = np.random.default_rng(int(key(config, r, repeat), 16))  # whatever the study
                         F = round(trial.uniform(0.1, 0.9), 12)
                         quality = {"objective": F, "accuracy": round(trial.random(), 12), "nmi": 0.5, "ari": 0.1}
                         ok = rng.random() < 0.9
@@ -178,20 +178,18 @@ def test_every_consumer_takes_its_means_over_the_same_rows(tmp_path, seed):
     assert sorted(n for n in frame["n"] if n) == sorted(ok.groupby([*CELL, *SETTING]).size())
 
     results = Results.from_folder(tmp_path)
-    views = explored(results.every_row, [])["views"]
-    labels = {"none": ("none", "{}"), "svd": ("svd", '{"rank":"k"}')}
+    experiments = experiments_of(results.every_row)
+    pooled = table.assign(study="")  # the explorer gathers the studies that ran the same settings
     for quantity in ("objective", "accuracy", "objective_ratio", "total_seconds"):
         ours = gathered(
-            (view["study"], view["dataset"], *labels.get(line["label"], ("random_sign", "")), r, n, mean)
-            for view in views
-            for line in view["lines"].get(quantity, [])
-            for r, n, mean in zip(line["r"], line["n"], line["centre"], strict=True)
+            ("", experiment.dataset, *method, r, len(values), getattr(np, statistic(quantity))(values))
+            for experiment in experiments
+            for method, by_r in experiment.trials.items()
+            for r, trials in by_r.items()
+            for values in [trials.samples[quantity].values]
+            if len(values)
         )
-        expected = {}
-        for (study, dataset, reducer, params, r), several in serial[quantity].items():
-            of = (study, dataset, reducer, "" if reducer == "random_sign" else params, r)
-            expected[of] = sorted([*expected.get(of, []), *several])
-        assert_same(ours, expected, rel=1e-5)
+        assert_same(ours, means(pooled, quantity, serial=True))
 
     renamed, names = named_by_setting(rows)
     for study, of_study in renamed.groupby("study"):

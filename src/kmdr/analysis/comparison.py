@@ -286,7 +286,7 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
         if quantity.time and before.machine != after.machine:
             continue
         samples = before.samples[column], after.samples[column]
-        old, new = _pairs(*samples) if paired else (sample.values for sample in samples)
+        old, new = (sample.values for sample in (matched(*samples) if paired else samples))
         if min(len(old), len(new)) < 2:
             continue
         component = _paired(old, new, quantity) if paired else _unpaired(old, new, quantity)
@@ -299,11 +299,14 @@ def _changes(before: Trials, after: Trials, quantities: Mapping[str, Quantity], 
     return cells
 
 
-def _pairs(old: Sample, new: Sample) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the values of the repetitions that are in both samples."""
-    places = {tuple(repetition): place for place, repetition in enumerate(new.repetitions.tolist())}
-    matches = np.array([places.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
-    return old.values[matches >= 0], new.values[matches[matches >= 0]]
+def matched(old: Sample, new: Sample) -> tuple[Sample, Sample]:
+    """Return the parts of two samples that are of the repetitions in both, in the order of the first."""
+    if np.array_equal(old.repetitions, new.repetitions):  # as usual: thousands of samples are compared
+        return old, new
+    positions = {tuple(repetition): position for position, repetition in enumerate(new.repetitions.tolist())}
+    matches = np.array([positions.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
+    first, second = matches >= 0, matches[matches >= 0]
+    return Sample(old.repetitions[first], old.values[first]), Sample(new.repetitions[second], new.values[second])
 
 
 def _paired(old: NDArray[np.float64], new: NDArray[np.float64], quantity: Quantity) -> Component | None:
@@ -532,4 +535,4 @@ def _same_starts(line: Line, other: Line) -> bool:
 
 
 def _share_repetitions(before: Trials, after: Trials) -> bool:
-    return len(_pairs(before.samples["ratio"], after.samples["ratio"])[0]) > 1
+    return len(matched(before.samples["ratio"], after.samples["ratio"])[0].values) > 1

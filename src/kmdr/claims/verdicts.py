@@ -177,6 +177,8 @@ class Verdict:
         How the outcome depends on each of our margins.
     rows : mapping of str to int
         Number of rows of each study that were used.
+    methods : tuple of str
+        Names of the reducers whose rows were used.
     rows_digest : str
         Hash of the identity and values of those rows.
     command : str
@@ -210,6 +212,7 @@ class Verdict:
     reconstructed: "Verdict | None" = None
     basis: Basis | None = None
     repetition_seconds: Mapping[Kind, float] = field(default_factory=dict)
+    methods: tuple[str, ...] = ()
 
     @property
     def seconds_needed(self) -> float:
@@ -347,7 +350,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
     digested = ["study", "config_hash", "r", "repeat", "objective", "accuracy"]
-    used = recorder.rows_read([*digested, "dataset", "stand_in", "concurrency", *SECONDS])
+    used = recorder.rows_read([*digested, "dataset", "reducer", "stand_in", "concurrency", *SECONDS])
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
@@ -361,6 +364,7 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         aside=dict(finding.aside),
         scope=_scope(claim, results, used),
         repetition_seconds={kind: _repetition_seconds(serial_rows(used) if kind == "time" else used) for kind in KINDS},
+        methods=tuple(sorted(map(str, used["reducer"].unique()))),
     )
 
 

@@ -1,67 +1,30 @@
-"""Data of the interactive plots: all means, or medians of times, with their intervals, for the script in the page."""
+"""Data of the views "Answers" and "Explore": every mean with its interval, for the scripts in the page."""
 
 import base64
 import gzip
 import json
 import math
-import re
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path as Outline
 
+from kmdr.analysis.comparison import Quantity, differences
 from kmdr.analysis.ranks import mean_ranks, profiles
-from kmdr.analysis.rows import (
-    CELL,
-    code_notes,
-    is_time,
-    median_interval,
-    mixed_settings,
-    ok_rows,
-    quantity_columns,
-    quantity_rows,
-    serial_rows,
-    statistic,
-)
-from kmdr.figures.panels import dataset_label, methods_of, named_by_setting, quantity_label
-from kmdr.figures.style import Style, method_styles
-from kmdr.metrics import metrics
-from kmdr.results.frame import to_text
+from kmdr.analysis.rows import SETTING_COLUMNS, differing_settings, settings_text, statistic, summary
+from kmdr.figures.panels import dataset_label
+from kmdr.figures.style import Method, Style, method_styles, reducer_styles
+from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, contenders, experiments_of
 
-# In the order of the page's list; True if the smallest value is the best.
-QUANTITIES: Mapping[str, bool] = {
-    "objective_ratio": True, "objective": True, "accuracy": False, "nmi": False, "ari": False,
-    "reduction_seconds": True, "cluster_seconds": True, "total_seconds": True, "n_iter": True,
-}  # fmt: skip
-# Plotly's names of matplotlib's lines and markers.
-_DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
-_SYMBOLS = {
-    "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond", "d": "diamond-tall",
-    "P": "cross", "X": "x", "*": "star", "p": "pentagon", "h": "hexagon", "<": "triangle-left", ">": "triangle-right",
-}  # fmt: skip
-# Significant digits of numbers in the page.
-_DIGITS = 6
+# The quantities by which methods are ranked at each r; F itself only where all features were not run.
+RANKED = ("relative_objective", "accuracy", "nmi", "ari", "total_seconds")
 _UNTIMED = "No trial was timed serially, so there are no seconds; timing_repeats=3 runs 3 repetitions for them."
 _PROFILE = ("factor", "share", "low", "high")
-
-
-@cache
-def library() -> str:
-    """Return the part of Plotly that a browser runs, as text."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
-
-
-def unstyled() -> list[str]:
-    """Return the element ids that the library looks for before it adds styles of maps, which the page does not need.
-
-    If an element with the id exists, the library adds no style; the page's policy would refuse it.
-    """
-    return re.findall(r'getElementById\("([0-9a-f]{64})"\)', library())
+_CODES = {Outline.MOVETO: "M", Outline.LINETO: "L", Outline.CURVE3: "Q", Outline.CURVE4: "C", Outline.CLOSEPOLY: "Z"}
 
 
 def packed(text: str) -> str:
@@ -69,8 +32,13 @@ def packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
+def data_text(content: Mapping[str, Any]) -> str:
+    """Return the data of `explored` as text."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the data of the interactive plots.
+    """Return the data of both views.
 
     Parameters
     ----------
@@ -82,135 +50,136 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     Returns
     -------
     dict
-        ``quantities``: label, direction and statistic of each quantity. ``styles``: the look of each method.
-        ``views``: one per dataset of each study, with a line for each method and quantity. ``overviews``: ranks and
-        profiles over the datasets of each paper's studies, except studies that flip a choice, and over the datasets of
-        custom runs (key ``""``). Numbers have six significant digits.
+        ``quantities``: label, format, direction and statistic of each quantity. ``styles``: the look of each method.
+        ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity,
+        and the methods that may be the best at each r. ``overviews``: ranks and profiles over the datasets of each
+        paper's studies that flip no choice, each in its usual experiment, and of custom runs (key ``""``). Numbers are
+        rounded as the page shows them.
     """
     known = {study["name"]: study for study in configs}
+    quantities = all_quantities()
+    styles: dict[str, dict[str, Any]] = {}
     views: list[dict[str, Any]] = []
-    custom = [name for name in metrics() if name not in QUANTITIES]
-    least = {**QUANTITIES} | {name: metrics()[name].better == "lower" for name in custom}
-    quantities = {
-        name: {"label": quantity_label(name)[1], "least": is_least, "statistic": statistic(name)}
-        for name, is_least in least.items()
-    }
-    method = ["study", "dataset", "reducer", "params"]
-    styles: dict[str, dict[str, str]] = {}
-    of_papers: dict[str, list[pd.DataFrame]] = {}
-    machines: dict[tuple[str, str], set[str]] = {}
-    for study, ok in ok_rows(rows).groupby("study", sort=True):
-        of_study, names = named_by_setting(to_text(ok))
-        if refused := mixed_settings(of_study, method):  # of settings that were not recorded, as in figures
-            of_study = of_study[~pd.MultiIndex.from_frame(of_study[method]).isin(list(refused))]
-        if of_study.empty:
-            continue
-        config = known.get(str(study), {})
-        paper = str(config.get("paper") or "")
-        looks = method_styles(methods_of(of_study))
-        styles |= {style.label: _look(style) for style in looks.values()}
-        parts = _summaries(of_study, quantities)
-        drawn = {name: _lines(part, looks) for name, part in parts.items()}
-        for dataset, of_dataset in of_study.groupby("dataset", sort=True):
-            name, label = names.get(str(dataset), (str(dataset), dataset_label(str(dataset))))
-            curves = {quantity: lines[str(dataset)] for quantity, lines in drawn.items() if str(dataset) in lines}
-            stand_in = "; ".join(sorted({str(text) for text in of_dataset["stand_in"].unique() if text}))
-            views.append(
-                {
-                    "study": str(study), "paper": paper, "title": config.get("title") or "",
-                    "dataset": name, "label": label, "stand_in": stand_in, "lines": curves,
-                    "untimed": "" if len(serial_rows(of_dataset)) else _UNTIMED,
-                    "code": " ".join(f"{note}." for note in code_notes(of_dataset)),
-                }
-            )  # fmt: skip
-        if "flip" not in config:
-            table = pd.concat(parts.values(), keys=parts.keys(), names=["quantity"]).reset_index("quantity")
-            of_papers.setdefault(paper, []).append(table)
-            for dataset, of_dataset in serial_rows(of_study).groupby("dataset"):
-                machines.setdefault((paper, str(dataset)), set()).update(
-                    of_dataset["machine"].astype(object).fillna("")
-                )
+    cells: dict[str, list[pd.DataFrame]] = {}
+    by_dataset = groupby(experiments_of(rows), key=lambda experiment: experiment.dataset)
+    for dataset, experiments in by_dataset:
+        ordered = sorted(experiments, key=lambda experiment: _usefulness(experiment, known), reverse=True)
+        of_papers: dict[str, pd.DataFrame] = {}
+        for experiment, name in zip(ordered, _names(ordered, known), strict=True):
+            looks = _looks(experiment, known)
+            styles |= {style.label: _look(style) for style in looks.values()}
+            views.append({**_view(experiment, looks, quantities), **name})
+            of_papers = _cells(experiment, views[-1], known) | of_papers  # the first one of each paper stays
+        for paper, of_paper in of_papers.items():
+            cells.setdefault(paper, []).append(of_paper.assign(dataset=dataset_label(dataset)))
     overviews = {}
-    for paper, tables in of_papers.items():
+    for paper, tables in cells.items():
         table = pd.concat(tables)
-        # Times of several machines are not ranked.
-        several = table["dataset"].isin(
-            [name for (source, name), few in machines.items() if source == paper and len(few) > 1]
-        )
-        table = table[~(several & table["quantity"].map(is_time))]
-        by_method = method_styles(zip(table["reducer"], table["params"], strict=True))
+        methods = list(zip(table["reducer"], table["params"], strict=True))
+        by_method = method_styles(methods)
         styles |= {style.label: _look(style) for style in by_method.values()}
-        labels = [by_method[pair].label for pair in zip(table["reducer"], table["params"], strict=True)]
-        overviews[paper] = _overview(table.assign(label=labels), quantities)
-    return {"quantities": quantities, "styles": styles, "views": views, "overviews": overviews}
-
-
-def _look(style: Style) -> dict[str, str]:
-    line = style.linestyle
-    dash = _DASHES.get(line, "solid") if isinstance(line, str) else _dashed(line[1])
-    symbol = _SYMBOLS.get(style.marker, "circle")
-    return {"color": style.color, "dash": dash, "symbol": symbol if style.filled else f"{symbol}-open"}
-
-
-def _dashed(lengths: Sequence[float]) -> str:
-    """Return Plotly's name of a line of dashes and gaps, whose lengths are multiples of its width."""
-    return ",".join(f"{2 * length:g}px" for length in lengths)
-
-
-def _summaries(rows: pd.DataFrame, quantities: Collection[str]) -> dict[str, pd.DataFrame]:
-    """Return centre and interval of quantities for each dataset, method and r, as `kmdr.analysis.rows.summarise` does.
-
-    Each dataset name has one setting here, so thousands of cells are computed at once.
-    """
-    timed = serial_rows(rows)
-    tables = {}
-    for name in quantities:
-        columns = [column for column in rows.columns if column in quantity_columns(name)]
-        values = quantity_rows((timed if is_time(name) else rows)[columns], name)
-        cells = values.groupby(CELL)["value"]
-        if is_time(name):
-            medians = [(*key, *median_interval(of_cell.to_numpy())) for key, of_cell in cells if len(of_cell)]
-            table = pd.DataFrame(medians, columns=[*CELL, "centre", "low", "high", "count"])
-            tables[name] = table.astype(dict.fromkeys(("centre", "low", "high"), float))
-        else:
-            table = cells.agg(["mean", "std", "count"])
-            tables[name] = _with_intervals(table[table["count"] > 0])
-    return {name: table[[*CELL, "centre", "count", "low", "high"]] for name, table in tables.items()}
-
-
-def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
-    half = student.ppf(0.975, np.maximum(table["count"] - 1, 1)) * table["std"] / table["count"] ** 0.5
-    return table.assign(centre=table["mean"], low=table["mean"] - half, high=table["mean"] + half).reset_index()
-
-
-def _lines(table: pd.DataFrame, looks: Mapping[tuple[str, str], Style]) -> dict[str, list[dict[str, Any]]]:
-    """Return the lines of each dataset, one per method, in the order of legends."""
-    lines: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-    for dataset, reducer, params, r, centre, count, low, high in table.itertuples(index=False, name=None):
-        empty: dict[str, Any] = {"label": "", "r": [], "n": [], "centre": [], "low": [], "high": []}
-        line = lines.setdefault(dataset, {}).setdefault((reducer, params), empty)
-        for name, value in (("r", int(r)), ("n", int(count)), ("centre", centre), ("low", low), ("high", high)):
-            line[name].append(value if isinstance(value, int) else _short(value))
+        overviews[paper] = _overview(table.assign(label=[by_method[method].label for method in methods]), quantities)
     return {
-        dataset: [
-            {**of_methods[method], "label": style.label} for method, style in looks.items() if method in of_methods
-        ]
-        for dataset, of_methods in lines.items()
+        "quantities": {
+            name: {"label": q.title, "form": q.form, "least": q.less, "statistic": statistic(name)}
+            for name, q in quantities.items()
+        },
+        "styles": styles,
+        "views": views,
+        "overviews": overviews,
     }
 
 
-def _short(value: float) -> float | None:
-    """Return a value with six digits; from 1000 on an integer, as the page shows it, to avoid rounding twice."""
-    if math.isnan(value):
-        return None
-    return float(round(value)) if abs(value) >= 1000 else float(f"{value:.{_DIGITS}g}")
+def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Mapping[str, Quantity]) -> dict[str, Any]:
+    """Return the numbers of an experiment."""
+    methods = list(looks)
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for name, quantity in quantities.items():
+        for number, method in enumerate(methods):
+            samples = {r: trial.samples[name].values for r, trial in sorted(experiment.trials[method].items())}
+            intervals = {r: summary(name, values) for r, values in samples.items() if len(values)}
+            if intervals:
+                columns = zip(*intervals.values(), strict=True)
+                numbers = [[shown(value, quantity.form) for value in column] for column in columns]
+                line = dict(zip(("centre", "low", "high"), numbers, strict=False))
+                sizes = [interval.size for interval in intervals.values()]
+                lines.setdefault(name, []).append({"method": number, "r": list(intervals), "n": sizes, **line})
+    ranked = {name: q for name, q in quantities.items() if name in RANKED or name not in QUANTITIES}
+    if "relative_objective" not in lines:
+        ranked["objective"] = quantities["objective"]
+    best = {
+        name: [
+            [number for number, method in enumerate(methods) if method in of_r]
+            for of_r in (contenders(experiment.at(r), name, quantity) for r in experiment.grid)
+        ]
+        for name, quantity in ranked.items()
+        if name in lines
+    }
+    timed = any(len(t.samples["total_seconds"].values) for by_r in experiment.trials.values() for t in by_r.values())
+    return {
+        "dataset": experiment.dataset, "title": dataset_label(experiment.dataset), "studies": list(experiment.studies),
+        "stand_in": experiment.stand_in, "untimed": "" if timed else _UNTIMED, "code": experiment.notes,
+        "methods": [looks[method].label for method in methods], "reducers": [name for name, _ in methods],
+        "flat": [number for number, method in enumerate(methods) if method in experiment.flat],
+        "grid": experiment.grid, "lines": lines, "best": best,
+    }  # fmt: skip
 
 
-def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return ranks and profiles for each quantity; problems are datasets, with means over r and studies."""
+def _is_changed(study: str, known: Mapping[str, Mapping[str, Any]]) -> bool:
+    return "flip" in known.get(study, {})
+
+
+def _usefulness(experiment: Experiment, known: Mapping[str, Mapping[str, Any]]) -> tuple[bool, int, int]:
+    """Return what makes an experiment the usual one of its dataset: unchanged settings, methods, repetitions."""
+    unchanged = any(not _is_changed(study, known) for study in experiment.studies)
+    repetitions = max(trial.n for by_r in experiment.trials.values() for trial in by_r.values())
+    return unchanged, len(experiment.trials), repetitions
+
+
+def _names(experiments: Sequence[Experiment], known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the names of a dataset's experiments: the papers that run it so, or what changes, and its settings."""
+    table = pd.DataFrame([experiment.setting for experiment in experiments], columns=SETTING_COLUMNS)
+    settings = [{key: value for key, value in row.items() if value != "–"} for row in differing_settings(table)]
+    names = []
+    for experiment, differing in zip(experiments, settings, strict=True):
+        unchanged = [
+            {**known.get(study, {}), "name": study} for study in experiment.studies if not _is_changed(study, known)
+        ]
+        papers = [str(study.get("paper") or study.get("title") or study["name"]) for study in unchanged]
+        changes = [str(known[study]["title"]) for study in experiment.studies if _is_changed(study, known)]
+        others = {key: value for key, value in differing.items() if settings[0].get(key) != value}
+        label = ", ".join(dict.fromkeys(papers or changes[:1]))
+        names.append(
+            {"label": f"{label} ({settings_text(others)})" if others else label, "settings": settings_text(differing)}
+        )
+    return names
+
+
+def _cells(
+    experiment: Experiment, view: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
+) -> dict[str, pd.DataFrame]:
+    """Return quantity, reducer, params and mean at each r, of the methods that each paper's unchanged studies ran."""
+    by_paper: dict[str, set[Method]] = {}
+    for study, methods in experiment.studies.items():
+        if not _is_changed(study, known):
+            by_paper.setdefault(str(known.get(study, {}).get("paper") or ""), set()).update(methods)
+    ordered = list(method_styles(experiment.trials))
+    cells = [
+        (name, *ordered[line["method"]], centre)
+        for name, lines in view["lines"].items()
+        for line in lines
+        for centre in line["centre"]
+    ]
+    table = pd.DataFrame(cells, columns=["quantity", "reducer", "params", "centre"])
+    method = pd.MultiIndex.from_frame(table[["reducer", "params"]])
+    return {paper: table[method.isin(list(methods))] for paper, methods in by_paper.items()}
+
+
+def _overview(table: pd.DataFrame, quantities: Mapping[str, Quantity]) -> dict[str, Any]:
+    """Return ranks and profiles for each quantity; problems are datasets, with means over r."""
     of_quantities = {}
     for quantity, part in table.groupby("quantity"):
-        least = bool(quantities[str(quantity)]["least"])
+        least = bool(quantities[str(quantity)].less)
         wide = part.groupby(["dataset", "label"])["centre"].mean().unstack("label")
         # Methods that ran on at least half of the datasets, compared on the datasets that they share.
         common = wide.loc[:, wide.notna().mean() >= 0.5]
@@ -219,14 +188,11 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) 
             continue
         of_quantities[str(quantity)] = {
             "ranks": [
-                {"label": str(name), **{key: _short(float(value)) for key, value in line.items()}}
+                {"label": str(name), **{key: shown(float(value), ".3f") for key, value in line.items()}}
                 for name, line in ranks.iterrows()
             ],
             "profiles": [
-                {
-                    "label": str(name),
-                    **{key: [_short(v) for v in of_method[key]] for key in _PROFILE},
-                }
+                {"label": str(name), **{key: [shown(v, ".4g") for v in of_method[key]] for key in _PROFILE}}
                 for name, of_method in profile.groupby("method", sort=False)
             ],
             "problems": list(map(str, common.dropna().index)),
@@ -235,6 +201,53 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Mapping[str, Any]]) 
     return of_quantities
 
 
-def data_text(content: Mapping[str, Any]) -> str:
-    """Return the data of `explored` as text."""
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+def shown(value: float, form: str) -> float | None:
+    """Return a number rounded as the page shows it; with significant digits, from 1000 on as an integer.
+
+    Examples
+    --------
+    >>> shown(0.123456, ".4f"), shown(0.00123456, ".4g"), shown(12345.6, ".4g"), shown(float("nan"), ".3f")
+    (0.1235, 0.001235, 12346.0, None)
+    """
+    if math.isnan(value):
+        return None
+    return float(round(value)) if form.endswith("g") and abs(value) >= 1000 else float(format(value, form))
+
+
+def _looks(experiment: Experiment, known: Mapping[str, Mapping[str, Any]]) -> dict[Method, Style]:
+    """Return the styles of an experiment's methods.
+
+    If only one variant of a reducer is of studies that change nothing, it has the reducer's name, and the others name
+    what they change.
+    """
+    usual = {
+        method for study, methods in experiment.studies.items() if not _is_changed(study, known) for method in methods
+    }
+    styles = method_styles(experiment.trials)
+    names = reducer_styles(name for name, _ in styles)
+    for name in names:
+        base = [method for method in styles if method[0] == name and method in usual]
+        if len(base) == 1:
+            for method in [method for method in styles if method[0] == name]:
+                change = differences([base[0][1], method[1]])[1] if method != base[0] else ""
+                styles[method] = styles[method]._replace(label=names[name].label + change)
+    return styles
+
+
+def _look(style: Style) -> dict[str, Any]:
+    """Return colour, dashes and marker of a method for SVG; the marker's path is of the size 1."""
+    line = "" if isinstance(style.linestyle, str) else " ".join(f"{2 * length:g}" for length in style.linestyle[1])
+    line = "6 3" if style.linestyle == "--" else line
+    return {"color": style.color, "dash": line, "path": _outline(style.marker), "filled": style.filled}
+
+
+def _outline(marker: str) -> str:
+    """Return a marker of matplotlib as the path of an SVG, whose y axis points down."""
+    if not marker:
+        return ""
+    mark = MarkerStyle(marker)
+    steps = []
+    for points, code in mark.get_path().transformed(mark.get_transform()).iter_segments():
+        numbers = np.round(np.reshape(points, (-1, 2)) * (1, -1), 3).ravel() + 0.0
+        steps.append(_CODES[code] + ("" if code == Outline.CLOSEPOLY else " ".join(f"{value:g}" for value in numbers)))
+    return "".join(steps)

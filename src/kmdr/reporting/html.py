@@ -39,7 +39,8 @@ from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
-from kmdr.reporting.explore import data_text, library, packed, unstyled
+from kmdr.reporting.answers import failures
+from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
@@ -536,20 +537,13 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         The version of the code.
     """
     environment = _environment()
-    style, start_script, script, explore_script, plot_style = (
-        environment.get_template(name).render()
-        for name in ("style.css", "start.js", "report.js", "explore.js", "plot.css")
+    style, start_script, script, views_script = (
+        environment.get_template(name).render() for name in ("style.css", "start.js", "report.js", "views.js")
     )
     explores = bool(report.explored.get("views"))
     parts: dict[str, object] = {"explored": ""}
     if explores:
-        parts = {
-            "explored": packed(data_text(report.explored)),
-            "library": packed(library()),
-            "unstyled": unstyled(),
-            "explore_script": Markup(explore_script),
-            "plot_style": Markup(plot_style),
-        }
+        parts = {"explored": packed(data_text(report.explored)), "views_script": Markup(views_script)}
     summaries = paper_summaries(report)
     sections = paper_sections(report)
     of_page = views(report, sections)
@@ -559,8 +553,8 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "script": Markup(script),
         **parts,
         "policy": _policy(
-            [style, *([plot_style, ""] if explores else [])],
-            [start_script, script, *([explore_script, library()] if explores else [])],
+            [style],
+            [start_script, script, *([views_script] if explores else [])],
         ),
         "report": report,
         "paper_sections": sections,
@@ -571,6 +565,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         ),
         "search_index": Markup(_script_json(entries(report, [(view.id, view.title) for view in of_page]))),
         "question": QUESTION if report.papers else "Your runs of k-means after dimensionality reduction",
+        "causes": failures(report.verdicts),
         "summaries": summaries,
         "leading": leading(summaries),
         "anchors": {v.claim.id: v.claim.id for v in report.verdicts}

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.panels import dataset_label
+from kmdr.reporting.answers import failures
 from kmdr.reporting.model import Report, Reproduction
 
 # What rests on other implementations or machines, in words that a reader may type.
@@ -50,12 +52,16 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
 
 
 def _choices(report: Report) -> Iterator[Entry]:
-    """Yield the datasets and methods of the interactive views."""
+    """Yield the datasets and methods of the view of answers, and the causes of failures."""
     names = dict.fromkeys(str(view["dataset"]) for view in report.explored.get("views", ()))
     for name in names:
         yield Entry("dataset", f"{dataset_label(name)}: best method", f"#answers?dataset={name}", name)
-    for method in report.explored.get("styles", {}):
-        yield Entry("method", f"{method} on all datasets", f"#by-method?method={method}")
+    methods = {name for view in report.explored.get("views", ()) for name in view["reducers"]} - {"none"}
+    for method in sorted(methods):
+        yield Entry("method", f"{method} on all datasets", f"#by-method?method={quote(method)}")
+    for cause, verdicts in failures(report.verdicts).items():
+        text = f"{cause.title}: {len(verdicts)} claims that are not supported"
+        yield Entry("cause", text, f"#failures-{cause.id}", cause.meaning)
 
 
 def _claim(verdict: Verdict, words: str) -> Entry:

@@ -1,229 +1,131 @@
-"use strict";
-// Plots of all means of the folder, by Plotly. The address records the view, so that a view can be shared.
-(() => {
-  const section = document.getElementById("explore-part");
-  if (!section || !("DecompressionStream" in window)) return;
-  section.hidden = false;
-  const form = document.getElementById("explore-form");
-  const box = document.getElementById("explore-plot");
-  const table = document.getElementById("explore-table");
-  const note = document.getElementById("explore-note");
-  const fields = form.elements;
-  const PREFIX = "#explore?";
+  // "Explore": one quantity of one experiment against r, or ranks and profiles of the methods over datasets.
+  (() => {
+    const form = document.getElementById("explore-form"), fields = form.elements;
+    const box = document.getElementById("explore-plot");
+    const table = document.getElementById("explore-table");
+    const hidden = new Set();
+    const isOverview = () => fields.view.value !== "dataset";
+    const overview = (data) => data.overviews[fields.paper.value] ?? {};
 
-  const unpacked = async (id) => {
-    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).text();
-  };
-
-  let data;
-  let loading;
-  const load = () => {
-    loading ??= (async () => {
-      const [text, library] = await Promise.all([unpacked("explore-data"), unpacked("explore-library")]);
-      data = JSON.parse(text);
-      const script = document.createElement("script");
-      script.textContent = library;
-      document.head.append(script);
-    })();
-    return loading;
-  };
-
-  const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
-  const fill = (field, pairs) => {
-    const before = field.value;
-    field.replaceChildren(...pairs.map(([value, text]) => option(value, text)));
-    if (pairs.some(([value]) => value === before)) field.value = before;
-  };
-
-  const hidden = new Set();
-  const current = () => data.views.find((view) => view.study === fields.study.value && view.dataset + view.label === fields.dataset.value);
-  const overview = () => data.overviews[fields.study.value] ?? {};
-  const isOverview = () => fields.view.value !== "dataset";
-
-  // The options of each field depend on the fields before it.
-  const offer = () => {
-    const papers = Object.keys(data.overviews).filter((name) => Object.keys(data.overviews[name]).length);
-    const studies = [...new Map(data.views.map((view) => [view.study, view.title ? `${view.study}: ${view.title}` : view.study]))];
-    fill(fields.study, isOverview() ? papers.map((name) => [name, name || "your runs"]) : studies);
-    const views = data.views.filter((view) => view.study === fields.study.value);
-    fill(fields.dataset, views.map((view) => [view.dataset + view.label, view.label]));
-    fields.dataset.disabled = isOverview();
-    const there = isOverview() ? overview() : current()?.lines ?? {};
-    fill(fields.quantity, Object.keys(data.quantities).filter((name) => name in there).map((name) => [name, data.quantities[name].label]));
-    fields.x.disabled = fields.view.value === "ranks";
-    fields.y.disabled = isOverview();
-  };
-
-  const lines = () => {
-    const quantity = fields.quantity.value;
-    if (fields.view.value === "ranks") return overview()[quantity]?.ranks ?? [];
-    if (fields.view.value === "profiles") return overview()[quantity]?.profiles ?? [];
-    return current()?.lines[quantity] ?? [];
-  };
-
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // Black is replaced by the text colour, because it would be invisible on a dark background.
-  const ink = (label) => {
-    const given = data.styles[label]?.color ?? "#000000";
-    return given === "#000000" ? colour("--ink") : given;
-  };
-  // Plotly interprets tags in text; names are shown verbatim.
-  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  // Four significant digits, but all digits before the decimal point.
-  const number = (value) => {
-    if (value === null || value === undefined) return "–";
-    const whole = Math.abs(value) >= 1000;
-    return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
-  };
-  const percent = (share) => (share === null || share === undefined ? share : 100 * share);
-  const between = (low, high) => (low === null ? "" : ` [${number(low)}, ${number(high)}]`);
-  const bars = (line, values) => ({
-    type: "data", symmetric: false, thickness: 1, width: 3,
-    array: values.map((value, i) => (line.high[i] === null ? 0 : line.high[i] - value)),
-    arrayminus: values.map((value, i) => (line.low[i] === null ? 0 : value - line.low[i])),
-  });
-
-  const traces = () => {
-    const title = plain(data.quantities[fields.quantity.value]?.label ?? "");
-    if (fields.view.value === "ranks") {
-      const shown = lines().filter((line) => !hidden.has(line.label)).reverse();
-      return shown.map((line) => ({
-        x: [line.mean], y: [plain(line.label)], mode: "markers", name: plain(line.label),
-        marker: { color: ink(line.label), symbol: data.styles[line.label]?.symbol, size: 9 },
-        error_x: { type: "data", symmetric: false, array: [line.high === null ? 0 : line.high - line.mean], arrayminus: [line.low === null ? 0 : line.mean - line.low], color: ink(line.label) },
-        text: [`${plain(line.label)}<br>mean rank ${number(line.mean)}${between(line.low, line.high)}<br>${line.count} datasets`],
-        hovertemplate: "%{text}<extra></extra>",
-      }));
-    }
-    const profile = fields.view.value === "profiles";
-    // As in the papers' figures: a method with a single r, where others have several, does not depend on r.
-    const grid = profile ? [] : lines().filter((line) => line.r.length > 1).flatMap((line) => line.r);
-    return lines().filter((line) => !hidden.has(line.label)).map((given) => {
-      const flat = !profile && grid.length > 0 && given.r.length === 1;
-      const line = flat ? Object.fromEntries(["n", "centre", "low", "high"].map((name) => [name, [given[name][0], given[name][0]]])) : given;
-      line.label = given.label;
-      const [x, y] = profile ? [line.factor, line.share] : [flat ? [Math.min(...grid), Math.max(...grid)] : line.r, line.centre];
-      const style = data.styles[line.label] ?? {};
-      const said = x.map((at, i) => profile
-        ? `${plain(line.label)}<br>within ${number(at)} × of the best<br>on ${number(percent(y[i]))} % of the datasets${between(percent(line.low[i]), percent(line.high[i]))}`
-        : `${plain(line.label)}<br>r = ${flat ? `${given.r[0]}, independent of r` : at}<br>${title}: ${number(y[i])}${between(line.low[i], line.high[i])}<br>${line.n[i]} repetition${line.n[i] === 1 ? "" : "s"}`);
-      return {
-        x, y, name: plain(line.label), mode: profile || flat ? "lines" : "lines+markers", text: said, hovertemplate: "%{text}<extra></extra>",
-        line: { color: ink(line.label), dash: style.dash, width: 2, shape: profile ? "hv" : "linear" },
-        marker: { color: ink(line.label), symbol: style.symbol, size: 7 },
-        error_y: profile || flat ? undefined : { ...bars(line, y), color: ink(line.label) },
-      };
-    });
-  };
-
-  const layout = () => {
-    const axis = { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
-    const kind = fields.view.value;
-    const title = plain(data.quantities[fields.quantity.value]?.label ?? "");
-    const x = { dataset: "number of dimensions r", ranks: `mean rank by ${title} (1 is best)`, profiles: `factor of the best ${title}` }[kind];
-    const y = { dataset: title, ranks: "", profiles: "share of the datasets" }[kind];
-    return {
-      paper_bgcolor: colour("--card"), plot_bgcolor: colour("--card"), font: { color: colour("--ink"), size: 13 },
-      margin: { t: 10, r: 10, b: 50, l: 60 }, height: 440, hovermode: "closest", showlegend: kind !== "ranks",
-      legend: { orientation: "h", y: -0.2, itemclick: false, itemdoubleclick: false },
-      xaxis: { ...axis, title: { text: x }, type: kind !== "ranks" && fields.x.value === "log" ? "log" : "linear" },
-      yaxis: { ...axis, title: { text: y }, type: kind === "ranks" ? "category" : kind === "dataset" && fields.y.value === "log" ? "log" : "linear" },
+    const offer = (data) => {
+      offerViews(data, fields);
+      const papers = Object.keys(data.overviews).filter((name) => Object.keys(data.overviews[name]).length);
+      fill(fields.paper, papers.map((name) => [name, name || "your runs"]));
+      for (const name of ["dataset", "settings", "from", "to", "y"]) fields[name].disabled = isOverview();
+      fields.paper.disabled = !isOverview();
+      fields.x.disabled = fields.view.value === "ranks";
+      for (const label of form.querySelectorAll("label")) label.hidden = label.control?.disabled ?? false;
+      const view = chosenView(data, fields), known = isOverview() ? overview(data) : view.lines;
+      fill(fields.quantity, Object.keys(data.quantities).filter((name) => name in known).map((name) => [name, data.quantities[name].label]));
+      fill(fields.from, [["", "least"], ...view.grid.map((r) => [r, r])]);
+      fill(fields.to, [["", "greatest"], ...view.grid.map((r) => [r, r])]);
     };
-  };
 
-  // The same numbers as a table, for screen readers and keyboard users.
-  const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
-  const write = () => {
-    const kind = fields.view.value;
-    const statistic = data.quantities[fields.quantity.value]?.statistic ?? "mean";
-    const heads = { dataset: ["method", "r", statistic, "low", "high", "repetitions"], ranks: ["method", "mean rank", "low", "high", "datasets"], profiles: ["method", "factor", "share", "low", "high"] }[kind];
-    const rows = lines().filter((line) => !hidden.has(line.label)).flatMap((line) => {
-      if (kind === "ranks") return [[line.label, ...[line.mean, line.low, line.high, line.count].map(number)]];
-      const [x, y] = kind === "profiles" ? [line.factor, line.share] : [line.r, line.centre];
-      return x.map((at, i) => [line.label, ...[at, y[i], line.low[i], line.high[i]].map(number), ...(kind === "dataset" ? [String(line.n[i])] : [])]);
+    // The lines of the chosen view: label, style, and for each point x, y, low, high, count and text.
+    const linesOf = (data) => {
+      const quantity = fields.quantity.value, about = data.quantities[quantity], kind = fields.view.value;
+      if (!about) return [];
+      if (isOverview()) {
+        return (overview(data)[quantity]?.[kind] ?? []).map((each) => (kind === "ranks"
+          ? { ...each, x: [each.mean], low: [each.low], high: [each.high], count: [each.count], form: [".3f", ".3f"] }
+          : { ...each, x: each.factor, y: each.share, form: [".4g", ".3f"] }))
+          .map((each) => ({ ...each, style: data.styles[each.label], y: each.y ?? [], count: each.count ?? [] }));
+      }
+      const view = chosenView(data, fields);
+      const [from, to] = [Number(fields.from.value || 0), Number(fields.to.value || Infinity)];
+      return (view.lines[quantity] ?? []).map((line) => {
+        const flat = view.flat.includes(line.method), label = view.methods[line.method];
+        const kept = line.r.map((r, i) => i).filter((i) => flat || (line.r[i] >= from && line.r[i] <= to));
+        const pick = (name) => kept.map((i) => line[name][i]);
+        return { label, style: data.styles[label], flat, x: pick("r"), y: pick("centre"), low: pick("low"), high: pick("high"), count: pick("n"), form: ["", about.form] };
+      }).filter((line) => line.x.length);
+    };
+    const shownLines = (data) => linesOf(data).filter((line) => !hidden.has(line.label));
+
+    const headsOf = (data) => ({
+      dataset: ["method", "r", data.quantities[fields.quantity.value]?.statistic ?? "mean", "low", "high", "n"],
+      ranks: ["method", "mean rank", "low", "high", "datasets"],
+      profiles: ["method", "factor", "share", "low", "high"],
+    }[fields.view.value]);
+    const rowsOf = (data) => shownLines(data).flatMap((line) => line.x.map((x, i) => ({
+      dataset: [line.label, x, line.y[i], line.low[i], line.high[i], line.count[i]],
+      ranks: [line.label, x, line.low[i], line.high[i], line.count[i]],
+      profiles: [line.label, x, line.y[i], line.low[i], line.high[i]],
+    }[fields.view.value])));
+    // The format of each column after the method's name.
+    const formsOf = (data) => {
+      const form = data.quantities[fields.quantity.value]?.form;
+      return { dataset: [".0f", form, form, form, ".0f"], ranks: [".3f", ".3f", ".3f", ".0f"], profiles: [".4g", ".3f", ".3f", ".3f"] }[fields.view.value];
+    };
+
+    const plotOf = (data) => {
+      const about = data.quantities[fields.quantity.value], kind = fields.view.value, lines = shownLines(data);
+      const view = chosenView(data, fields);
+      const curves = lines.filter((line) => !line.flat);
+      const grid = [...new Set((curves.length ? curves : lines).flatMap((line) => line.x))].sort((a, b) => a - b);
+      const wide = (line) => grid.length > 1 && line.flat;
+      const series = lines.map((line, row) => ({
+        ...line,
+        flat: kind === "dataset" && wide(line), step: kind === "profiles",
+        ...(kind === "ranks" ? { y: [row] } : {}),
+        ...(kind === "dataset" && wide(line) ? Object.fromEntries(["y", "low", "high"].map((name) => [name, [line[name][0], line[name][0]]])) : {}),
+        ...(kind === "dataset" && line.flat ? { x: grid.length > 1 ? [grid[0], grid.at(-1)] : grid.slice(0, 1) } : {}),
+        text: (kind === "dataset" && wide(line) ? [0, 0] : line.x.map((_, i) => i)).map((i) => {
+          const ends = interval(line.low[i] ?? null, line.high[i] ?? null, line.form[1]);
+          return `${line.label}: ` + {
+            dataset: () => `${line.flat ? "any r" : `r = ${line.x[i]}`}, ${about.label} ${number(line.y[i], line.form[1])} ${ends}, n = ${line.count[i]}`,
+            ranks: () => `mean rank ${number(line.x[i], ".3f")} ${ends}, ${plural(line.count[i], "dataset")}`,
+            profiles: () => `within ${number(line.x[i], ".4g")} times the best on ${number(line.y[i], ".3f")} of the datasets ${ends}`,
+          }[kind]();
+        }),
+      }));
+      return {
+        series, title: `${about?.label ?? ""}${kind === "dataset" ? `, ${view.title}` : ""}`,
+        categories: kind === "ranks" ? lines.map((line) => line.label) : undefined,
+        x: kind === "dataset" ? { label: "number of dimensions r", scale: fields.x.value, ticks: grid }
+          : kind === "ranks" ? { label: `mean rank by ${about?.label ?? ""}; 1 is the best`, scale: "linear" }
+          : { label: `factor of the best ${about?.label ?? ""}`, scale: fields.x.value },
+        y: { label: kind === "profiles" ? "share of the datasets" : about?.label ?? "", scale: kind === "profiles" ? "linear" : fields.y.value },
+      };
+    };
+
+    const choices = (data) => {
+      document.getElementById("explore-methods").replaceChildren(...linesOf(data).map((line) => {
+        const sample = svg("svg", { class: "swatch", width: 28, height: 14, "aria-hidden": "true" }, swatch(line.style));
+        return made("label", {}, made("input", { type: "checkbox", name: "method", value: line.label, checked: !hidden.has(line.label) }), sample, line.label);
+      }));
+    };
+
+    const note = (data) => {
+      const view = chosenView(data, fields), selected = overview(data)[fields.quantity.value];
+      if (!isOverview()) {
+        const about = data.quantities[fields.quantity.value];
+        const kind = about?.statistic === "median" ? "Medians of the trials that were timed serially, with distribution-free 95 % intervals from six timings on." : "Means of all repetitions, with 95 % intervals.";
+        return `${kind} ${noteOf(view)} Studies: ${view.studies.join(", ")}.`;
+      }
+      if (!selected) return "Too few datasets have the same methods.";
+      const omitted = selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : "";
+      return `Over ${plural(selected.problems.length, "dataset")}: ${selected.problems.join("; ")}. The value of a method on a dataset is its mean over r.${omitted}`;
+    };
+
+    const draw = (data, restored) => {
+      if (restored) {
+        hidden.clear();
+        for (const label of restored.getAll("hide")) hidden.add(label);
+      }
+      choices(data);
+      const forms = formsOf(data), rows = rowsOf(data), heads = headsOf(data);
+      showTable(table, heads, rows.map((row) => row.map((value, i) => (i ? { value, text: number(value, forms[i - 1]) } : { value, text: value }))));
+      showPlot(box, () => plotOf(data));
+      document.getElementById("explore-note").textContent = note(data);
+      const stem = ["kmdr", ...["view", "paper", "dataset", "quantity"].filter((name) => !fields[name].disabled).map((name) => fields[name].value)].filter((part) => part !== "dataset").join("_").replace(/[^\w.-]+/g, "_");
+      document.getElementById("explore-svg").onclick = () => savePicture(() => plotOf(data), stem, "svg");
+      document.getElementById("explore-png").onclick = () => savePicture(() => plotOf(data), stem, "png");
+      document.getElementById("explore-csv").onclick = () => saveCsv(heads, rowsOf(data), stem);
+    };
+
+    form.addEventListener("input", ({ target }) => {
+      if (target.name === "method") hidden[target.checked ? "delete" : "add"](target.value);
     });
-    const head = document.createElement("tr");
-    head.append(...heads.map((text) => Object.assign(cell("th", text), { scope: "col" })));
-    table.tHead.replaceChildren(head);
-    table.tBodies[0].replaceChildren(...rows.map((row) => {
-      const line = document.createElement("tr");
-      line.append(...row.map((text, i) => Object.assign(cell("td", text), { className: i ? "num" : "key" })));
-      return line;
-    }));
-    const selected = overview()[fields.quantity.value];
-    note.textContent = isOverview()
-      ? selected ? `Over ${selected.problems.length} datasets: ${selected.problems.join(", ")}; the value of a method on a dataset is its mean over r.${selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : ""}` : "Too few datasets have the same methods."
-      : [current()?.stand_in && `Stand-in: ${current().stand_in}.`, statistic === "median" ? "Medians of all timings, with distribution-free 95 % intervals from six timings on." : "Means of all repetitions, with 95 % intervals.", current()?.untimed, current()?.code].filter(Boolean).join(" ");
-  };
-
-  const choices = () => {
-    const place = document.getElementById("explore-methods");
-    place.replaceChildren(...lines().map((line) => {
-      const label = document.createElement("label");
-      const mark = Object.assign(document.createElement("input"), { type: "checkbox", name: "method", value: line.label, checked: !hidden.has(line.label) });
-      label.append(mark, ` ${line.label}`);
-      return label;
-    }));
-  };
-
-  const address = () => {
-    const state = new URLSearchParams();
-    for (const name of ["view", "study", "dataset", "quantity", "x", "y"]) {
-      if (!fields[name].disabled) state.set(name, fields[name].value);
-    }
-    if (hidden.size) state.set("hide", [...hidden].join("|"));
-    history.replaceState(null, "", PREFIX + state);
-  };
-
-  const draw = () => {
-    write();
-    box.setAttribute("aria-label", `Plot: ${fields.quantity.selectedOptions[0]?.textContent ?? "nothing"}; the numbers are in the table below`);
-    return Plotly.react(box, traces(), layout(), { displaylogo: false, responsive: true, modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
-  };
-
-  const show = async () => {
-    await load();
-    offer();
-    choices();
-    await draw();
-    section.dataset.ready = "yes";
-  };
-
-  const restore = async () => {
-    if (!location.hash.startsWith(PREFIX)) return;
-    await load();
-    const state = new URLSearchParams(location.hash.slice(PREFIX.length));
-    hidden.clear();
-    for (const name of (state.get("hide") ?? "").split("|").filter(Boolean)) hidden.add(name);
-    // In this order, because each choice determines the options of the next.
-    for (const name of ["view", "study", "dataset", "quantity", "x", "y"]) {
-      offer();
-      if (state.has(name)) fields[name].value = state.get(name);
-    }
-    await show();
-    section.scrollIntoView();
-  };
-
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", async (event) => {
-    const mark = event.target;
-    if (mark.name === "method") {
-      hidden[mark.checked ? "delete" : "add"](mark.value);
-      await draw();
-    } else {
-      await show();
-    }
-    address();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (section.dataset.ready) draw(); });
-  addEventListener("hashchange", restore);
-  if (location.hash.startsWith(PREFIX)) restore();
-  new IntersectionObserver((seen, observer) => {
-    if (seen.some((entry) => entry.isIntersecting)) {
-      observer.disconnect();
-      if (!section.dataset.ready && !location.hash.startsWith(PREFIX)) show();
-    }
-  }, { rootMargin: "400px" }).observe(section);
-})();
+    connect("explore", form, ["view", "paper", "dataset", "settings", "quantity", "from", "to", "x", "y"], offer, draw);
+  })();

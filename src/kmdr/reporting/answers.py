@@ -1,0 +1,238 @@
+"""Which method is best, and why claims fail: trials by experiment, the possibly best methods, claims by cause.
+
+An experiment is one dataset in one setting (k, k-means, matching, options, data), whatever studies ran it. All its
+methods start a repetition from the same centres, so they are compared in pairs; a trial that several studies share
+counts once. Trials of different experiments are never pooled.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kmdr.analysis.comparison import Quantity, Sample, Trials, matched, trials_of
+from kmdr.analysis.rows import SETTING_COLUMNS, code_notes, mixed_settings, ok_rows, settings_of
+from kmdr.analysis.statistics import LEVEL, above, median_above
+from kmdr.claims.effects import SUPPORTED
+from kmdr.claims.verdicts import RestsOn, Verdict
+from kmdr.figures.panels import methods_of, quantity_label
+from kmdr.figures.style import Method
+from kmdr.metrics import metrics
+from kmdr.results.frame import to_text
+
+# By name, what is divided by its value for k-means on all features in the same repetition.
+RELATIVE: Mapping[str, str] = {"relative_objective": "objective", "relative_seconds": "total_seconds"}
+# In the order of the page's lists, which call them by these names.
+QUANTITIES: Mapping[str, Quantity] = {
+    "relative_objective": Quantity("F ÷ F of all features", ".4f", less=True),
+    "accuracy": Quantity("accuracy P", ".3f"),
+    "nmi": Quantity("NMI", ".3f"),
+    "ari": Quantity("ARI", ".3f"),
+    "total_seconds": Quantity("total time (s)", ".4g", less=True, time=True),
+    "relative_seconds": Quantity("time ÷ time of all features", ".4g", less=True, time=True),
+    "reduction_seconds": Quantity("reduction time (s)", ".4g", less=True, time=True),
+    "cluster_seconds": Quantity("clustering time (s)", ".4g", less=True, time=True),
+    "objective": Quantity("normalised objective F", ".4g", less=True),
+    "objective_ratio": Quantity("F ÷ smallest F found", ".4f", less=True),
+    "n_iter": Quantity("Lloyd iterations", ".4g", less=True),
+}
+_EXPERIMENT = ["dataset", *SETTING_COLUMNS]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The trials of all methods on one dataset in one setting.
+
+    Attributes
+    ----------
+    dataset : str
+    setting : tuple
+        Values of `SETTING_COLUMNS`.
+    studies : dict of str to set of (reducer, params)
+        The studies that ran it, each with its methods.
+    trials : mapping of (reducer, params) to mapping of int to Trials
+        By r.
+    flat : set of (reducer, params)
+        Methods that do not depend on r: they ran at a single r where others of their study ran at several.
+    stand_in, notes : str
+        The stand-in for the data, and sentences on rows of several code versions.
+    """
+
+    dataset: str
+    setting: tuple[object, ...]
+    studies: Mapping[str, set[Method]]
+    trials: Mapping[Method, Mapping[int, Trials]]
+    flat: set[Method]
+    stand_in: str
+    notes: str
+
+    @property
+    def grid(self) -> list[int]:
+        """Return the r that were run, without those of methods that do not depend on r."""
+        several = {r for method, by_r in self.trials.items() if method not in self.flat for r in by_r}
+        return sorted(several or {r for by_r in self.trials.values() for r in by_r})
+
+    def at(self, r: int) -> dict[Method, Trials]:
+        """Return the trials of each method at an r, or its only ones if it does not depend on r."""
+        return {
+            method: next(iter(by_r.values())) if method in self.flat else by_r[r]
+            for method, by_r in self.trials.items()
+            if method in self.flat or r in by_r
+        }
+
+
+def all_quantities() -> dict[str, Quantity]:
+    """Return the built-in quantities and the custom metrics by name."""
+    custom = {
+        name: Quantity(quantity_label(name)[1], ".4g", metric.better == "lower")
+        for name, metric in metrics().items()
+        if name not in QUANTITIES
+    }
+    return {**QUANTITIES, **custom}
+
+
+def experiments_of(rows: pd.DataFrame) -> list[Experiment]:
+    """Return the experiments of a folder, sorted by dataset and setting.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        All rows, including failed ones; text may be categories. A method that a study ran in several settings without
+        recording them is omitted, as in figures.
+    """
+    rows = to_text(rows)
+    rows = rows.assign(**settings_of(rows))
+    names = ["study", *_EXPERIMENT, "reducer", "params"]
+    if refused := mixed_settings(rows, names):
+        rows = rows[~pd.MultiIndex.from_frame(rows[names].astype(str)).isin(list(refused))]
+    measured = {name: quantity for name, quantity in all_quantities().items() if name not in RELATIVE}
+    trials: dict[tuple[object, ...], dict[Method, dict[int, Trials]]] = {}
+    # Without study and configuration, so that a trial which several studies share counts once.
+    for line, of_line in trials_of(rows.assign(study="", config_hash=""), measured).items():
+        if of_line.n:
+            of_experiment = trials.setdefault((line.dataset, *line.setting), {})
+            of_experiment.setdefault((line.reducer, line.params), {})[line.r] = of_line
+    return [
+        Experiment(
+            str(key[0]),
+            key[1:],
+            {str(study): set(methods_of(of_study)) for study, of_study in ok_rows(own).groupby("study", sort=True)},
+            _with_relative(trials[key]),
+            _flat_methods(own),
+            "; ".join(sorted({str(text) for text in own["stand_in"].dropna().unique() if text})),
+            " ".join(f"{note}." for note in code_notes(own)),
+        )
+        for key, own in rows.groupby(_EXPERIMENT, sort=True)
+        if key in trials
+    ]
+
+
+def contenders(trials: Mapping[Method, Trials], name: str, quantity: Quantity) -> set[Method]:
+    """Return the methods that may be the best by a quantity: those that no other one is shown to beat.
+
+    Each pair is compared by a one-sided paired test (of times, the sign test of their ratios) at 5 % divided by the
+    number of other methods. A truly best method is in as many comparisons as there are others, so it is returned with a
+    probability of at least 95 %.
+    """
+    samples = {method: of_method.samples[name] for method, of_method in trials.items()}
+    samples = {method: sample for method, sample in samples.items() if len(sample.values)}
+    if quantity.less is None:
+        return set(samples)
+    centre = np.median if quantity.time else np.mean
+    ordered = sorted(samples, key=lambda method: float(centre(samples[method].values)), reverse=not quantity.less)
+    level = LEVEL / max(1, len(samples) - 1)
+    return {
+        method
+        for place, method in enumerate(ordered)
+        if not any(_beats(samples[better], samples[method], quantity, level) for better in ordered[:place])
+    }
+
+
+def _beats(better: Sample, other: Sample, quantity: Quantity, level: float) -> bool:
+    """Return True if the repetitions that two samples share show that the first is better."""
+    x, y = (sample.values for sample in matched(better, other))
+    if len(x) < 2:
+        return False
+    if quantity.time:
+        return median_above("", y / x, 1.0).p_for <= level
+    return above("", y - x if quantity.less else x - y, scale=float(max(abs(x).max(), abs(y).max()))).p_for <= level
+
+
+def _with_relative(trials: Mapping[Method, Mapping[int, Trials]]) -> dict[Method, dict[int, Trials]]:
+    """Return trials with F and time relative to k-means on all features, of the repetitions that were run with both."""
+    whole = next((trial for (name, _), by_r in trials.items() if name == "none" for trial in by_r.values()), None)
+
+    def relative(trial: Trials, name: str) -> Sample:
+        old, new = matched((whole or trial).samples[name], trial.samples[name])
+        is_kept = (old.values > 0) & (whole is not None)
+        return Sample(new.repetitions[is_kept], new.values[is_kept] / old.values[is_kept])
+
+    return {
+        method: {
+            r: trial._replace(samples={**trial.samples, **{name: relative(trial, of) for name, of in RELATIVE.items()}})
+            for r, trial in by_r.items()
+        }
+        for method, by_r in trials.items()
+    }
+
+
+def _flat_methods(rows: pd.DataFrame) -> set[Method]:
+    """Return the methods that do not depend on r; failed trials count, for they show at which r it was planned."""
+    counts = rows.groupby(["study", "reducer", "params"])["r"].nunique()
+    is_curve = counts.groupby(["reducer", "params"]).max() > 1
+    has_grid = counts.drop(index="none", level="reducer", errors="ignore").groupby("study").max() > 1
+    return {
+        (str(name), str(params))
+        for study, name, params in counts.index
+        if name == "none" or (has_grid[study] and not is_curve[name, params])
+    }
+
+
+class Cause(NamedTuple):
+    """A cause for which claims are not supported: its anchor, its title, and what it means."""
+
+    id: str
+    title: str
+    meaning: str
+
+
+NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
+ORDERING = Cause("ordering", "Ordering", "A direction, an order of methods or a bound is contradicted.")
+IMPLEMENTATION = Cause(
+    "implementation", "Time, because of the implementation", "The outcome is another one with another implementation."
+)
+HARDWARE = Cause(
+    "hardware", "Time, because of hardware", "The statement is on seconds, or its outcome depends on the machine."
+)
+UNMEASURED = Cause(
+    "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."
+)
+UNAVAILABLE = Cause("unavailable", "Data not available", "Datasets of the sentence are not available.")
+UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
+CAUSES = (NUMBER, ORDERING, IMPLEMENTATION, HARDWARE, UNMEASURED, UNAVAILABLE, UNDECIDED)
+_TIME: Mapping[RestsOn, Cause] = {
+    "order": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
+}  # fmt: skip
+
+
+def failures(verdicts: Iterable[Verdict]) -> dict[Cause, list[Verdict]]:
+    """Return the claims that are not supported, by cause; a claim may have several."""
+    by_cause: dict[Cause, list[Verdict]] = {cause: [] for cause in CAUSES}
+    for verdict in verdicts:
+        for cause in _causes(verdict):
+            by_cause[cause].append(verdict)
+    return by_cause
+
+
+def _causes(verdict: Verdict) -> set[Cause]:
+    if verdict.outcome in SUPPORTED:
+        return set()
+    failing = {kind for kind, judged in verdict.kinds.items() if judged.outcome == "not supported"}
+    causes = {cause for kind, cause in (("number", NUMBER), ("statement", ORDERING)) if kind in failing}
+    if "time" in failing:
+        causes.add(_TIME[verdict.basis.word if verdict.basis else "not measured"])
+    if verdict.gaps:
+        causes.add(UNAVAILABLE)
+    return causes | {UNDECIDED} if verdict.outcome == "undecided" else causes
