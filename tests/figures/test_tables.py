@@ -113,3 +113,10 @@ def test_what_does_not_fit_is_in_blocks_that_repeat_the_method_under_headings():
     assert blocks[1].splitlines()[0] == "orl"
     assert blocks[2].splitlines()[0].split() == ["method", "r", "P"]
     assert text(table, width=40).splitlines()[0].split() == ["dataset", "method", "r", "F", "P"]
+
+
+def test_long_texts_are_wrapped_before_their_group_is_split():
+    frame = pd.DataFrame({"study": ["s"], "datasets": ["usps, orl, pie, coil20, light, synth"], "n": ["10"]})
+    shown = text(Table(frame, {"n": ""}, groups=[["study"], ["datasets", "n"]]), width=40).splitlines()
+    assert shown[0].split() == ["study", "datasets", "n"]
+    assert max(map(len, shown)) <= 40

@@ -12,7 +12,7 @@ import pandas as pd
 from kmdr.analysis.comparison import compare_folders, compared, compared_columns, with_ratio
 from kmdr.analysis.rows import REPETITION, SETTING_COLUMNS, code_notes, ok_rows
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.text import Volume, announce, terminal_width, unescaped
+from kmdr.base.text import Volume, announce, terminal_width, unescaped, wrapped
 from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
@@ -95,7 +95,8 @@ def table(folder: Path, study: str | None, format: str) -> None:  # noqa: A002
         overview = _overview(rows)
         _print_table(overview, overview.frame, format)
         if format == "text":
-            print(f"'kmdr table {shlex.quote(str(folder))} STUDY=NAME' shows the lines of one, STUDY=all of all.")
+            command = f"kmdr table {shlex.quote(str(folder))}"
+            print(wrapped(f"'{command} STUDY=NAME' shows the lines of one, STUDY=all of all."))
         return
     if study not in (*names, "all", None):
         raise unknown(f"study with rows in {folder}", study, names)

@@ -114,7 +114,7 @@ def text(table: Table, *, width: int | None = None, styled: bool = False) -> str
         groups = [[name for name in group if name not in table.sections] for group in groups]
     parts = [
         "\n".join(_grid(table, block, columns, headings, width, styled=styled))
-        for block in _blocks(groups, columns, width)
+        for block in _blocks(table, groups, columns, width)
     ]
     note = textwrap.wrap(footnote(table, "Bold" if styled else "*"), min(width or _NOTE, _NOTE))
     return "\n\n".join([*parts, *(["\n".join(note)] if note else [])])
@@ -139,7 +139,7 @@ def _width(names: Iterable[str], columns: Mapping[str, Sequence[str]]) -> int:
 
 
 def _blocks(
-    groups: Sequence[list[str]], columns: Mapping[str, Sequence[str]], width: int | None
+    table: Table, groups: Sequence[list[str]], columns: Mapping[str, Sequence[str]], width: int | None
 ) -> Iterator[list[str]]:
     """Yield the columns of each block: the first group, then as many of the others as fit.
 
@@ -148,7 +148,8 @@ def _blocks(
     first, *wholes = groups
     others: list[list[str]] = []
     for group in wholes:
-        fits = width is None or _width([*first, *group], columns) <= width
+        texts = [max(0, _width([name], columns) - _LEAST_TEXT) for name in (*first, *group) if name in table.texts]
+        fits = width is None or _width([*first, *group], columns) - sum(texts) <= width
         others += [group] if fits else [[name] for name in group]
     block = first
     for group in others:
