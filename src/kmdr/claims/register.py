@@ -159,10 +159,10 @@ def change(results: Results, flip: Flip) -> Change:
         return Change(flip, None, None, {}, str(reason))
 
 
-def open_points(of: Sequence[Paper] | None = None) -> list[OpenPoint]:
+def open_points(chosen: Sequence[Paper] | None = None) -> list[OpenPoint]:
     """Return the choices that some papers, or all, leave open, merging points that several papers share."""
     by_id: dict[str, list[OpenPoint]] = {}
-    for paper in papers() if of is None else of:
+    for paper in papers() if chosen is None else chosen:
         for point in paper.points:
             answer = paper.answers.get(point.id)
             by_id.setdefault(point.id, []).append(replace(point, answers={paper.name: answer} if answer else {}))

@@ -1,4 +1,4 @@
-"""The index of the search box: what a reader may look for, with the address of each."""
+"""The index of the search box: words to find, with the address of what they name."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
