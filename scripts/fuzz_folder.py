@@ -238,6 +238,8 @@ class Maker:
 
     def clear(self, path: Path) -> bool:
         """Remove what is at a path and make the folders above it; return False where something is in their way."""
+        if any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(self.folder)):
+            return False  # what is removed would lie outside
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -246,7 +248,7 @@ class Maker:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
             return False
-        return not any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(self.folder))
+        return True
 
     def link(self) -> str:
         """Put a link anywhere."""
