@@ -115,7 +115,7 @@ def test_a_method_of_one_r_is_independent_of_it_only_where_others_have_several(r
     assert experiment(rows, "a").flat == {("none", "{}")}
     assert experiment(rows, "c").flat == {("lle", "{}")}
     assert experiment(rows, "d").flat == set()
-    assert names(experiment(rows, "c").at(20)) == {"svd", "lle"}
+    assert names(experiment(rows, "c").trials_at(20)) == {"svd", "lle"}
 
 
 # -- the possibly best ------------------------------------------------------------------------------------------------

@@ -339,3 +339,12 @@ def test_seconds_of_parallel_trials_are_not_shown(browser, tmp_path):
     offered = "return [...document.getElementById('explore-form').elements.quantity.options].map((one) => one.value)"
     assert not [name for name in browser.execute_script(offered) if name.endswith("seconds")]
     assert "timing_repeats=" in browser.execute_script("return document.getElementById('explore-note').textContent")
+
+
+def test_the_first_method_is_one_of_most_experiments(browser, tmp_path):
+    parts = [make_rows("custom", data, "svd", (5, 10), 3) for data in ("usps", "synth")]
+    rows = pd.concat([*parts, make_rows("custom", "usps", "achlioptas", (5, 10), 3)])
+    show(browser, write_report(explored_report(rows), tmp_path)[0], "#by-method?within=5", "method")
+    offered = "return [...document.getElementById('method-form').elements.method.options].map((one) => one.value)"
+    assert browser.execute_script(offered) == ["svd", "achlioptas"]
+    assert {row[1] for row in browser.execute_script(ROWS, "method-table")} == {"svd"}

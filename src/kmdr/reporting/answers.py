@@ -70,11 +70,11 @@ class Experiment:
 
     @property
     def grid(self) -> list[int]:
-        """Return the r that were run, without those of methods that do not depend on r."""
+        """Return the r that were run by the methods that depend on r."""
         several = {r for method, by_r in self.trials.items() if method not in self.flat for r in by_r}
         return sorted(several or {r for by_r in self.trials.values() for r in by_r})
 
-    def at(self, r: int) -> dict[Method, Trials]:
+    def trials_at(self, r: int) -> dict[Method, Trials]:
         """Return the trials of each method at an r, or its only ones if it does not depend on r."""
         return {
             method: next(iter(by_r.values())) if method in self.flat else by_r[r]
@@ -118,13 +118,13 @@ def experiments_of(rows: pd.DataFrame) -> list[Experiment]:
         Experiment(
             str(key[0]),
             key[1:],
-            {str(study): set(methods_of(of_study)) for study, of_study in ok_rows(own).groupby("study", sort=True)},
+            {str(study): set(methods_of(of_study)) for study, of_study in ok_rows(group).groupby("study", sort=True)},
             _with_relative(trials[key]),
-            _flat_methods(own),
-            "; ".join(sorted({str(text) for text in own["stand_in"].dropna().unique() if text})),
-            " ".join(f"{note}." for note in code_notes(own)),
+            _flat_methods(group),
+            "; ".join(sorted({str(text) for text in group["stand_in"].dropna().unique() if text})),
+            " ".join(f"{note}." for note in code_notes(group)),
         )
-        for key, own in rows.groupby(_EXPERIMENT, sort=True)
+        for key, group in rows.groupby(_EXPERIMENT, sort=True)
         if key in trials
     ]
 
@@ -171,7 +171,9 @@ def _with_relative(trials: Mapping[Method, Mapping[int, Trials]]) -> dict[Method
 
     return {
         method: {
-            r: trial._replace(samples={**trial.samples, **{name: relative(trial, of) for name, of in RELATIVE.items()}})
+            r: trial._replace(
+                samples={**trial.samples, **{name: relative(trial, base) for name, base in RELATIVE.items()}}
+            )
             for r, trial in by_r.items()
         }
         for method, by_r in trials.items()

@@ -110,7 +110,7 @@ def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Map
     best = {
         name: [
             [number for number, method in enumerate(methods) if method in of_r]
-            for of_r in (contenders(experiment.at(r), name, quantity) for r in experiment.grid)
+            for of_r in (contenders(experiment.trials_at(r), name, quantity) for r in experiment.grid)
         ]
         for name, quantity in ranked.items()
         if name in lines

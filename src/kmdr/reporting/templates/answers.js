@@ -63,7 +63,13 @@
     const form = document.getElementById("method-form"), fields = form.elements;
     const table = document.getElementById("method-table"), claims = document.getElementById("method-claims");
 
-    const offer = (data) => fill(fields.method, [...new Set(data.views.flatMap((view) => view.reducers))].filter((name) => name !== "none").sort().map((name) => [name, name]));
+    // The methods, those that ran in the most experiments first.
+    const offer = (data) => {
+      const counts = new Map();
+      for (const name of data.views.flatMap((view) => [...new Set(view.reducers)])) counts.set(name, (counts.get(name) ?? 0) + 1);
+      counts.delete("none");
+      fill(fields.method, [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || a.localeCompare(b)).map((name) => [name, name]));
+    };
 
     const draw = (data) => {
       const reducer = fields.method.value, share = Number(fields.within.value) / 100;
