@@ -7,6 +7,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from browser import MISSING, chromium
+from kmdr.reporting.html import figure_numbers
 from reports import THINNED, explored_report, make_report, write_report
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -61,14 +62,58 @@ def choose(browser, name, value):
     return browser.execute_script(script, name, value)
 
 
-def test_every_figure_loads(browser, report):
-    load = """
-    const load = (image) => { image.loading = "eager"; return image.decode().then(() => image.naturalWidth); };
-    return Promise.all([...document.images].map(load));
-    """
-    widths = browser.execute_script(load)  # decoding fails for a figure that is broken
-    assert len(widths) == sum(made.item.kind == "figure" and made.state != "not run" for made in report.items)
-    assert min(widths) > 100
+def test_figures_load_when_they_come_into_sight(browser, report):
+    state = "return [...document.images].map((image) => image.complete && image.naturalWidth)"
+    assert len(browser.execute_script(state)) == sum(
+        made.item.kind == "figure" and made.state != "not run" for made in report.items
+    )
+    for view in views(browser):
+        browser.go(view)
+        for i in range(browser.execute_script("return document.images.length")):
+            inside = f"document.images[{i}].closest('.view').id === '{view}'"
+            browser.execute_script(f"if ({inside}) document.images[{i}].scrollIntoView()")
+            browser.wait_for(f"return !({inside}) || document.images[{i}].naturalWidth > 100")
+
+
+HITS = "return [...document.querySelectorAll('#hits li')].map((one) => one.dataset.address)"
+
+
+def clear_search(browser):
+    browser.go("home")
+    browser.execute_script("const box = document.getElementById('search'); box.value = ''; box.focus()")
+
+
+def test_the_search_finds_claims_figures_and_words_by_the_keyboard(browser):
+    for words, address in (
+        ("bzmd15-1", "#bzmd15-1"),
+        ("Figure 10 lf20", "#lf20_fig10"),
+        ("flip rank", "#study-flip_rank"),
+    ):
+        clear_search(browser)
+        browser.press(*words)
+        assert browser.execute_script(HITS)[0] == address
+        assert (
+            browser.execute_script("return document.getElementById('search').getAttribute('aria-expanded')") == "true"
+        )
+        browser.press(Keys.ENTER)
+        browser.wait_for(f"return location.hash === '{address}'")
+        browser.wait_for(f"return document.getElementById('{address[1:]}').checkVisibility()")
+    clear_search(browser)
+    browser.press(*"no such words at all xyzzy", Keys.ESCAPE)
+    assert browser.execute_script("return document.getElementById('hits').hidden")
+
+
+def test_the_numbers_of_a_figure_are_made_when_they_are_opened(browser, report):
+    figure = next(made for made in report.items if made.item.kind == "figure" and len(made.numbers))
+    opened = f"document.querySelector('[data-table=\"{figure.item.id}\"]')"
+    assert browser.execute_script(f"return {opened}.querySelectorAll('td').length") == 0
+    browser.execute_script(f"{opened}.open = true")
+    cells = "[...row.cells].map((cell) => cell.textContent)"
+    shown = browser.wait_for(f"return [...{opened}.querySelectorAll('tbody tr')].map((row) => {cells})")
+    grid = figure_numbers(figure.numbers)
+    assert shown == grid.lines
+    heads = browser.execute_script(f"return [...{opened}.querySelectorAll('th')].map((head) => head.textContent)")
+    assert heads == grid.names
 
 
 def test_no_request_leaves_the_page(session, page):

@@ -15,8 +15,6 @@ _WORDS = {
     "order": "order of the methods", "not measured": "",
 }  # fmt: skip
 
-_CAUSES = "fail failing failed cause hardware machine implementation number ordering time data not available undecided"
-
 
 class Entry(NamedTuple):
     """A hit: its kind, its text, its address, and further words that find it."""
@@ -36,7 +34,6 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
 
     return [
         *(Entry("view", title, f"#{id_}") for id_, title in views),
-        *([Entry("answer", "Claims by verdict and cause", "#answers", _CAUSES)] if report.verdicts else []),
         *_choices(report),
         *(_claim(verdict, words(verdict.claim.studies)) for verdict in report.verdicts),
         *(_item(made, words(made.item.studies)) for made in report.items),
@@ -60,8 +57,10 @@ def _choices(report: Report) -> Iterator[Entry]:
     for method in sorted(methods):
         yield Entry("method", f"{method} on all datasets", f"#by-method?method={quote(method)}")
     for cause, verdicts in failures(report.verdicts).items():
-        text = f"{cause.title}: {len(verdicts)} claims that are not supported"
-        yield Entry("cause", text, f"#failures-{cause.id}", cause.meaning)
+        text = f"{cause.title}: {len(verdicts)} {'claim' if len(verdicts) == 1 else 'claims'}"
+        yield Entry(
+            "cause", text, f"#failures-{cause.id}", f"fails failing failed failure not supported {cause.meaning}"
+        )
 
 
 def _claim(verdict: Verdict, words: str) -> Entry:
