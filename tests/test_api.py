@@ -259,6 +259,10 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         ({"repeats": 0}, "repeats = 0 is not a whole number of at least 1"),
         ({"n_init": True}, "n_init = True is not a whole number"),
         ({"labels": [[1], [2, 3]]}, "labels is not an array"),
+        ({"reducers": scipy.sparse.eye_array(3)}, "is not a sequence"),
+        ({"A": range(10**12)}, "A is not an array"),
+        ({"engine_args": {"": None}}, "engine 'kmdr' takes no arguments; give an engine by its import path"),
+        ({"engine": "sklearn.cluster.KMeans", "engine_args": {"tol": b""}}, "cannot be recorded"),
         ({"engine_args": [1]}, "engine_args = [1] is not a mapping"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -126,13 +127,18 @@ def _array(name: str, value: Any) -> Any:
         return value
     try:
         return np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{name} is not an array ({error}); give rows of equal length") from error
+    except (TypeError, ValueError, MemoryError, OverflowError) as error:
+        reason = str(error) or "it does not fit in memory"
+        raise UserError(f"{name} is not an array ({reason}); give rows of equal length") from error
 
 
 def _items(name: str, value: Any, what: str) -> list[Any]:
     """Return the items of a sequence; ``what`` it should hold is for the error."""
-    if isinstance(value, str | bytes | Mapping | pd.DataFrame) or not isinstance(value, Iterable):
+    if (
+        isinstance(value, str | bytes | Mapping | pd.DataFrame)
+        or scipy.sparse.issparse(value)
+        or not isinstance(value, Iterable)
+    ):
         raise UserError(f"{name} = {shown(value)} is not a sequence; give a list of {what}")
     items = list(islice(value, _MOST + 1))
     if len(items) > _MOST:
@@ -175,6 +181,21 @@ def _reducer(reducer: Any) -> dict[str, Any]:
         )
     path, args = named_by_path(reducer)
     return {"name": "outside", "path": path, "args": args}
+
+
+def _engine_arguments(engine: str, arguments: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the arguments of an engine's class, which rows record as JSON."""
+    if arguments and "." not in engine:
+        raise UserError(
+            f"engine_args = {shown(arguments)}, but engine {engine!r} takes no arguments; give an engine by its import "
+            "path, or omit engine_args"
+        )
+    plain = {name: _plain(value) for name, value in arguments.items()}
+    try:
+        json.dumps(plain)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"engine_args = {shown(plain)} cannot be recorded ({error}); give numbers and texts") from error
+    return plain
 
 
 def _words(**values: Any) -> None:
@@ -272,10 +293,11 @@ def compare(
         _choices(online=online, progress=progress)
         if engine_args is not None and not isinstance(engine_args, Mapping):
             raise UserError(f"engine_args = {shown(engine_args)} is not a mapping; give e.g. {{'batch_size': 1000}}")
+        arguments = _engine_arguments(engine, engine_args or {})
         kmeans = {
             "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
             "online": _plain(online), "empty_action": empty_action,
-            "args": {name: _plain(value) for name, value in (engine_args or {}).items()},
+            "args": arguments,
         }  # fmt: skip
         settings = {
             "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),

@@ -283,7 +283,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
         (["study=bzmd15_fig1", "study.reducers=[]"], "no reducers; name at least one"),
         (["lits"], "no command is named 'lits'; did you mean 'list'?"),
         (["list", "dataset"], "did you mean 'datasets'?"),
-        (["figures"], "the following arguments are required: DIR; usage: kmdr figures DIR"),
+        (["figures"], "the following arguments are required: DIR; usage: kmdr figures [--pdf] DIR"),
         (["figurse", "o"], "no command is named 'figurse'; did you mean 'figures'?"),
         (["table", "o", "--fomat", "md"], "no option of 'kmdr table' is named '--fomat'; did you mean '--format'?"),
         (["--multrun", "seed=0,1"], "unrecognized arguments: --multrun"),
