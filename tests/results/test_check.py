@@ -205,6 +205,8 @@ def make_fact(folder, monkeypatch):
     paper = SimpleNamespace(
         facts=(Fact("words", ("synth",), ("s",), lambda data, results: pd.DataFrame({"x": [0.5]})),),
         folder=PaperFolder("lf20", Path(lf20.__file__).parent, lf20.__name__),
+        items=(),
+        claims=(SimpleNamespace(studies=("s",)),),
     )
     monkeypatch.setattr(facts, "papers", lambda: [paper])
     monkeypatch.setattr(running, "availability", lambda name: SimpleNamespace(state="prepared"))
@@ -248,7 +250,7 @@ def test_a_fact_is_made_again_when_the_code_that_computes_it_changed_and_for_no_
 
 def test_a_slow_fact_is_left_to_a_run_of_the_full_grid(folder, make_fact, monkeypatch):
     (paper,) = facts.papers()
-    slow = SimpleNamespace(facts=tuple(replace(fact, slow=True) for fact in paper.facts), folder=paper.folder)
+    slow = SimpleNamespace(**{**vars(paper), "facts": tuple(replace(fact, slow=True) for fact in paper.facts)})
     monkeypatch.setattr(facts, "papers", lambda: [slow])
     plan = folder / "plan.json"
     plan.write_text('{"studies": {}, "thinned_grid": true}')
