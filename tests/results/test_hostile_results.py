@@ -92,7 +92,7 @@ def test_rows_of_several_versions_of_the_code_are_said_on_the_pages_and_in_table
     module.draw_items(folder, ["bzmd15_fig1"], studies())
     assert len(drawn) == 3
     assert not any(said in text for text in drawn)  # the pages and tables say it, and a figure has no such notes
-    pages = [folder / name for name in ("report/index.html", "report/bzmd15.md", "tables/bzmd15_table9.md")]
+    pages = [folder / name for name in ("report/index.html", "report/runs.md", "tables/bzmd15_table9.md")]
     assert all(said in page.read_text().replace("\\_", "_") for page in pages)
     write_rows(folder)
     assert said not in build(folder, studies()).read_text()
