@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from browser import MISSING, chromium
-from kmdr.reporting.html import figure_numbers
+from kmdr.reporting.exhibits import figure_numbers
 from reports import THINNED, explored_report, make_report, write_report
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

@@ -1,9 +1,11 @@
-"""Forest plots and the search index: against the numbers and the parts of a report."""
+"""Forest plots, pictures of cards and the search index: against the numbers and the parts of a report."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,8 @@ from kmdr.analysis import statistics
 from kmdr.analysis.statistics import Component, Margin
 from kmdr.reporting.forest import forests
 from kmdr.reporting.search import entries
-from reports import make_report, verdicts
+from kmdr.reporting.sparkline import sparkline
+from reports import curves, make_report, verdicts
 
 NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 TESTS = {
@@ -73,6 +76,18 @@ def test_positions_keep_the_order_of_the_values_on_linear_and_logarithmic_scales
     assert (np.diff(np.array(places)[order]) >= -1e-9).all()
 
 
+@given(st.lists(st.floats(allow_nan=False), min_size=6, max_size=6))
+def test_no_number_is_too_great_or_too_small_for_a_plot(numbers):
+    """A bound of 1e-308 ended the report with a traceback."""
+    effect, other, bound, *_ = numbers
+    base = next(verdict for verdict in verdicts() if verdict.components)
+    parts = (statement(effect, *sorted(numbers[3:5]), bounds=(bound, math.inf)), statement(other, other, other))
+    for forest in forests(replace(base, components=parts)):
+        for line in forest.lines:
+            for place in (line.effect, line.low, line.high, *line.bounds):
+                assert math.isnan(place) or -1e-6 <= place <= 100 + 1e-6
+
+
 def test_statements_without_interval_and_bound_have_no_plot_and_units_have_their_own_scales():
     base = next(verdict for verdict in verdicts() if verdict.components)
     parts = (statement(1, 0, 2), statement(3, math.nan, math.nan, unit="groups"), statement(9, 8, 10, unit="P"))
@@ -81,6 +96,16 @@ def test_statements_without_interval_and_bound_have_no_plot_and_units_have_their
     assert [math.isnan(forest.first) for forest in made] == [False, True, False]
     assert math.isnan(made[1].lines[0].effect)
     assert made[0].lines[0].bounds == ()
+
+
+def test_a_card_draws_each_curve_of_a_figure_or_else_the_greatest_numbers_of_one():
+    drawn = str(sparkline([curves(methods=("RP", "SVD", "LS"))]))
+    assert drawn.count("<polyline") == 3
+    assert "against r on Synth" in drawn
+    scores = pd.DataFrame({"word": list("abcd"), "score": [0.25, 1.0, 0.5, 0.75]})
+    (path,) = re.findall(r'points="([^"]+)"', str(sparkline([pd.DataFrame(), scores])))
+    assert path == "0.0,0.0 33.3,10.0 66.7,20.0 100.0,30.0"
+    assert not sparkline([pd.DataFrame({"word": ["a"]})])
 
 
 def test_each_claim_item_study_and_open_choice_can_be_found_and_is_in_the_page():

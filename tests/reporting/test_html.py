@@ -15,8 +15,9 @@ from kmdr.claims import catalogue
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures import canvas, escape
 from kmdr.figures.escape import markdown_escaped
-from kmdr.reporting import html
-from kmdr.reporting.html import OUTCOMES, STATES, compared, embedded, figure_numbers, shortfalls
+from kmdr.reporting import exhibits, html
+from kmdr.reporting.exhibits import compared, embedded, figure_numbers
+from kmdr.reporting.html import OUTCOMES, STATES, shortfalls
 from kmdr.reporting.model import Reproduction
 from kmdr.results import text as text_module
 from reports import THINNED, curves, made_figure, make_report, papers, write_report
@@ -369,7 +370,7 @@ def test_reported_numbers_stand_beside_the_means_that_they_speak_of(monkeypatch)
         ],
         columns=["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"],
     )
-    monkeypatch.setattr(html, "reported", lambda paper: theirs)
+    monkeypatch.setattr(exhibits, "reported", lambda paper: theirs)
     grid = compared(made)
     rows = [dict(zip(grid.names, line, strict=True)) for line in grid.lines]
     numbers = made.numbers
@@ -383,10 +384,10 @@ def test_reported_numbers_stand_beside_the_means_that_they_speak_of(monkeypatch)
     assert compared(dataclasses.replace(made, numbers=doubled)) == grid
     assert compared(dataclasses.replace(made, numbers=doubled.assign(drawn_as="curve"))) is None
     # A reported number without r is set beside the one mean that there is.
-    monkeypatch.setattr(html, "reported", lambda paper: theirs[:1].assign(r=math.nan))
+    monkeypatch.setattr(exhibits, "reported", lambda paper: theirs[:1].assign(r=math.nan))
     assert compared(made) is None
     assert compared(dataclasses.replace(made, numbers=numbers[numbers["r"] == 10])).lines[0][5] == rows[0]["ours"]
-    monkeypatch.setattr(html, "reported", lambda paper: theirs[:0])
+    monkeypatch.setattr(exhibits, "reported", lambda paper: theirs[:0])
     assert compared(made) is None
 
 

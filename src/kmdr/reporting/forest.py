@@ -9,6 +9,10 @@ from kmdr.analysis.statistics import Component
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.verdicts import Verdict, evidence
 
+# A scale is logarithmic if its ends have at least this ratio, and are in a range in which no ratio overflows.
+_LOGARITHMIC, _LEAST, _MOST = 10, 1e-100, 1e100
+_PAD = 0.04  # of the range, at each end
+
 
 class Line(NamedTuple):
     """A statement in a forest plot; positions are in percent of the scale, and NaN for what is not drawn.
@@ -93,13 +97,14 @@ def _scale(components: Sequence[Component]) -> tuple[float, float, bool]:
     ends = [end for c in components for end in (c.low, c.high, *c.bounds) if math.isfinite(end)]
     if not ends:
         return math.nan, math.nan, False
-    ends += [component.effect for component in components]
+    ends += [component.effect for component in components if math.isfinite(component.effect)]
     first, last = min(ends), max(ends)
-    logarithmic = first > 0 and last / first > 10
-    if logarithmic:
-        pad = (last / first) ** 0.04
+    if first > _LEAST and last < _MOST and last / first > _LOGARITHMIC:
+        pad = (last / first) ** _PAD
         return first / pad, last * pad, True
-    pad = 0.04 * (last - first) or 0.5
+    if not math.isfinite(last - first):  # numbers that no scale can show
+        return math.nan, math.nan, False
+    pad = max(_PAD * (last - first), 1e-9 * max(abs(first), abs(last))) or 0.5
     return first - pad, last + pad, False
 
 

@@ -6,9 +6,7 @@ bytes.
 """
 
 import inspect
-import io
 import json
-import math
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,31 +16,27 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from PIL import Image
 
-from kmdr.analysis.rows import centres
 from kmdr.analysis.statistics import KINDS, LEVEL
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Paper
-from kmdr.claims.effects import OUTCOMES, Outcome
+from kmdr.claims.effects import OUTCOMES
 from kmdr.claims.frozen import frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
-from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import Swing, Verdict
-from kmdr.figures.description import panels_in_words
+from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
-from kmdr.figures.panels import dataset_label, quantity_label
-from kmdr.figures.tables import Table, cells, footnote, markdown
+from kmdr.figures.tables import Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.answers import failures
+from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
-from kmdr.reporting.model import Report, Reproduction
+from kmdr.reporting.margins import changes_at, segments, ticks
+from kmdr.reporting.model import Report
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
@@ -50,8 +44,6 @@ from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
 from kmdr.reporting.summaries import OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
 
-_DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
-_MOST_LINES = 300
 _LONGEST_VENUE = 12
 
 QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
@@ -71,52 +63,6 @@ STATES: Mapping[str, tuple[str, str]] = {
     "not run": ("–", "none"),
 }
 ITEM_STATES = ("rerun", "in part", "changed", "not run")
-
-
-class Picture(NamedTuple):
-    """A figure in the page: a ``data:`` address and its size in pixels."""
-
-    source: str
-    width: int
-    height: int
-
-
-class Grid(NamedTuple):
-    """A table as text: headings, lines, numeric columns, number of lines that only the CSV has, and bold cells."""
-
-    names: list[str]
-    lines: list[list[str]]
-    numeric: frozenset[int]
-    omitted: int = 0
-    bold: frozenset[tuple[int, int]] = frozenset()
-
-
-@dataclass(frozen=True)
-class Exhibit:
-    """A table or figure as the page shows it.
-
-    Attributes
-    ----------
-    alt : str
-        The alternative text of the figure.
-    grid : Grid or None
-        The item itself if it is a table.
-    numbers : Grid or None
-        The numbers in a figure.
-    compared : Grid or None
-        The numbers that the paper reports for a figure, next to ours.
-    """
-
-    reproduction: Reproduction
-    alt: str
-    picture: Picture | None
-    grid: Grid | None
-    numbers: Grid | None
-    compared: Grid | None
-
-    def file(self, kind: str) -> Path | None:
-        """Return the item's file with an extension, relative to the folder, if there is one."""
-        return next((file for file in self.reproduction.files if file.suffix == f".{kind}"), None)
 
 
 class View(NamedTuple):
@@ -211,148 +157,6 @@ def code_marked(text: str) -> Markup:
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def embedded(content: bytes) -> Picture:
-    """Return a PNG as a ``data:`` address, with its size on the page."""
-    source = "data:image/png;base64," + b64encode(content).decode("ascii")
-    with Image.open(io.BytesIO(content)) as image:
-        return Picture(source, round(image.width / _DOTS_PER_PIXEL), round(image.height / _DOTS_PER_PIXEL))
-
-
-def _grid(frame: pd.DataFrame) -> Grid:
-    """Return the first `_MOST_LINES` rows of a table as text."""
-    names = [str(name) for name in frame.columns]
-    numeric = frozenset(i for i, kind in enumerate(frame.dtypes) if pd.api.types.is_numeric_dtype(kind))
-    lines = [
-        [
-            number(float(value), 4) if i in numeric else ("" if pd.isna(value) else str(value))
-            for i, value in enumerate(line)
-        ]
-        for line in frame.head(_MOST_LINES).itertuples(index=False)
-    ]
-    return Grid(names, lines, numeric, max(0, len(frame) - _MOST_LINES))
-
-
-def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
-    """Return the numbers of a figure, with one column per curve if it shows curves; None if there are none."""
-    if numbers.empty:
-        return None
-    lines = [name for name in ("panel", "quantity", "dataset", "r") if name in numbers]
-    if {"quantity", "dataset", "reducer", "r", "label"} <= set(numbers) and {"mean", "median"} & set(numbers):
-        curves = numbers.assign(centre=centres(numbers)).dropna(subset=[*lines, "label", "centre"])
-        shared = curves.groupby("label")["reducer"].transform("nunique") > 1
-        curves = curves.assign(
-            label=curves["label"].where(~shared, curves["reducer"] + ", " + curves["label"]),
-            quantity=[quantity_label(name)[1] for name in curves["quantity"]],
-            dataset=curves["dataset"].map(dataset_label),
-        )
-        if len(curves) and not curves.duplicated([*lines, "label"]).any():
-            wide = curves.pivot_table(index=lines, columns="label", values="centre", sort=False).sort_index()
-            return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
-    return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
-
-
-def compared(reproduction: Reproduction) -> Grid | None:
-    """Return the numbers that the paper reports for a figure, next to our means or, of times, medians.
-
-    The result is None if the paper reports none, or if several of our curves correspond to one of the paper's; the
-    numbers of the figure contain them all.
-    """
-    theirs = reported(reproduction.item.paper)
-    theirs = theirs[(theirs["id"] == reproduction.item.id) & (theirs["method"] != "")]
-    if theirs.empty:
-        return None
-    keys = ["dataset", "reducer", "quantity"]
-    ours: dict[tuple[Any, ...], set[float]] = {}
-    numbers = reproduction.numbers
-    if {*keys, "r", "drawn_as"} <= set(numbers) and {"mean", "median"} & set(numbers):
-        numbers = numbers[numbers["drawn_as"] != "reported"]
-        numbers = numbers.assign(r=pd.to_numeric(numbers["r"], errors="coerce"), centre=centres(numbers))
-        for *key, r, centre in numbers[[*keys, "r", "centre"]].dropna(subset=[*keys, "centre"]).itertuples(index=False):
-            # A reported number without r may be compared with a mean at a single r.
-            for address in ((*key, r), (*key, None)):
-                ours.setdefault(address, set()).add(float(centre))
-    values = []
-    for dataset, name, quantity, r in theirs[["dataset", "method", "quantity", "r"]].itertuples(index=False):
-        candidates = ours.get((dataset, name, quantity, None if pd.isna(r) else r), set())
-        if len(candidates) > 1:
-            return None
-        values.append(next(iter(candidates), math.nan))
-    table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=values)
-    table["difference"] = table["ours"] - table["reported"]
-    return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
-
-
-def described(reproduction: Reproduction, paper: Paper) -> str:
-    """Return the alternative text of a figure: its title, quantities, datasets, r and curves."""
-    numbers = reproduction.numbers
-    parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
-    if {"quantity", "dataset"} <= set(numbers):
-        names = map(str, numbers["quantity"].dropna().unique())
-        quantities = [quantity_label(name)[0].lower() for name in names]
-        data = [dataset_label(str(name)) for name in numbers["dataset"].dropna().unique() if str(name)]
-        parts.append(f"It shows {', '.join(quantities)} on {', '.join(data)}")
-        curves = numbers[numbers["drawn_as"] == "curve"] if "drawn_as" in numbers else numbers
-        r = pd.to_numeric(curves.get("r", pd.Series(dtype=float)), errors="coerce")
-        if r.nunique() > 1:
-            parts[-1] += f" for r from {number(r.min())} to {number(r.max())}"
-        if "label" in numbers:
-            parts[-1] += f"; curves: {'; '.join(map(str, numbers['label'].dropna().unique()))}"
-        parts[-1] += "."
-    if len(numbers):
-        parts.append(panels_in_words(numbers))
-    return " ".join(parts)
-
-
-def table_grid(table: Table) -> Grid:
-    """Return a table as text."""
-    names, lines = cells(table)
-    numeric = frozenset(i for i, name in enumerate(names) if name in table.formats)
-    return Grid(names, lines, numeric, bold=frozenset((line, names.index(name)) for line, name in table.bold))
-
-
-class Segment(NamedTuple):
-    """A range of margins with the same verdict: its ends, and its position and width in percent of the strip."""
-
-    outcome: Outcome
-    low: float
-    high: float
-    x: float
-    width: float
-
-
-def _place(swing: Swing, value: float) -> float:
-    """Return the position of a margin in percent of its range, on a logarithmic scale."""
-    first, last = (math.log(end) for end in (swing.values[0], swing.values[-1]))
-    return 100 * min(1.0, max(0.0, (math.log(value) - first) / (last - first)))
-
-
-def segments(swing: Swing) -> list[Segment]:
-    """Return the ranges of a margin and the verdict in each."""
-    steps = list(zip(swing.values, swing.outcomes, strict=True))
-    stretches = []
-    for outcome, of_outcome in groupby(range(len(steps)), key=lambda i: steps[i][1]):
-        inside = list(of_outcome)
-        low, high = steps[inside[0]][0], steps[min(inside[-1] + 1, len(steps) - 1)][0]
-        x = _place(swing, low)
-        stretches.append(Segment(outcome, low, high, x, _place(swing, high) - x))
-    return stretches
-
-
-def ticks(swing: Swing) -> list[tuple[str, float, float]]:
-    """Return the marks of a margin, ours first: label, value and position in percent."""
-    marks = {"ours": float(swing.margin), **swing.margin.marks}
-    return [(what, value, _place(swing, value)) for what, value in marks.items()]
-
-
-def changes_at(swing: Swing) -> str:
-    """Return the values of a margin at which the verdict would change, in words."""
-    values = [value for value in (swing.below, swing.above) if not math.isnan(value)]
-    if not values:
-        return "no value in the range shown would change the verdict"
-    changes = ", ".join(f"{swing.otherwise(value)} at {number(value)}" for value in values)
-    return f"the verdict would be {changes}"
-
-
 def left_open(verdict: Verdict) -> str:
     """Return how many more repetitions would decide an undecided claim, and their computing time."""
     component, repetitions = verdict.needed
@@ -365,24 +169,8 @@ def left_open(verdict: Verdict) -> str:
     return f"{text} (at most {duration(verdict.seconds_needed)} of computing more{limit})"
 
 
-def _pictures(files: Mapping[Path, bytes]) -> list[Picture]:
-    return [embedded(content) for path, content in files.items() if path.suffix == ".png"]
-
-
-def _exhibit(reproduction: Reproduction, paper: Paper) -> Exhibit:
-    is_figure = reproduction.item.kind == "figure"
-    return Exhibit(
-        reproduction,
-        described(reproduction, paper) if is_figure else "",
-        next(iter(_pictures(reproduction.files)), None),
-        table_grid(reproduction.table) if reproduction.table is not None else None,
-        figure_numbers(reproduction.numbers) if is_figure else None,
-        compared(reproduction) if is_figure else None,
-    )
-
-
 def _shown(piece: Piece) -> Shown:
-    return Shown(piece, next(iter(_pictures(piece.files)), None), table_grid(piece.table) if piece.table else None)
+    return Shown(piece, next(iter(pictures(piece.files)), None), table_grid(piece.table) if piece.table else None)
 
 
 def _runs(several: Sequence[StudyRuns]) -> list[tuple[StudyRuns, list[Picture], list[tuple[Table, Grid]]]]:
@@ -390,7 +178,7 @@ def _runs(several: Sequence[StudyRuns]) -> list[tuple[StudyRuns, list[Picture], 
     return [
         (
             runs,
-            _pictures(runs.files),
+            pictures(runs.files),
             [(table, table_grid(table)) for table in (runs.table, runs.ranks) if table is not None],
         )
         for runs in several
@@ -402,7 +190,7 @@ def paper_sections(report: Report) -> list[PaperSection]:
     return [
         PaperSection(
             paper,
-            [_exhibit(reproduction, paper) for reproduction in report.items if reproduction.item.paper == paper.name],
+            [exhibit(reproduction, paper) for reproduction in report.items if reproduction.item.paper == paper.name],
             [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name],
             section,
             [_shown(piece) for piece in section.pieces] if section else [],

@@ -8,19 +8,34 @@ from markupsafe import Markup, escape
 from kmdr.analysis.rows import centres
 from kmdr.figures.panels import dataset_label, quantity_label
 
-_WIDTH, _HEIGHT, _MOST_CURVES = 100, 30, 6
+_WIDTH, _HEIGHT, _MOST_CURVES, _MOST_VALUES = 100, 30, 6, 200
 
 
 def sparkline(tables: list[pd.DataFrame]) -> Markup:
-    """Return a panel of the first of some figures that has curves, as inline SVG; empty if none has.
+    """Return a panel of the first of some figures that has curves, as inline SVG.
 
-    Of its panels, it is the one in which the values depend most clearly on r.
+    Of its panels, it is the one with most curves, in which the values depend most clearly on r. If no figure has
+    curves, it shows the greatest numbers of the first that has any; empty if none has.
     """
     for numbers in tables:
         panels = list(_panels(numbers))
         if panels:
-            about, panel = max(panels, key=lambda named: abs(named[1]["r"].corr(named[1]["centre"], method="spearman")))
+            about, panel = max(panels, key=lambda named: _clearness(named[1]))
             return _drawn(panel, about)
+    return next(filter(None, map(_greatest, tables)), Markup(""))
+
+
+def _clearness(panel: pd.DataFrame) -> tuple[int, float]:
+    return panel["label"].nunique(), abs(panel["r"].corr(panel["centre"], method="spearman"))
+
+
+def _greatest(numbers: pd.DataFrame) -> Markup:
+    """Return the greatest values of a table's first column of fractions, in descending order; empty if it has none."""
+    for name, values in numbers.select_dtypes("float").items():
+        greatest = values.dropna().nlargest(_MOST_VALUES)
+        if greatest.nunique() > 2:
+            panel = pd.DataFrame({"label": "", "r": range(len(greatest)), "centre": greatest.to_numpy()})
+            return _drawn(panel, f"the greatest values of {name}, in descending order")
     return Markup("")
 
 
