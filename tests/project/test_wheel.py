@@ -31,7 +31,7 @@ def kmdr(tmp_path):
     empty.mkdir()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("KMDR_")},
-        "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache"), "COLUMNS": "300",
     }  # fmt: skip
 
     def run(*arguments, guest=True, status=0):
