@@ -169,7 +169,7 @@ def test_a_study_of_ones_own_with_two_sizes_of_a_dataset_ends_with_both_drawn(mo
 def test_a_sweep_is_one_run_over_all_its_jobs(monkeypatch):
     assert kmdr(monkeypatch, "-m", "reducer=none,svd", "seed=0,1", *TINY, "out=o") == 0
     rows = Path("o/rows.csv").read_text().splitlines()
-    assert len(rows) == 1 + 4
+    assert len(rows) == 1 + 2 * (1 + 2), "none once a seed, svd at both r"
     assert Path("o/runs.jsonl").read_text().count("\n") == 1
 
 
@@ -207,7 +207,7 @@ def test_a_dataset_that_cannot_be_had_is_told_of_and_the_others_go_on(damaged, m
 
     real = datasets.prepare
     monkeypatch.setattr("kmdr.harness.jobs.datasets.prepare", nowhere)
-    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,svd]", "repeats=1"]
+    narrowed = ["study.datasets=[{synth: {n: 40, d: 12, k: 2}},usps]", "study.reducers=[none,random_sign]", "repeats=1"]
     assert kmdr(monkeypatch, "study=bzmd15_fig1", *narrowed, "runner=sequential") == int(damaged)
     assert "put usps_all.mat somewhere" in capsys.readouterr().err
     assert kmdr(monkeypatch, "dataset=usps", "r_grid=[2]", "out=o") == 2

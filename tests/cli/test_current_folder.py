@@ -105,7 +105,7 @@ def test_ones_own_module_is_found_in_pythonpath_which_the_error_names(here):
     done = run(here, *settings)
     assert done.returncode == 2
     assert "'own_method' lies in the current folder, which PYTHONPATH=. names" in done.stderr
-    assert "`PYTHONPATH=.`" in (Path(__file__).parents[2] / "docs" / "running.md").read_text("utf-8")
+    assert "`PYTHONPATH=.`" in (Path(__file__).parents[2] / "docs" / "howto" / "own-method.md").read_text("utf-8")
     for path in here.glob("*.py"):
         if path.stem in NAMES:
             path.unlink()

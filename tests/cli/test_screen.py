@@ -339,9 +339,9 @@ def test_the_demo_runs_on_real_data_and_ends_with_a_table_and_a_picture(here, mo
     assert set(rows["dataset"]) == {"digits"}
     assert (rows["status"] == "ok").all()
     assert set(rows["n"]) == {1797}
-    picture = re.search(r"^(/.*\.png): ", out, re.MULTILINE)
+    picture = re.search(r"^Plot saved to (.*\.png)$", out, re.MULTILINE)
     assert Path(picture[1]).is_file()
-    command = re.search(r"^This is: kmdr (.*)$", out, re.MULTILINE)[1]
+    command = re.search(r"^kmdr (-m .*)$", out, re.MULTILINE)[1]
     capsys.readouterr()
     before = Path("o/rows.csv").read_bytes()
     assert kmdr(monkeypatch, *shlex.split(command)) == 0
