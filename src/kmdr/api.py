@@ -175,7 +175,8 @@ def _reducer(reducer: Any) -> dict[str, Any]:
         return {"name": "outside", "path": reducer, "args": {}}
     if isinstance(reducer, Reducer) and reducer.name:
         return {"name": reducer.name, **{name: getattr(reducer, name) for name in reducer.parameters()}}
-    if not hasattr(reducer, "fit") or not (inspect.isclass(reducer) or hasattr(reducer, "get_params")):
+    has_fit = hasattr(reducer, "fit") or hasattr(reducer, "fit_transform")
+    if not has_fit or not (inspect.isclass(reducer) or hasattr(reducer, "get_params")):
         raise UserError(
             f"reducers has {shown(reducer)}, which is neither a name nor a transformer; give one, e.g. 'svd'"
         )
