@@ -273,14 +273,14 @@ def test_generated_features_are_shown_in_place_of_what_could_not_be_had(results,
     before, drawing = (getattr(items, name)(each) for each in (results, more))
     title = drawing.figure.axes[3].get_title(loc="left")
     assert "ILSVRC-like" in title
-    assert "stand-in" in title
+    assert "(d) ILSVRC-like (stand-in)" in (title, *drawing.figure.get_supxlabel().replace("\n", " ").split(". "))
     notes, before_notes = (
         each.figure.get_supxlabel().replace("-\n", "-").replace("\n", " ") for each in (drawing, before)
     )
     assert "SECTOR-like: synthetic text with the dimensions of the unavailable dataset." in before_notes
     assert "SECTOR-like: synthetic text with the dimensions of the unavailable dataset." in notes
     assert "ILSVRC-like: synthetic features with the dimensions of the unavailable dataset." in notes
-    assert "features" not in before_notes
+    assert "synthetic features" not in before_notes
     sentence = CLAIMS["lst17-2"].test(more).sentence
     assert "on generated ILSVRC-like features (not counted)" in sentence
     assert "on generated SECTOR-like text (not counted)" in sentence
@@ -318,7 +318,7 @@ def test_the_column_at_its_size_is_run_and_shown_on_request_alone(results):
 @pytest.mark.parametrize(("name", "quantity", "scale"), FIGURES)
 def test_a_figure_shows_the_means_and_what_is_reported(results, name, quantity, scale, tmp_path):
     del scale
-    numbers = pd.read_csv(save(getattr(items, name)(results), tmp_path / name)[2])
+    numbers = pd.read_csv(save(getattr(items, name)(results), tmp_path / name)[1])
     rows = results.all_rows
     if quantity.endswith("_seconds"):
         rows = rows[rows["concurrency"] == 1]

@@ -84,7 +84,7 @@ def test_the_new_reducer_keeps_its_law(project):
 
 @pytest.mark.slow
 def test_the_new_dataset_loads_and_runs(project):
-    assert re.search(r"wine\s+178 x 13, k = 3\s+local", kmdr(project, "list", "datasets"))
+    assert re.search(r"wine\s+178 x 13, k = 3\s+available", kmdr(project, "list", "datasets"))
     kmdr(project, "dataset=wine", "reducer=none", "repeats=4", "runner.n_jobs=1", "out=d")
     trials = rows(project, "d")
     assert {(row["n"], row["d"], row["k"]) for row in trials} == {("178", "13", "3")}

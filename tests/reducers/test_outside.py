@@ -94,6 +94,6 @@ def test_the_origin_of_a_class_names_its_distribution():
 def test_a_legend_calls_a_class_by_its_name_unless_that_tells_nothing_apart():
     names = ["sklearn.decomposition.NMF", "a.LLE", "b.PCA", "c.PCA", "lle", "mine"]
     assert {name: style.label for name, style in reducer_styles(names).items()} == {
-        "sklearn.decomposition.NMF": "NMF", "a.LLE": "a.LLE", "b.PCA": "b.PCA", "c.PCA": "c.PCA", "lle": "LLE",
+        "sklearn.decomposition.NMF": "NMF", "a.LLE": "LLE", "b.PCA": "b.PCA", "c.PCA": "c.PCA", "lle": "lle",
         "mine": "mine",
     }  # fmt: skip

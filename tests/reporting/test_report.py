@@ -661,7 +661,7 @@ def test_rows_of_several_configurations_versions_or_machines_are_never_pooled_in
     plain = pd.DataFrame([row(repeat=i) for i in range(4)])
     assert not any(
         word in footnote(paper_grid(plain, ["usps"]).figure)
-        for word in ("seeds", "change of their code", "environments")
+        for word in ("seeds", "versions of their code", "environments")
     )
     mixed = plain.assign(
         config_hash=["c", "c", "d", "d"], code_version=["1", "1", "1", "2"], env_hash=["e", "f", "f", "f"]

@@ -805,8 +805,10 @@ def _notes(
         notes += [f"{name}: {text}." for name, of_name in of_dataset.items() if (text := timing_note(of_name))]
     if rows["env_hash"].nunique() > 1:
         notes.append(f"Computed in {rows['env_hash'].nunique()} environments.")
-    if code_notes(rows):
-        notes.append("Some methods were computed before and after a change of their code.")
+    of_each = _method_of_each(rows)
+    mixed = [style.label for method, style in styles.items() if code_notes(rows[[m == method for m in of_each]])]
+    if mixed:
+        notes.append(f"Several versions of their code made the rows of {', '.join(mixed)}.")
     if any(map(is_time, quantities)):
         notes += environment_notes(rows)
     failed = failed_counts(rows)
