@@ -433,10 +433,11 @@ def least_of(rows):
 
 def is_marked(text, names):
     """Whether a sentence names one of some methods and says that several versions of code made its rows."""
+    known = {*names, *(name.rpartition(".")[2] for name in names)}  # figures name a class without its module
     sentences = re.split(r"(?<=[a-z);])[.;] |\n|(?= \w+: the rows )", text)
     return any(
         re.search(r"version|other code|older code|code of", sentence)
-        and any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", sentence) for name in names)
+        and any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", sentence) for name in known)
         for sentence in sentences
     )
 
