@@ -1255,14 +1255,14 @@ def mean_interval(values: Array) -> tuple[float, float, float]:
 
 def check_figures(folder: Folder, count: Count) -> None:
     """Check the curves of the figures."""
-    for path in sorted((folder.path / "figures").glob("*.csv")):
+    for path in sorted((folder.path / "figures").glob("*.csv*")):
         table = pd.read_csv(path)
-        file = f"figures/{path.name}"
-        if path.stem in STUDIES:
-            check_curves(folder, count, file, table, STUDIES[path.stem])
-        elif path.stem in OTHER_FIGURES:
-            OTHER_FIGURES[path.stem](folder, count, file, table)
-        elif match := re.fullmatch(r"(\w+)_multiverse\d+", path.stem):
+        file, stem = f"figures/{path.name}", path.name.partition(".")[0]
+        if stem in STUDIES:
+            check_curves(folder, count, file, table, STUDIES[stem])
+        elif stem in OTHER_FIGURES:
+            OTHER_FIGURES[stem](folder, count, file, table)
+        elif match := re.fullmatch(r"(\w+)_multiverse\d+", stem):
             specification_curve(folder.multiverse(match[1]), count, file, table)
         else:
             count.leave(file, "no curve of a quantity against r", int(table.notna().to_numpy().sum()))
@@ -1410,7 +1410,7 @@ def two_papers(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> 
 def bzd10_table2(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
     """Check P and F of bzd10's Table 2."""
     for line in table.pipe(records):
-        method, q = METHODS[line["method"]], QUANTITIES[line["quantity"]]
+        method, q = METHODS.get(line["method"], line["method"]), QUANTITIES[line["quantity"]]
         study = "bzd10_table2_signs" if method == "random_sign" else "bzd10_table2"
         values = folder.vector(study, "orl_64x64", method, q, None if method == "none" else int(line["t"]))
         if method == "random_sign":
@@ -1551,7 +1551,7 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
     p_values: list[float] = []
     tests: list[tuple[str, dict[str, Any], tuple[float, ...], int]] = []
     for line in table.pipe(records):
-        method, where = METHODS[line["method"]], f"{line['method']} at r = {line['r']}"
+        method, where = METHODS.get(line["method"], line["method"]), f"{line['method']} at r = {line['r']}"
         for title, name in names.items():
             sample = np.asarray(values(method, line["r"], name), dtype=np.float64)
             middle, low, high = median_interval(sample) if name == "total_seconds" else mean_interval(sample)
@@ -1579,7 +1579,7 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
     for where, line, (change, low, high, above, below, position), n in tests:
         shown = adjusted[int(position)] <= LEVEL
         word = ("F higher" if change > 0 else "F lower") if shown else "no difference shown"
-        count.text(file, f"{where}: against kMeans", word, line["against kMeans"])
+        count.text(file, f"{where}: against none", word, line["against none"])
         t = stdtrit(n - 1, 1 - min(above, below))
         needed = np.ceil(n * ((z + stats.norm.ppf(0.9)) / t) ** 2 + z**2 / 2) if t > 0 and not shown else np.nan
         change_of_F = {"Δ F/F_best": change, "low Δ F/F_best": low, "high Δ F/F_best": high}
@@ -1713,7 +1713,7 @@ class Universes:
         if match is None:
             raise ValueError(f"{label!r} is not the name of a number")
         quantity, method, r, data, id_ = match.groups()
-        return quantity, METHODS[method], r, DATASETS.get(data or "", DEFAULT_DATASET[self.paper]), id_
+        return quantity, METHODS.get(method, method), r, DATASETS.get(data or "", DEFAULT_DATASET[self.paper]), id_
 
     @cache  # noqa: B019
     def law(self, label: str, universe: tuple[str, ...]) -> Law:
@@ -1905,12 +1905,12 @@ def check_agreement(folder: Folder, count: Count) -> None:
 
 def check_tables(folder: Folder, count: Count) -> None:
     """Check the tables."""
-    for path in sorted((folder.path / "tables").glob("*.csv")):
+    for path in sorted((folder.path / "tables").glob("*.csv*")):
         table = pd.read_csv(path)
-        file = f"tables/{path.name}"
-        paper, _, kind = path.stem.partition("_multiverse_")
-        if path.stem in TABLES:
-            TABLES[path.stem](folder, count, file, table)
+        file, stem = f"tables/{path.name}", path.name.partition(".")[0]
+        paper, _, kind = stem.partition("_multiverse_")
+        if stem in TABLES:
+            TABLES[stem](folder, count, file, table)
         elif kind in OF_MULTIVERSES:
             OF_MULTIVERSES[kind](folder.multiverse(paper), count, file, table)
         else:
