@@ -184,8 +184,10 @@ def _reducer(reducer: Any) -> dict[str, Any]:
     return {"name": "outside", "path": path, "args": args}
 
 
-def _engine_arguments(engine: str, arguments: Mapping[Any, Any]) -> dict[Any, Any]:
+def _engine_arguments(engine: str, arguments: Any) -> dict[Any, Any]:
     """Return the arguments of an engine's class, which rows record as JSON."""
+    if not isinstance(arguments, Mapping):
+        raise UserError(f"engine_args = {shown(arguments)} is not a mapping; give e.g. {{'batch_size': 1000}}")
     if arguments and "." not in engine:
         raise UserError(
             f"engine_args = {shown(arguments)}, but engine {engine!r} takes no arguments; give an engine by its import "
@@ -292,13 +294,10 @@ def compare(
     try:
         _words(engine=engine, start=start, empty_action=empty_action, name=name)
         _choices(online=online, progress=progress)
-        if engine_args is not None and not isinstance(engine_args, Mapping):
-            raise UserError(f"engine_args = {shown(engine_args)} is not a mapping; give e.g. {{'batch_size': 1000}}")
-        arguments = _engine_arguments(engine, engine_args or {})
         kmeans = {
             "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
             "online": _plain(online), "empty_action": empty_action,
-            "args": arguments,
+            "args": _engine_arguments(engine, {} if engine_args is None else engine_args),
         }  # fmt: skip
         settings = {
             "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),

@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 from kmdr.analysis.comparison import Quantity, Sample, Trials
 from kmdr.claims.verdicts import Basis, Judgement
 from kmdr.figures.style import KNOWN
-from kmdr.reporting.answers import (
+from kmdr.reporting.answers import QUANTITIES, contenders, experiments_of
+from kmdr.reporting.causes import (
     CAUSES,
     HARDWARE,
     IMPLEMENTATION,
     NUMBER,
     ORDERING,
-    QUANTITIES,
     UNAVAILABLE,
     UNDECIDED,
     UNMEASURED,
-    contenders,
-    experiments_of,
     failures,
 )
 from kmdr.reporting.explore import explored, shown

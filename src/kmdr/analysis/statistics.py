@@ -84,7 +84,7 @@ class Component(NamedTuple):
     reported : float
         The value that the paper reports, from which the effect is the difference; NaN if it reports none.
     bounds : tuple of float
-        The least and the greatest effect with which the statement is true; infinite where there is no bound.
+        The smallest and the largest effect for which the statement is true; infinite without a bound.
     """
 
     label: str

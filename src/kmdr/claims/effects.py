@@ -289,11 +289,6 @@ def estimate(component: Component, form: str) -> str:
     return effect if math.isnan(component.low) else f"{effect} [{low}, {high}]"
 
 
-def counted(n: int, what: str) -> str:
-    """Return ``1 block`` or ``2 blocks``."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
 def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
     """Return the least and the greatest of some values with their names.
 

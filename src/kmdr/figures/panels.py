@@ -805,10 +805,11 @@ def _notes(
         notes += [f"{name}: {text}." for name, of_name in of_dataset.items() if (text := timing_note(of_name))]
     if rows["env_hash"].nunique() > 1:
         notes.append(f"Computed in {rows['env_hash'].nunique()} environments.")
-    of_each = _method_of_each(rows)
-    mixed = [style.label for method, style in styles.items() if code_notes(rows[[m == method for m in of_each]])]
+    of_methods = rows.groupby(["reducer", "params"], observed=True)
+    mixed = {method for method, of_method in of_methods if code_notes(of_method)}
     if mixed:
-        notes.append(f"Several versions of their code made the rows of {', '.join(mixed)}.")
+        names = ", ".join(style.label for method, style in styles.items() if method in mixed)
+        notes.append(f"Several versions of their code made the rows of {names}.")
     if any(map(is_time, quantities)):
         notes += environment_notes(rows)
     failed = failed_counts(rows)

@@ -43,7 +43,7 @@ class Progress:
     seconds : float
         Expected seconds of all tasks.
     lines : bool
-        Whether lines are printed where there is no bar.
+        If True, print a line every few seconds when the output cannot show a bar.
     """
 
     def __init__(self, tasks: int, seconds: float, *, lines: bool = True) -> None:

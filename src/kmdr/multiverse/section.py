@@ -10,8 +10,9 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
+from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS
-from kmdr.claims.effects import SUPPORTED, Outcome, counted
+from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import FORMATS, Drawing, figure_files
 from kmdr.figures.description import panels_in_words

@@ -1,13 +1,12 @@
-"""Which method is best, and why claims fail: trials by experiment, the possibly best methods, claims by cause.
+"""Which method is best: trials by experiment, and the methods that may be the best.
 
 An experiment is one dataset in one setting (k, k-means, matching, options, data), whatever studies ran it. All its
 methods start a repetition from the same centres, so they are compared in pairs; a trial that several studies share
 counts once. Trials of different experiments are never pooled.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,6 @@ import pandas as pd
 from kmdr.analysis.comparison import Quantity, Sample, Trials, matched, trials_of
 from kmdr.analysis.rows import SETTING_COLUMNS, code_notes, mixed_settings, ok_rows, settings_of
 from kmdr.analysis.statistics import LEVEL, above, median_above
-from kmdr.claims.effects import SUPPORTED
-from kmdr.claims.verdicts import RestsOn, Verdict
 from kmdr.figures.panels import methods_of, quantity_label
 from kmdr.figures.style import Method
 from kmdr.metrics import metrics
@@ -190,51 +187,3 @@ def _flat_methods(rows: pd.DataFrame) -> set[Method]:
         for study, name, params in counts.index
         if name == "none" or (has_grid[study] and not is_curve[name, params])
     }
-
-
-class Cause(NamedTuple):
-    """A cause for which claims are not supported: its anchor, its title, and what it means."""
-
-    id: str
-    title: str
-    meaning: str
-
-
-NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
-ORDERING = Cause("ordering", "Ordering", "A direction, an order of methods or a bound is contradicted.")
-IMPLEMENTATION = Cause(
-    "implementation", "Time, because of the implementation", "The outcome is another one with another implementation."
-)
-HARDWARE = Cause(
-    "hardware", "Time, because of hardware", "The statement is on seconds, or its outcome depends on the machine."
-)
-UNMEASURED = Cause(
-    "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."
-)
-UNAVAILABLE = Cause("unavailable", "Data not available", "Datasets of the sentence are not available.")
-UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
-CAUSES = (NUMBER, ORDERING, IMPLEMENTATION, HARDWARE, UNMEASURED, UNAVAILABLE, UNDECIDED)
-_TIME: Mapping[RestsOn, Cause] = {
-    "order": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
-}  # fmt: skip
-
-
-def failures(verdicts: Iterable[Verdict]) -> dict[Cause, list[Verdict]]:
-    """Return the claims that are not supported, by cause; a claim may have several."""
-    by_cause: dict[Cause, list[Verdict]] = {cause: [] for cause in CAUSES}
-    for verdict in verdicts:
-        for cause in _causes(verdict):
-            by_cause[cause].append(verdict)
-    return by_cause
-
-
-def _causes(verdict: Verdict) -> set[Cause]:
-    if verdict.outcome in SUPPORTED:
-        return set()
-    failing = {kind for kind, judged in verdict.kinds.items() if judged.outcome == "not supported"}
-    causes = {cause for kind, cause in (("number", NUMBER), ("statement", ORDERING)) if kind in failing}
-    if "time" in failing:
-        causes.add(_TIME[verdict.basis.word if verdict.basis else "not measured"])
-    if verdict.gaps:
-        causes.add(UNAVAILABLE)
-    return causes | {UNDECIDED} if verdict.outcome == "undecided" else causes

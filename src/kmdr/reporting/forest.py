@@ -70,7 +70,7 @@ def forests(verdict: Verdict) -> Iterator[Forest]:
         of_unit = list(group)
         counted = [component for component, why, _ in of_unit if not why]
         first, last, logarithmic = _scale(counted or [component for component, *_ in of_unit])
-        place = _place(first, last, logarithmic)
+        place = position_on(first, last, logarithmic=logarithmic)
         lines = []
         for component, why, outcome in of_unit:
             low, high = (component.low, component.high) if component.low != component.high else (math.nan, math.nan)
@@ -108,7 +108,7 @@ def _scale(components: Sequence[Component]) -> tuple[float, float, bool]:
     return first - pad, last + pad, False
 
 
-def _place(first: float, last: float, logarithmic: bool) -> Callable[[float], float]:
+def position_on(first: float, last: float, *, logarithmic: bool) -> Callable[[float], float]:
     """Return the function from a value to its position in percent; values beyond the ends are at the ends."""
     start, end = (math.log(first), math.log(last)) if logarithmic else (first, last)
 

@@ -31,7 +31,7 @@ from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.tables import Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
-from kmdr.reporting.answers import failures
+from kmdr.reporting.causes import failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kmdr.claims.effects import Outcome
 from kmdr.claims.verdicts import Swing
+from kmdr.reporting.forest import position_on
 from kmdr.reporting.numbers import number
 
 
@@ -19,28 +20,24 @@ class Segment(NamedTuple):
     width: float
 
 
-def _place(swing: Swing, value: float) -> float:
-    """Return the position of a margin in percent of its range, on a logarithmic scale."""
-    first, last = (math.log(end) for end in (swing.values[0], swing.values[-1]))
-    return 100 * min(1.0, max(0.0, (math.log(value) - first) / (last - first)))
-
-
 def segments(swing: Swing) -> list[Segment]:
     """Return the ranges of a margin and the verdict in each."""
     steps = list(zip(swing.values, swing.outcomes, strict=True))
+    position = position_on(swing.values[0], swing.values[-1], logarithmic=True)
     stretches = []
     for outcome, of_outcome in groupby(range(len(steps)), key=lambda i: steps[i][1]):
         inside = list(of_outcome)
         low, high = steps[inside[0]][0], steps[min(inside[-1] + 1, len(steps) - 1)][0]
-        x = _place(swing, low)
-        stretches.append(Segment(outcome, low, high, x, _place(swing, high) - x))
+        x = position(low)
+        stretches.append(Segment(outcome, low, high, x, position(high) - x))
     return stretches
 
 
 def ticks(swing: Swing) -> list[tuple[str, float, float]]:
     """Return the marks of a margin, ours first: label, value and position in percent."""
     marks = {"ours": float(swing.margin), **swing.margin.marks}
-    return [(what, value, _place(swing, value)) for what, value in marks.items()]
+    position = position_on(swing.values[0], swing.values[-1], logarithmic=True)
+    return [(what, value, position(value)) for what, value in marks.items()]
 
 
 def changes_at(swing: Swing) -> str:

@@ -72,12 +72,10 @@ def scorecard(folder: Path) -> str:
     """Return a Markdown table with the counts of verdicts and a finding of each paper."""
     verdicts = pd.read_csv(folder / "verdicts.csv")
     report = report_text(folder)
-    pages = {page.stem: page for page in _pages(folder)}
     lines = [f"| paper | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():
         outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), "verdict"])
-        page = pages.get(paper.name)
-        target = page.relative_to(CHECKOUT) if page else f"results/reference/report/report.md#{paper.name}"
+        target = (folder / "report" / f"{paper.name}.md").relative_to(CHECKOUT)
         short = paper.summary.short
         head = f"[{paper.name}]({target}): {short[:1].lower()}{short[1:]}"
         cells = [

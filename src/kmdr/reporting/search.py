@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
+from kmdr.base.text import counted
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.panels import dataset_label
-from kmdr.reporting.answers import failures
+from kmdr.reporting.causes import failures
 from kmdr.reporting.model import Report, Reproduction
 
 # What rests on other implementations or machines, in words that a reader may type.
@@ -57,7 +58,7 @@ def _choices(report: Report) -> Iterator[Entry]:
     for method in sorted(methods):
         yield Entry("method", f"{method} on all datasets", f"#by-method?method={quote(method)}")
     for cause, verdicts in failures(report.verdicts).items():
-        text = f"{cause.title}: {len(verdicts)} {'claim' if len(verdicts) == 1 else 'claims'}"
+        text = f"{cause.title}: {counted(len(verdicts), 'claim')}"
         yield Entry(
             "cause", text, f"#failures-{cause.id}", f"fails failing failed failure not supported {cause.meaning}"
         )

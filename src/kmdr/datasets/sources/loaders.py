@@ -124,7 +124,10 @@ def labelled_mat(path: Path, points: str = "X", classes: str = "Y", sparse: bool
     A, numbers = _mat(path, points), np.ravel(_mat(path, classes))
     if A.ndim != 2 or len(numbers) != A.shape[0] or A.dtype.kind not in "biuf" or numbers.dtype.kind not in "biuf":
         raise UnverifiedError(f"{points} and {classes} of {path.name} are not a matrix of numbers and its classes")
-    A = scipy.sparse.csr_array(A).astype(np.float64) if sparse else np.ascontiguousarray(A, np.float64)
+    if sparse:
+        A = scipy.sparse.csr_array(A).astype(np.float64)
+    else:
+        A = np.ascontiguousarray(A.toarray() if scipy.sparse.issparse(A) else A, np.float64)
     return A, np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION
 from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
+from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Answer, Finding, claim
 from kmdr.claims.draws import judge_best, judge_together
-from kmdr.claims.effects import counted, estimate, outcome, part_of
+from kmdr.claims.effects import estimate, outcome, part_of
 from kmdr.claims.reported import numbers
 
 from .facts import BEST_OF, FIGURE_R, NAMED, STUDY

@@ -26,12 +26,12 @@ from kmdr.analysis.statistics import (
     ratio_above,
     with_margin,
 )
+from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS, runs
 from kmdr.claims.catalogue import Finding, claim
 from kmdr.claims.draws import Draw, judge_best, judge_computed, judge_run, judge_share, judge_together
 from kmdr.claims.effects import (
     as_time,
-    counted,
     estimate,
     mean_over_r,
     outcome,

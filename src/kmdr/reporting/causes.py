@@ -1,0 +1,55 @@
+"""Why claims fail: the claims that are not supported, by cause."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kmdr.claims.effects import SUPPORTED
+from kmdr.claims.verdicts import RestsOn, Verdict
+
+
+class Cause(NamedTuple):
+    """A cause for which claims are not supported: its anchor, its title, and what it means."""
+
+    id: str
+    title: str
+    meaning: str
+
+
+NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
+ORDERING = Cause("ordering", "Ordering", "A direction, an order of methods or a bound is contradicted.")
+IMPLEMENTATION = Cause(
+    "implementation", "Time, because of the implementation", "The outcome is another one with another implementation."
+)
+HARDWARE = Cause(
+    "hardware", "Time, because of hardware", "The statement is on seconds, or its outcome depends on the machine."
+)
+UNMEASURED = Cause(
+    "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."
+)
+UNAVAILABLE = Cause("unavailable", "Data not available", "Datasets of the sentence are not available.")
+UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
+CAUSES = (NUMBER, ORDERING, IMPLEMENTATION, HARDWARE, UNMEASURED, UNAVAILABLE, UNDECIDED)
+_TIME: Mapping[RestsOn, Cause] = {
+    "order": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
+}  # fmt: skip
+
+
+def failures(verdicts: Iterable[Verdict]) -> dict[Cause, list[Verdict]]:
+    """Return the claims that are not supported, by cause; a claim may have several."""
+    by_cause: dict[Cause, list[Verdict]] = {cause: [] for cause in CAUSES}
+    for verdict in verdicts:
+        for cause in _causes(verdict):
+            by_cause[cause].append(verdict)
+    return by_cause
+
+
+def _causes(verdict: Verdict) -> set[Cause]:
+    if verdict.outcome in SUPPORTED:
+        return set()
+    failing = {kind for kind, judged in verdict.kinds.items() if judged.outcome == "not supported"}
+    causes = {cause for kind, cause in (("number", NUMBER), ("statement", ORDERING)) if kind in failing}
+    if "time" in failing:
+        causes.add(_TIME[verdict.basis.word if verdict.basis else "not measured"])
+    if verdict.gaps:
+        causes.add(UNAVAILABLE)
+    return causes | {UNDECIDED} if verdict.outcome == "undecided" else causes
