@@ -1885,9 +1885,8 @@ HEADING = re.compile(
 
 def inside_of_item(folder: Folder, id_: str) -> list[bool]:
     """Return which of the printed numbers of an item lie inside our 95 % intervals; empty if none is comparable."""
-    file = next(
-        path for path in (folder.path / f"tables/{id_}.csv", folder.path / f"figures/{id_}.csv") if path.is_file()
-    )
+    names = (f"tables/{id_}.csv", f"figures/{id_}.csv", f"figures/{id_}.csv.xz")
+    file = next(path for path in map(folder.path.joinpath, names) if path.is_file())
     table = pd.read_csv(file)
     if {"reported", "ours"} <= set(table):
         cells = table[table.reported.notna() & table.ours.notna()]

@@ -207,6 +207,10 @@ def test_each_claim_that_fails_is_listed_by_its_causes(verdict, causes):
     assert {cause for cause, listed in failures([verdict]).items() if listed} == causes
 
 
+def test_a_cause_without_claims_says_why():
+    assert "another machine" in HARDWARE.none
+
+
 def test_every_cause_has_its_place_in_the_page():
     assert tuple(failures([])) == CAUSES
     assert len({cause.id for cause in CAUSES}) == len(CAUSES)

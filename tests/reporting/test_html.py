@@ -156,7 +156,7 @@ def test_figures_are_in_the_page_with_alternative_texts(page, report):
     images = page.all("img")
     assert len(images) == sum(made.item.kind == "figure" and made.state != "not run" for made in report.items)
     for image in images:
-        assert image["src"].startswith("data:image/png;base64,")
+        assert image["src"].startswith("data:image/webp;base64,")
         assert len(image["alt"]) > 30
     first = next(made for made in report.items if made.item.id == "bmd09_fig1")
     assert any(first.item.title in image["alt"] and "r from 5 to 20" in image["alt"] for image in images)

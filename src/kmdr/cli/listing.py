@@ -19,9 +19,12 @@ from kmdr.cli.arguments import LISTED
 Row = tuple[str, ...]
 # What the states of datasets mean to a user.
 _STATES = {"prepared": "available", "cached": "available", "local": "available", "remote": "download"}
+_IN_ATLAS = "*"
 _NOTES = {
-    "datasets": "Those by hand need a file: 'kmdr data where'. More on one: kmdr dataset=NAME --help",
+    "datasets": "*: in the collection atlas. Those by hand need a file: 'kmdr data where'. More on one: kmdr "
+    "dataset=NAME --help",
     "reducers": "More on one: kmdr reducer=NAME --help",
+    "papers": "Tables, figures and claims of one: kmdr reproduce NAME",
     "engines": "An engine is chosen by kmeans.engine=NAME.",
     "studies": "More on one: kmdr study=NAME --help",
 }
@@ -37,9 +40,26 @@ def _section(kind: str) -> Iterator[str]:
     yield kind
     rows = _ROWS[kind]()
     texts = ["; ".join(filter(None, row[-2:])) for row in rows]
-    yield from two_columns(list(zip(aligned([row[:-2] for row in rows]), texts, strict=True)), "  ")
+    lines = list(two_columns(list(zip(aligned([row[:-2] for row in rows]), texts, strict=True)), "  "))
+    yield from _by_domain(rows, lines) if kind == "datasets" else lines
     if kind in _NOTES:
         yield wrapped(_NOTES[kind], "  ")
+
+
+def _by_domain(rows: Sequence[Row], lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of datasets below the name of their domain, in the order in which domains occur."""
+    from kmdr.datasets.registry import entry
+
+    domains: dict[str, list[str]] = {}
+    names = iter(row[0].rstrip(_IN_ATLAS) for row in rows)
+    domain = ""
+    for line in lines:
+        if not line.startswith("   "):  # or else it continues an entry
+            domain = entry(next(names)).domain or "other"
+        domains.setdefault(domain, []).append(line)
+    for domain, of_domain in domains.items():
+        yield f" {domain}"
+        yield from of_domain
 
 
 def _brief(summary: str) -> str:
@@ -67,7 +87,10 @@ def _datasets() -> list[Row]:
 
     available = [datasets.availability(name) for name in datasets.names()]
     titles = [f"{_STATES.get(a.state, a.state)}: {re.split('[,;]|(?<=.{10}):', a.title)[0]}" for a in available]
-    return [(a.name, a.shape, title, entry(a.name).plugin) for a, title in zip(available, titles, strict=True)]
+    return [
+        (a.name + _IN_ATLAS * ("atlas" in entry(a.name).collections), a.shape, title, entry(a.name).plugin)
+        for a, title in zip(available, titles, strict=True)
+    ]
 
 
 def _reducers() -> list[Row]:
@@ -109,11 +132,8 @@ def _papers() -> list[Row]:
     try:
         for paper in paper_folders():
             table = tomllib.loads((paper.folder / "paper.toml").read_text("utf-8"))
-            items = sum(len(table.get(kind, ())) for kind in ("tables", "figures", "sections"))
-            counts = f"{items} tables and figures, {len(table.get('claims', ()))} claims"
-            origin = origin_of(f"{paper.package}.")
-            title = f"{table['title']} ({table['venue']}; {counts})"
-            rows.append((table["year"], paper.name, title, origin))
+            title = str(table["title"]).partition(" (")[0]
+            rows.append((table["year"], paper.name, title, origin_of(f"{paper.package}.")))
     except (ValueError, KeyError, TypeError):
         from kmdr.claims.catalogue import papers
 
@@ -125,7 +145,7 @@ def _papers() -> list[Row]:
 def _studies() -> list[Row]:
     from kmdr.config.studies import studies
 
-    return [(study["name"], study["title"], "") for study in studies()]
+    return [(study["name"], study["title"].partition(" (")[0], "") for study in studies()]
 
 
 _ROWS: dict[str, Callable[[], list[Row]]] = {

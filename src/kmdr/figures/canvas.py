@@ -1,6 +1,7 @@
 """Blank figures in the print style, their legends and notes, and saving."""
 
 import io
+import lzma
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,8 @@ from kmdr.figures.style import COLUMN_WIDTH, METADATA, PRINT, TEXT_WIDTH, print_
 _NOTE_SIZE = 7  # points
 # Of PNG: the size of the palette, and rounds of k-means that fit it.
 _COLOURS, _ROUNDS = 256, 3
+# Bytes of a figure's CSV that are not compressed.
+MOST_PLAIN = 2**15
 FORMATS, WITH_PDF = ("png",), ("png", "pdf")
 _LINE = 0.13  # inches: height of one line of a note or of the legend
 # The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
@@ -157,7 +160,7 @@ def figure_files(drawing: Drawing, stem: Path, formats: Sequence[str] = FORMATS)
     """Return a figure in some formats, and the numbers it shows as CSV.
 
     The same figure gives the same bytes. The paths are ``stem`` with the extensions. A PNG is as wide as a report shows
-    it; a PDF is for print, with its fonts embedded.
+    it; a PDF is for print, with its fonts embedded. Many numbers are compressed, as ``csv.xz``.
     """
     contents: dict[str, bytes] = {}
     fig = drawing.figure
@@ -171,7 +174,9 @@ def figure_files(drawing: Drawing, stem: Path, formats: Sequence[str] = FORMATS)
             buffer = io.BytesIO()
             fig.savefig(buffer, format=kind, metadata=METADATA[kind])
             contents[kind] = fewer_colours(buffer) if kind == "png" else buffer.getvalue()
-    contents["csv"] = spreadsheet_csv(drawing.numbers)
+    numbers = spreadsheet_csv(drawing.numbers)
+    is_large = len(numbers) > MOST_PLAIN
+    contents["csv.xz" if is_large else "csv"] = lzma.compress(numbers, preset=9) if is_large else numbers
     # Not with_suffix: a study's name may contain a dot.
     return {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in contents.items()}
 

@@ -826,7 +826,7 @@ def _notes(
                 absent = [m for m in styles if m in set(methods_of(run)) - timed]
                 untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
     if untimed:
-        notes.append(f"Not timed serially, so without a running time: {', '.join(untimed)}.")
+        notes.append(f"Without a running time of its own: {', '.join(untimed)}.")
     return notes
 
 

@@ -3,6 +3,7 @@
 After Simonsohn, Simmons and Nelson, Nature Human Behaviour 4, 2020.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -58,12 +59,12 @@ def specification_curves(
     Drawing
         Its numbers have one line per universe and curve, in the order drawn.
     """
-    labelled = {labels[choice]: names for choice, names in options.items()}
+    labelled = {_readable(labels[choice]): names for choice, names in options.items()}
     below = _OPTION * (sum(map(len, options.values())) + len(options))
     with print_style():
         fig, axes = blank(2, len(curves), TEXT_WIDTH, _CURVE + below + 0.5)
         axes[0, 0].get_gridspec().set_height_ratios([_CURVE, below])
-        common, titles, note = _shorten_titles([curve.title for curve in curves], options)
+        common, titles, note = _shorten_titles([_readable(curve.title) for curve in curves], options)
         panels = []
         for column, curve in enumerate(curves):
             order = np.argsort(curve.numbers["mean"].to_numpy(), kind="stable")
@@ -81,6 +82,18 @@ def specification_curves(
                 )
             )
         return Drawing(finish(fig, [note], legend_columns=3), [*panels, *(pd.DataFrame() for _ in curves)])
+
+
+def _readable(text: str) -> str:
+    """Return a text with the names of figures and tables instead of their ids.
+
+    Examples
+    --------
+    >>> _readable("P, none on NIPS (lf20_table2)"), _readable("r of fig10")
+    ('P, none on NIPS (Table 2)', 'r of Figure 10')
+    """
+    names = {"fig": "Figure", "table": "Table"}
+    return re.sub(r"\b(?:\w+_)?(fig|table)(\d+)\b", lambda match: f"{names[match[1]]} {match[2]}", text)
 
 
 def _shorten_titles(whole: Sequence[str], options: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str], str]:
@@ -106,10 +119,12 @@ def _draw_curve(ax: Axes, curve: Curve, order: NDArray[np.int64], marked: tuple[
     x = np.arange(1, len(mean) + 1)
     ends = np.concatenate([[0.5], x, [len(x) + 0.5]])  # the first and the last universe are as wide as the others
     low, high, centre = (np.concatenate([values[:1], values, values[-1:]]) for values in (low, high, mean))
-    band = "central 95 % of a universe's distribution"
+    band = "central 95 % of a universe's distribution" if (low < high).any() else None
     ax.fill_between(ends, low, high, step="mid", color=_LINE, alpha=0.3, linewidth=0, label=band)
     ax.step(ends, centre, where="mid", color=_LINE, linewidth=1.2, label="its mean")
-    ax.axhspan(curve.reported - curve.error, curve.reported + curve.error, color="#000000", alpha=0.15, linewidth=0)
+    read = "error of reading or rounding it" if curve.error else None
+    edges = curve.reported - curve.error, curve.reported + curve.error
+    ax.axhspan(*edges, color="#000000", alpha=0.15, linewidth=0, label=read)
     ax.axhline(curve.reported, color="#000000", linewidth=0.8, linestyle="--", label="reported")
     for at, color, marker, label in (
         (marked[0], _OWN, "D", "the choices made here"),

@@ -32,7 +32,7 @@ from kmdr.reporting.model import Report, Reproduction
 from kmdr.reporting.parts import Context, Part, make_item, make_parts, part_name
 from kmdr.reporting.study_runs import study_runs
 from kmdr.reporting.verdict_tables import verdict_tables, with_seeds
-from kmdr.results.folder import file_status, read_file, write_files
+from kmdr.results.folder import file_status, read_file, remove_file, write_files
 from kmdr.results.json_files import plan_of, read_or_note
 from kmdr.results.reader import check_places
 
@@ -212,7 +212,12 @@ def build(
         report = with_seeds(report_of(contents, configs, tell, formats), contents.earlier)
         tell("the page")
         pages = report_pages(report, code_version())
-        write_files(folder, report.files | verdict_tables(report) | pages | {_MADE_FROM: made_from})
+        files = report.files | verdict_tables(report) | pages | {_MADE_FROM: made_from}
+        for path in files:
+            other = path.with_suffix("") if path.suffix == ".xz" else path.with_name(f"{path.name}.xz")
+            if path.suffix in (".xz", ".csv"):
+                remove_file(folder, folder / other)  # of an earlier report, plain or compressed
+        write_files(folder, files)
     return folder / _PAGE
 
 

@@ -8,11 +8,12 @@ from kmdr.claims.verdicts import RestsOn, Verdict
 
 
 class Cause(NamedTuple):
-    """A cause for which claims are not supported: its anchor, its title, and what it means."""
+    """A cause for which claims are not supported: its anchor, its title, its meaning, and why it may have no claim."""
 
     id: str
     title: str
     meaning: str
+    none: str = "No claim."
 
 
 NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
@@ -21,7 +22,11 @@ IMPLEMENTATION = Cause(
     "implementation", "Time, because of the implementation", "The outcome is another one with another implementation."
 )
 HARDWARE = Cause(
-    "hardware", "Time, because of hardware", "The statement is on seconds, or its outcome depends on the machine."
+    "hardware",
+    "Time, because of hardware",
+    "The statement is on seconds, or its outcome depends on the machine.",
+    "No claim: no statement that fails is on seconds, and the rows of one machine cannot show that an outcome depends "
+    "on it. Rows of another machine, added by 'kmdr merge', can.",
 )
 UNMEASURED = Cause(
     "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."

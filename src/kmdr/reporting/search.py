@@ -58,7 +58,7 @@ def _choices(report: Report) -> Iterator[Entry]:
     for method in sorted(methods):
         yield Entry("method", f"{method} on all datasets", f"#by-method?method={quote(method)}")
     for cause, verdicts in failures(report.verdicts).items():
-        text = f"{cause.title}: {counted(len(verdicts), 'claim')}"
+        text = f"{cause.title}: {counted(len(verdicts), 'claim') if verdicts else 'no claim, and why'}"
         yield Entry(
             "cause", text, f"#failures-{cause.id}", f"fails failing failed failure not supported {cause.meaning}"
         )

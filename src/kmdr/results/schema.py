@@ -99,7 +99,10 @@ VALUES: Mapping[str, Values] = {
         _SHARE, "F: the k-means objective of the clusters on A, all features, over the squared norm of A"
     ),
     "objective_ratio": Values(
-        "a number of at least 1", NUMBER, 1, meaning="F over the smallest F in the folder for the same data and k"
+        "a number of at least 1",
+        NUMBER,
+        1,
+        meaning="F over the smallest F in the folder for the same data and k, or empty",
     ),
     "accuracy": _values(_SHARE, "P: share of points whose cluster is matched to their class"),
     "nmi": _values(_SHARE, "normalised mutual information of clusters and classes"),

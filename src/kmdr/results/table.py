@@ -5,7 +5,9 @@ Of several rows of one trial the finished one is kept, then the one of today's c
 reducer, configuration, r and repetition.
 """
 
+import csv
 import hashlib
+import io
 import lzma
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -249,7 +251,8 @@ def compress(folder: Path) -> Path:
     """Write ``rows.csv.xz`` from a folder's ``rows.csv``, unless it has the same content; return its path.
 
     The bytes are a function of the table, so committing the same rows again changes nothing. The file contains the
-    table's SHA-256, which is checked whenever it is read.
+    table's SHA-256, which is checked whenever it is read. ``objective_ratio`` is empty, because every reader computes
+    it and its digits take a seventh of the file.
     """
     path = folder / COMPRESSED_TABLE
     if has_file(folder, path) and not has_file(folder, TABLE):
@@ -257,8 +260,22 @@ def compress(folder: Path) -> Path:
     with open_table(folder, TABLE) as file:
         if file is None:
             raise DamagedError(f"there is no {folder / TABLE}; name a folder of results")
-        write_compressed(file.read(), path)
+        write_compressed(_without_ratios(file), path)
     return path
+
+
+def _without_ratios(table: io.BufferedReader) -> bytes:
+    """Return a table with an empty ``objective_ratio``."""
+    text = io.TextIOWrapper(table, "utf-8", newline="")
+    lines = csv.reader(text)
+    header = next(lines, [])
+    content = io.StringIO()
+    writer = csv.writer(content, lineterminator="\n")
+    writer.writerow(header)
+    place = header.index("objective_ratio") if "objective_ratio" in header else len(header)
+    writer.writerows([*line[:place], "", *line[place + 1 :]] if place < len(line) else line for line in lines)
+    text.detach()
+    return content.getvalue().encode()
 
 
 def write_compressed(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
