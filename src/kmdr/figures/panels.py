@@ -826,7 +826,12 @@ def _notes(
                 absent = [m for m in styles if m in set(methods_of(run)) - timed]
                 untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
     if untimed:
-        notes.append(f"Without a running time of its own: {', '.join(untimed)}.")
+        why = (
+            "Not timed serially, so without"
+            if (rows["concurrency"] == 1).any()
+            else "Repetitions share steps, so without"
+        )
+        notes.append(f"{why} a running time: {', '.join(untimed)}.")
     return notes
 
 

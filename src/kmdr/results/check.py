@@ -31,9 +31,10 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.row_check import RowCheck
+from kmdr.results.rows import add_ratios
 from kmdr.results.store import Store
 from kmdr.results.stream import open_table
-from kmdr.results.table import add_ratios, is_merged, rows_in
+from kmdr.results.table import is_merged, rows_in
 
 
 class Fault(NamedTuple):
@@ -97,9 +98,7 @@ def _row_faults(folder: Path, table: Path) -> Iterator[Fault]:
         return
     for sentence in check.sentences(table):
         yield Fault(table, sentence, False)
-    # A compressed table has no ratios: readers compute them.
-    has_ratios = table.name != COMPRESSED_TABLE or any(row["objective_ratio"] for row in rows)
-    if has_ratios and not check.refused and (changed := add_ratios(rows)):
+    if not check.refused and (changed := add_ratios(rows)):
         yield Fault(table, f"{table} has {changed} rows whose objective_ratio is not F over the least F", False)
 
 

@@ -32,7 +32,7 @@ from kmdr.results.folder import file_status, list_files, require_file
 from kmdr.results.frame import TextColumn
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import TextRow, csv_content
+from kmdr.results.rows import TextRow, add_ratios, csv_content
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS
 from kmdr.results.stream import check_rows, most_bytes, open_table, refuse_zeros, too_large
 from kmdr.results.text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
@@ -163,6 +163,8 @@ def table_rows(path: Path, check: RowCheck | None = None, private: set[str] | No
 def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | None = None) -> list[TextRow]:
     """Return the rows of a table, compressed or not, as text.
 
+    A compressed table has no ``objective_ratio``; it is computed from these rows.
+
     ``check`` counts the refused rows, which are omitted; without it, a refused row is an error. Texts that state
     private paths, as older versions wrote them, are added to ``private`` and shortened in the rows.
 
@@ -176,6 +178,8 @@ def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | Non
     rows = list(table_rows(path, check, private))
     if check and check.refused and not rows:
         raise DamagedError(f"{path} is damaged: no row is valid; {check.sentences(path)[0]}")
+    if path.suffix == ".xz" and not any(row["objective_ratio"] for row in rows):
+        add_ratios(rows)
     return rows
 
 

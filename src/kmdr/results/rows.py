@@ -90,3 +90,20 @@ def csv_content(rows: Iterable[Mapping[str, object]], path: Path) -> bytes:
         if content.tell() > most:
             raise too_large(path, f"at least {content.tell()}", most)
     return content.getvalue()  # joining a list of blocks would copy them
+
+
+def add_ratios(rows: list[TextRow]) -> int:
+    """Fill ``objective_ratio`` (F / F_best, empty if F_best is 0) and return the number of rows that changed."""
+    changed = 0
+    smallest: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row["objective"]:
+            key = (row["data_sha256"], row["k"])
+            smallest[key] = min(smallest.get(key, float("inf")), float(row["objective"]))
+    for row in rows:
+        least = smallest.get((row["data_sha256"], row["k"]), 0.0)
+        ratio = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
+        if row["objective_ratio"] != ratio:
+            row["objective_ratio"] = ratio
+            changed += 1
+    return changed

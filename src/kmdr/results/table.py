@@ -28,7 +28,7 @@ from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
 from kmdr.results.reader import MOST_TASK, check_places, parse_tasks, read_frame, size_of_rows, table_rows
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import TextRow, csv_blocks
+from kmdr.results.rows import TextRow, add_ratios, csv_blocks
 from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
 
 # Bytes of task files that are parsed together.
@@ -225,23 +225,6 @@ def _add_settings(rows: list[TextRow], folder: Path) -> None:
     for row in (row for row in rows if not row["engine"]):
         for name, text in settings[row["config_hash"]].items():
             row[name] = text
-
-
-def add_ratios(rows: list[TextRow]) -> int:
-    """Fill ``objective_ratio`` (F / F_best, empty if F_best is 0) and return the number of rows that changed."""
-    changed = 0
-    smallest: dict[tuple[str, str], float] = {}
-    for row in rows:
-        if row["objective"]:
-            key = (row["data_sha256"], row["k"])
-            smallest[key] = min(smallest.get(key, float("inf")), float(row["objective"]))
-    for row in rows:
-        least = smallest.get((row["data_sha256"], row["k"]), 0.0)
-        ratio = repr(float(row["objective"]) / least) if row["objective"] and least > 0 else ""
-        if row["objective_ratio"] != ratio:
-            row["objective_ratio"] = ratio
-            changed += 1
-    return changed
 
 
 # -- compressing -----------------------------------------------------------------------------------------------------
