@@ -41,12 +41,12 @@ def _section(kind: str) -> Iterator[str]:
     rows = _ROWS[kind]()
     texts = ["; ".join(filter(None, row[-2:])) for row in rows]
     lines = list(two_columns(list(zip(aligned([row[:-2] for row in rows]), texts, strict=True)), "  "))
-    yield from _by_domain(rows, lines) if kind == "datasets" else lines
+    yield from _group_by_domain(rows, lines) if kind == "datasets" else lines
     if kind in _NOTES:
         yield wrapped(_NOTES[kind], "  ")
 
 
-def _by_domain(rows: Sequence[Row], lines: Sequence[str]) -> Iterator[str]:
+def _group_by_domain(rows: Sequence[Row], lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines of datasets below the name of their domain, in the order in which domains occur."""
     from kmdr.datasets.registry import entry
 

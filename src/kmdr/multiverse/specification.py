@@ -89,7 +89,7 @@ def _readable(text: str) -> str:
 
     Examples
     --------
-    >>> _readable("P, none on NIPS (lf20_table2)"), _readable("r of fig10")
+    >>> _readable("P, none on NIPS (paper_table2)"), _readable("r of fig10")
     ('P, none on NIPS (Table 2)', 'r of Figure 10')
     """
     names = {"fig": "Figure", "table": "Table"}

@@ -27,6 +27,7 @@ from kmdr.results.text import parse_json
 
 _LINE = b"# sha256 "
 UNKNOWN = "0" * 12  # in a note: the table was made from something unknown
+_MOST_INDENTED = 2**16  # characters of a JSON file
 
 
 def _sha256(content: bytes) -> str:
@@ -147,7 +148,11 @@ def checked_content(content: bytes | Mapping[str, Any]) -> bytes:
     """Return the bytes of a file with its checksum, from its plain bytes or its JSON object."""
     if isinstance(content, bytes):
         return with_checksum(content)
-    return (json.dumps(with_json_checksum(content), indent=2, ensure_ascii=False) + "\n").encode()
+    entry = with_json_checksum(content)
+    text = json.dumps(entry, ensure_ascii=False)
+    if len(text) < _MOST_INDENTED:  # indentation may take half of a large file
+        text = json.dumps(entry, indent=2, ensure_ascii=False)
+    return f"{text}\n".encode()
 
 
 def write_checked(root: Path, path: Path | str, content: bytes | Mapping[str, Any], mode: int = 0o666) -> None:
