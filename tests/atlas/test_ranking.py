@@ -200,6 +200,22 @@ def test_a_method_that_cannot_run_on_some_data_is_stated(table):
     assert rank(gap, "loss", AT_5K).block.datasets == ("nips",)
 
 
+def test_data_with_fewer_features_than_r_take_no_part_and_are_stated(table):
+    found = rank(table, "loss", Condition(multiple=100.0))
+    assert found.block.datasets == ("coil20", "isolet", "usps")
+    assert len(found.block.values) == 5
+
+
+def test_datasets_of_one_source_are_one_block(table):
+    other = table[table["dataset"] == "coil20"].assign(dataset="coil20_128x128", d=16384)
+    other = other.assign(loss=other["loss"] * 3)
+    both = pd.concat([table, other])
+    one, two = values_of(table, "loss", AT_5K, "raw"), values_of(both, "loss", AT_5K, "raw")
+    assert len(two) == len(one) == 8
+    assert_frame_equal(two.drop("coil20"), one.drop("coil20"))
+    assert_frame_equal(two.loc[["coil20"]], one.loc[["coil20"]] * 2)
+
+
 def test_forms_are_averaged_within_a_dataset_and_are_not_blocks_of_their_own(table):
     both = values_of(table, "loss", AT_5K, ALL_FORMS)
     parts = [values_of(table, "loss", AT_5K, form) for form in ("raw", "unit rows")]

@@ -1,6 +1,7 @@
 """Rankings of methods over datasets: average ranks, a test of equality, groups that no test separates; and trade-offs.
 
-A dataset is one block, whatever the number of its forms and repetitions. Friedman's test comes first; if it does not
+A block is a dataset, whatever the number of its forms and repetitions; datasets of one source (`SAME_SOURCE`) are one
+block, because they are not independent. Friedman's test comes first; if it does not
 reject equality, all methods are one group. Otherwise two methods differ if their average ranks are further apart than
 Nemenyi's critical difference, and there is a winner only if it differs from the second.
 
@@ -31,7 +32,7 @@ from scipy.stats import friedmanchisquare, studentized_range
 from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import LEVEL
-from kmdr.atlas.effects import DATA, MULTIPLES, REFERENCE
+from kmdr.atlas.effects import DATA, MULTIPLES, REFERENCE, SAME_SOURCE
 
 # Whether the smallest value is the best.
 ASCENDING = {"loss": True, "accuracy": False, "ari": False, "nmi": False, "time": True}
@@ -61,9 +62,9 @@ class Block(NamedTuple):
     Attributes
     ----------
     values : DataFrame
-        One row per dataset, one column per method.
+        One row per dataset, or source of several, one column per method.
     methods, datasets : tuple of str
-        The omitted methods and datasets.
+        The omitted methods and datasets, the latter also because the condition does not apply to them.
     """
 
     values: pd.DataFrame
@@ -119,24 +120,27 @@ class Ranking(NamedTuple):
 
 
 def usable(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines with a loss, with ``time``: the seconds as a share of that of all features."""
+    """Return the lines with a loss, with ``time``, the seconds as a share of that of all features, and ``source``."""
     some: pd.DataFrame = effects[effects["loss"].notna()]
-    return some.assign(time=some["seconds"] / some["seconds_none"].where(some["seconds_none"] > 0))
+    time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > 0)
+    return some.assign(time=time, source=some["dataset"].replace(dict(SAME_SOURCE)))
 
 
 def chosen_lines(effects: pd.DataFrame, condition: Condition) -> pd.DataFrame:
     """Return the line of each method on each form of each dataset under a condition.
 
-    At a multiple of k, methods with one r take part if it is not larger. K-means on all features is the reference: it
-    takes part at every r. Within a time, a method has the r of least F, which is known without labels; methods of which
-    no r is fast enough have a line with infinite loss, and NaN as r. K-means on all features takes part from 100 % on.
+    At a multiple of k, data with more features than that take part, and methods with one r if it is not larger. K-means
+    on all features is the reference: it takes part at every r.
+
+    Within a time, a method has the r of least F, which is known without labels; methods of which no r is fast enough
+    have a line with infinite loss, and NaN as r. K-means on all features takes part from 100 % on.
     """
     some = usable(effects)
     key = [*DATA, "method"]
     if math.isnan(condition.budget):
         most = np.ceil(condition.multiple * some["k"])
         at = (some["multiple"] == condition.multiple) | (some["multiple"].isna() & (some["r"] <= most))
-        lines: pd.DataFrame = some[at | (some["method"] == REFERENCE)]
+        lines: pd.DataFrame = some[(at | (some["method"] == REFERENCE)) & (most < some["d"])]
         return lines.sort_values("r", kind="stable").drop_duplicates(key)
     some = some[some["time"].notna()]
     if condition.budget < 1:
@@ -149,20 +153,23 @@ def chosen_lines(effects: pd.DataFrame, condition: Condition) -> pd.DataFrame:
 
 
 def values_of(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS) -> pd.DataFrame:
-    """Return a quantity under a condition: one row per dataset, one column per method, NaN where there is none.
+    """Return a quantity under a condition: one row per source of data, one column per method, NaN where there is none.
 
-    Of all forms, it is the mean over the forms of the dataset; a method that lacks one of these has none.
+    It is the mean over the datasets of the source and their forms; a method that lacks one of these has none.
     """
     return _tabulate(chosen_lines(effects, condition), quantity, form)
 
 
-def _tabulate(lines: pd.DataFrame, quantity: str, form: str) -> pd.DataFrame:
+def _tabulate(lines: pd.DataFrame, quantity: str, form: str, columns: str = "method") -> pd.DataFrame:
+    """Return a quantity of some lines as `values_of` does."""
     lines = lines if form == ALL_FORMS else lines[lines["form"] == form]
-    table = lines.pivot(index=DATA, columns="method", values=quantity)
+    table = lines.pivot(index=["source", *DATA], columns=columns, values=quantity)
     table = table.dropna(how="all").dropna(axis=1, how="all")
-    by_dataset = table.groupby("dataset")
+    by_dataset = table.groupby(["source", "dataset"])
     mean: pd.DataFrame = by_dataset.mean().where(by_dataset.count().eq(by_dataset.size(), axis=0))
-    return mean
+    by_source = mean.groupby("source")
+    means: pd.DataFrame = by_source.mean().where(by_source.count().eq(by_source.size(), axis=0))
+    return means
 
 
 def largest_block(values: pd.DataFrame) -> Block:
@@ -249,16 +256,22 @@ def rank(effects: pd.DataFrame, quantity: str, condition: Condition, form: str =
     form : str
         A form of the data, or `ALL_FORMS`.
     """
-    return _ranked(chosen_lines(effects, condition), quantity, condition, form)
+    return _ranked(chosen_lines(effects, condition), quantity, condition, form, sources_of(effects))
 
 
-def _ranked(lines: pd.DataFrame, quantity: str, condition: Condition, form: str) -> Ranking | None:
+def sources_of(effects: pd.DataFrame) -> set[str]:
+    """Return the sources of the data of some effects."""
+    return set(effects["dataset"].replace(dict(SAME_SOURCE)))
+
+
+def _ranked(lines: pd.DataFrame, quantity: str, condition: Condition, form: str, sources: set[str]) -> Ranking | None:
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
         return None
     block = largest_block(values)
     if block.values.shape[1] < 2:
         return None
+    block = block._replace(datasets=tuple(sorted(sources - set(block.values.index))))
     return compare_methods(block, quantity, condition, form)
 
 
@@ -295,11 +308,11 @@ def rankings(effects: pd.DataFrame, quantities: Sequence[str] = ("loss", "accura
     """Return the rankings by each quantity under each condition, for all forms together and each form."""
     forms = sorted(effects["form"].unique())
     forms = [*([ALL_FORMS] if len(forms) > 1 else []), *forms]
-    several = []
+    several, sources = [], sources_of(effects)
     for condition in conditions(effects):
         lines = chosen_lines(effects, condition)
         some = [name for name in quantities if name != "time" or math.isnan(condition.budget)]
-        several += [_ranked(lines, name, condition, form) for form in forms for name in some]
+        several += [_ranked(lines, name, condition, form, sources) for form in forms for name in some]
     return [ranking for ranking in several if ranking is not None]
 
 
@@ -397,19 +410,18 @@ def pareto_over_datasets(effects: pd.DataFrame, form: str = ALL_FORMS) -> pd.Dat
     over datasets. Columns ``method multiple datasets time time_low time_high loss loss_low loss_high front``.
     """
     points = usable(effects)
-    points = points if form == ALL_FORMS else points[points["form"] == form]
     points = points[(points["time"] > 0) & (points["loss"] > -1)]
-    points = points.assign(multiple=points["multiple"].fillna(0.0), loss=np.log1p(points["loss"]),
-                           time=np.log(points["time"]))  # fmt: skip
+    points = points.assign(
+        multiple=points["multiple"].fillna(0.0), loss=np.log1p(points["loss"]), time=np.log(points["time"])
+    )
     points = points.drop_duplicates([*DATA, "method", "multiple"])
-    columns = ["method", "multiple", "datasets", *(f"{n}{e}" for n in ("time", "loss") for e in ("", "_low", "_high"))]
-    if points.empty:
-        return pd.DataFrame(columns=[*columns, "front"])
-    means = points.groupby(["dataset", "method", "multiple"])[["time", "loss"]].mean().reset_index()
-    pairs = list(zip(means["method"], means["multiple"], strict=True))
+    pairs = list(zip(points["method"], points["multiple"], strict=True))
     labels = {pair: f"{number:06d}" for number, pair in enumerate(sorted(set(pairs)))}
-    means = means.assign(key=[labels[pair] for pair in pairs])
-    tables = {name: means.pivot(index="dataset", columns="key", values=name) for name in ("time", "loss")}
+    points = points.assign(key=[labels[pair] for pair in pairs])
+    columns = ["method", "multiple", "datasets", *(f"{n}{e}" for n in ("time", "loss") for e in ("", "_low", "_high"))]
+    tables = {name: _tabulate(points, name, form, "key") for name in ("time", "loss")}
+    if tables["time"].empty:
+        return pd.DataFrame(columns=[*columns, "front"])
     block = largest_block(tables["time"]).values
     lines = []
     for (method, multiple), key in labels.items():
