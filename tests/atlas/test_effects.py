@@ -7,7 +7,7 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from atlas_rows import METHODS, atlas_rows
-from kmdr.atlas.effects import COLUMNS, Method, domain_of, effects, method_names, named_methods
+from kmdr.atlas.effects import COLUMNS, domain_of, effects, names_of
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +147,10 @@ def test_one_repetition_has_no_interval(rows):
 
 def test_methods_with_one_r_have_no_multiple(rows):
     k = rows.drop_duplicates("dataset").set_index("dataset")["k"]
-    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))].assign(params='{"rank":"k"}')
+    params = '{"centred":false,"rank":"k","solver":"kmdr"}'
+    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))].assign(params=params)
     table = effects(pd.concat([rows, only]))
-    one = table[table["method"].str.contains("rank = k")]
+    one = table[table["method"] == "svd, rank k"]
     assert len(one) == 6
     assert one["multiple"].isna().all()
     others = table.drop(one.index).query("method != 'none'")
@@ -160,38 +161,16 @@ def test_no_rows_give_an_empty_table(rows):
     assert list(effects(rows.iloc[:0]).columns) == COLUMNS
 
 
-def test_a_pair_is_named_by_the_method_with_the_most_settings_that_matches(rows):
-    methods = [
-        Method("leverage scores", "leverage", {}),
-        Method("leverage, not rescaled", "leverage", {"rescaled": False}),
-        Method("whitened", "sklearn.decomposition.PCA", {"whiten": True}),
-    ]
-    pairs = pd.DataFrame(
-        [
-            ("leverage", '{"rescaled":true}'), ("leverage", '{"rescaled":false}'), ("none", "{}"),
-            ("sklearn.decomposition.PCA", '{"whiten":true}'), ("sklearn.decomposition.PCA", "{}"),
-            ("svd", '{"rank":"k"}'), ("svd", '{"rank":"r"}'),
-        ],
-        columns=["reducer", "params"],
-    )  # fmt: skip
-    names = method_names(pairs, methods)
-    assert [names[tuple(pair)] for pair in pairs.to_numpy()] == [
-        "leverage scores", "leverage, not rescaled", "none", "whitened", "PCA", "svd (rank = k)", "svd (rank = r)",
+def test_methods_have_the_names_of_the_atlas_and_others_that_of_their_reducer(rows):
+    pairs = [
+        ("none", "{}"), ("sklearn.decomposition.PCA", '{"whiten":true}'), ("random_sign", "{}"),
+        ("mine.Reducer", '{"a":1}'), ("other", '{"a":1,"b":2}'), ("other", '{"a":1,"b":3}'),
     ]  # fmt: skip
-    assert set(method_names(rows, ()).values()) == set(METHODS)
-
-
-def test_names_are_read_from_the_file_of_the_atlas(tmp_path):
-    file = tmp_path / "atlas.yaml"
-    file.write_text(
-        "methods:\n  none: {none: {}}\n  svd k: {svd: {rank: k}}\n  variance:\n"
-        "  NMF: {outside: {path: sklearn.decomposition.NMF, args: {max_iter: 9}}}\n"
-    )
-    assert [(m.name, m.reducer, dict(m.settings)) for m in named_methods(file)] == [
-        ("none", "none", {}), ("svd k", "svd", {"rank": "k"}), ("variance", "variance", {}),
-        ("NMF", "sklearn.decomposition.NMF", {"max_iter": 9}),
-    ]  # fmt: skip
-    assert named_methods(tmp_path / "gone.yaml") == ()
+    names = names_of(pd.DataFrame(pairs, columns=["reducer", "params"]))
+    expected = ["none", "PCA, whitened", "random signs", "Reducer", "other (b = 2)", "other (b = 3)"]
+    assert [names[pair] for pair in pairs] == expected
+    assert set(names_of(rows).values()) == set(METHODS)
+    assert names_of(rows, {})["none", "{}"] == "none"
 
 
 def test_domains_are_those_of_the_registry():

@@ -22,13 +22,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kmdr.analysis.statistics import LEVEL, holm
+from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, SAME_SOURCE
 from kmdr.atlas.ranking import ALL_FORMS, Condition, chosen_lines
 
 Floats = NDArray[np.float64]
 Names = NDArray[Any]
 
-# Families of methods, by the beginnings of their names; the longest that matches counts.
+# Families of methods, by the beginnings of their reducers' names; the longest that matches counts.
 FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("random_sign", "gaussian", "achlioptas", "fjlt", "srht", "sparse_embedding", "osnap"),
                     "random projections"),
@@ -45,16 +46,17 @@ _SPREAD = 20.0  # traits that vary by more than this factor enter by their logar
 
 
 def family_of(method: str) -> str:
-    """Return the family of a method; empty for methods that belong to none.
+    """Return the family of a method of the atlas, or of a reducer; empty for those that belong to none.
 
     Examples
     --------
-    >>> family_of("leverage, not rescaled"), family_of("PCA whitened"), family_of("lle")
+    >>> family_of("leverage, not rescaled"), family_of("PCA, whitened"), family_of("LLE")
     ('sampled features', 'singular vectors', '')
     """
-    name = method.lower().replace(" ", "_")
-    known = [beginning for beginning in FAMILIES if name.startswith(beginning)]
-    return FAMILIES[max(known, key=len)] if known else ""
+    known = design().methods.get(method)
+    name = (known.settings.get("path", known.reducer) if known else method).rpartition(".")[2].lower()
+    matching = [beginning for beginning in FAMILIES if name.startswith(beginning)]
+    return FAMILIES[max(matching, key=len)] if matching else ""
 
 
 def family_losses(effects: pd.DataFrame, condition: Condition, form: str = ALL_FORMS) -> pd.DataFrame:

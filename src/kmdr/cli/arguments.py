@@ -231,6 +231,15 @@ COMMANDS = {
             "kmdr.cli.commands:multiverse", (_PAPERS, _BUDGET, _out(f"{RESULTS}/multiverse")),
         ),
         Command(
+            "atlas", "Run every method on the datasets of the atlas, at r in multiples of k.",
+            "kmdr.cli.commands:atlas",
+            (
+                _argument("datasets", nargs="*", metavar="DATASET", help="name of a dataset; all by default"),
+                _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
+                _out(f"{RESULTS}/atlas"),
+            ),
+        ),
+        Command(
             "quick", "Run the studies of papers on a thinned grid, in about a minute on two cores.",
             "kmdr.cli.commands:quick", (_PAPERS, _out("results/quick")),
         ),
