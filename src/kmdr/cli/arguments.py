@@ -223,6 +223,21 @@ COMMANDS = {
             "kmdr.harness.rescore:run", (_RESULTS,), "Exit status 1 if a trial cannot be scored.",
         ),
         Command(
+            "score", "Score a partition that any other program made, by F, P, NMI, ARI and the metrics of plugins.",
+            "kmdr.cli.screen:score",
+            (
+                _argument("labels", type=_folder, metavar="LABELS",
+                          help="labels of the points, one line each: text or CSV, which may be compressed, npy or "
+                               "Parquet; each column is one partition"),
+                _argument("settings", nargs="*", metavar="dataset=NAME",
+                          help="the dataset, with its options: dataset=file dataset.path=FILE"),
+                _argument("--format", type=_choice("format", (*FORMATS, "json")), default="text",
+                          help=f"{', '.join(FORMATS)}, json; text by default"),
+            ),
+            "Labels are whole numbers or text. A negative label counts as a cluster, also where it means noise.",
+            takes_settings=True,
+        ),
+        Command(
             "reproduce", "Run the studies of papers and write the report.", "kmdr.cli.commands:reproduce",
             (_PAPERS, _BUDGET, _out(RESULTS)),
         ),
