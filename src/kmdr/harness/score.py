@@ -63,15 +63,17 @@ def _partition(name: str, labels: NDArray[Any], n: int, file: str) -> Partition:
 
 
 def _is_label(text: str) -> bool:
-    """Return whether a text can be a label: no infinite number, and not several numbers."""
+    """Return whether a text can be a label: not empty, no infinite number, and not several numbers."""
     parts = text.split()
-    return not (all(map(is_number, parts)) and (len(parts) > 1 or not np.isfinite(float(text))))
+    if not all(map(is_number, parts)):
+        return True
+    return len(parts) == 1 and bool(np.isfinite(float(text)))
 
 
 def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which labels are numbers but not a whole one."""
     if labels.dtype.kind == "f":
-        return ~np.isfinite(labels) | (labels != np.rint(labels))
+        return np.asarray(~np.isfinite(labels) | (labels != np.rint(labels)))
     if labels.dtype.kind in "UO":
         texts = labels.tolist()
         odd = {text for text in set(texts) if not _is_label(str(text))}
