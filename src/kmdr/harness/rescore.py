@@ -60,6 +60,12 @@ def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: Scaled) -
     return bool(new)
 
 
+def scores_of_labels(row: Mapping[str, str], labels: NDArray[np.unsignedinteger], data: Scaled) -> dict[str, float]:
+    """Return the scores of the labels that belong to a row."""
+    matching = row["matching"] or "best"
+    return score(data.A, labels.astype(np.int64), data.classes, matching, total=data.total)
+
+
 def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:
     return dict(json.loads(row["metrics"] or "{}"))
 

@@ -162,5 +162,7 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
     commands = []
     for _, group in rows.groupby("config_hash", sort=False):
         sizes = sorted({int(r) for r in group["r"]})
-        commands.append(command_of(group.iloc[0].to_dict(), sizes, int(group["repeat"].max()) + 1))
+        commands.append(
+            command_of({str(k): v for k, v in group.iloc[0].items()}, sizes, int(group["repeat"].max()) + 1)
+        )
     return tuple(dict.fromkeys(commands))
