@@ -1,12 +1,16 @@
 """Effects and traits of an invented atlas, in which the traits of a dataset decide which method is good."""
 
+from hashlib import sha256
+
 import numpy as np
 import pandas as pd
 
 from kmdr.atlas.traits import TRAITS
+from kmdr.results.checksums import write_table
+from rows import HASH, write_rows
 
 MULTIPLES = (0.5, 1, 2, 5, 10, 20, 50)
-GRID_METHODS = ("random signs", "leverage", "variance")
+GRID_METHODS = ("random_sign", "leverage", "variance")
 
 
 def invented(rng, datasets=18, noise=0.0, follows_traits=True):
@@ -37,7 +41,7 @@ def invented(rng, datasets=18, noise=0.0, follows_traits=True):
             speedup = 50 / multiple
             base = 0.3 / np.sqrt(multiple)
             for method in GRID_METHODS:
-                good = {"random signs": 1.0, "leverage": 0.2 if concentrated else 2.0}.get(
+                good = {"random_sign": 1.0, "leverage": 0.2 if concentrated else 2.0}.get(
                     method, 2.0 if concentrated else 0.2
                 )
                 r = int(np.ceil(multiple * k))
@@ -46,3 +50,24 @@ def invented(rng, datasets=18, noise=0.0, follows_traits=True):
                 else:
                     line(method, r, multiple, good * base + noise * rng.standard_normal(), speedup)
     return pd.DataFrame(lines), pd.DataFrame(traits)
+
+
+def traits_of(rows):
+    """Return invented traits of the data of some rows of the atlas, one line per dataset and form."""
+    lines = []
+    for (dataset, options), group in rows.groupby(["dataset", "options"], sort=False):
+        n, d, k = (int(group[name].iloc[0]) for name in "ndk")
+        rng = np.random.default_rng([n, d, k])
+        values = {name: rng.uniform(0.1, 1) for name in TRAITS} | {"n": n, "d": d, "k": k, "aspect": d / n}
+        lines.append({"dataset": dataset, "options": options, **values})
+    return pd.DataFrame(lines)
+
+
+def write_atlas(folder, rows):
+    """Write rows of the atlas and invented traits of its data as a folder of results."""
+    folder.mkdir(exist_ok=True)
+    digests = [sha256(text.encode()).hexdigest() for text in rows["dataset"] + rows["options"]]
+    write_rows(folder, rows, machine=HASH, data_sha256=digests)
+    content = traits_of(rows).to_csv(index=False).encode()
+    write_table(folder, "facts/traits.csv", content, "made up")
+    return folder

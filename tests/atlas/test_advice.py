@@ -22,7 +22,7 @@ from kmdr.atlas.advice import (
 )
 from kmdr.base.errors import UserError
 
-RULES = {"random signs at r = 20 k": Choice("random signs", 20.0), "exact SVD at r = k": Choice("svd rank k", "k")}
+RULES = {"random signs at r = 20 k": Choice("random_sign", 20.0), "exact SVD at r = k": Choice("svd rank k", "k")}
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_regret_is_measured_from_the_best_choice_that_is_fast_enough(known):
     line = 0  # variance is the best method there
     best = 0.2 * 0.3 / np.sqrt(10)
     assert R[cell(known, "data00", "variance", 10.0)] == pytest.approx(0)
-    assert R[cell(known, "data00", "random signs", 10.0)] == pytest.approx(0.3 / np.sqrt(10) - best)
+    assert R[cell(known, "data00", "random_sign", 10.0)] == pytest.approx(0.3 / np.sqrt(10) - best)
     assert R[cell(known, "data00", "leverage", 0.5)] == MOST_REGRET
-    for slow in (Choice("random signs", 20.0), Choice("none", "d"), Choice("svd rank k", "k")):
+    for slow in (Choice("random_sign", 20.0), Choice("none", "d"), Choice("svd rank k", "k")):
         assert R[line, known.choices.index(slow)] == MOST_REGRET
     assert R[cell(known, "data00", "variance", 50.0)] == MOST_REGRET
     assert np.nanmin(R, axis=1) == pytest.approx(0)
@@ -133,9 +133,9 @@ def test_advice_that_follows_the_traits_beats_the_same_choice_for_all(known):
 def test_advice_that_cannot_know_says_that_it_is_no_better(rng):
     """The kind of a dataset is drawn, whatever its traits, and random signs are good on all."""
     effects, traits = invented(rng, 24, follows_traits=False)
-    effects.loc[effects["method"] == "random signs", "loss"] *= 0.2
+    effects.loc[effects["method"] == "random_sign", "loss"] *= 0.2
     known = evidence(effects.assign(domain="text"), traits)
-    rules = {"random signs at r = 20 k": Choice("random signs", 20.0)}
+    rules = {"random signs at r = 20 k": Choice("random_sign", 20.0)}
     found = validate(known, Goal(2.0), rules, with_domain=False)
     first = found.comparisons[0]
     assert first.difference.low <= 0 <= first.difference.high or first.verdict == "worse than"
@@ -182,7 +182,7 @@ def test_a_rule_uses_the_largest_r_that_fits():
     effects = effects[~((effects["dataset"] == "data01") & (effects["multiple"] > 5))]
     known = evidence(effects, traits)
     R = known.regrets(Goal(0.0))
-    picks = advice._rule_picks(known, R, Choice("random signs", 20.0))
+    picks = advice._rule_picks(known, R, Choice("random_sign", 20.0))
     assert [known.choices[pick].multiple for pick in picks[:3]] == [20.0, 5.0, 20.0]
 
 

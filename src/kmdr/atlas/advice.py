@@ -95,10 +95,14 @@ class Goal:
         """Return True if a choice has the r asked for, or the nearest of the atlas's multiples to it."""
         if self.multiple is None:
             return True
-        wanted = self.multiple
         if isinstance(choice.multiple, str):
-            return choice.multiple == _AT_K and wanted == 1
-        return choice.multiple == min(multiples, key=lambda multiple: abs(np.log(multiple / wanted)))
+            return choice.multiple == _AT_K and self.multiple == 1
+        return choice.multiple == self.nearest(multiples)
+
+    def nearest(self, multiples: Sequence[float]) -> float | None:
+        """Return the multiple of the atlas that is nearest, by ratio, to the one asked for; None if none is."""
+        wanted = self.multiple
+        return None if wanted is None else min(multiples, key=lambda multiple: abs(np.log(multiple / wanted)))
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,13 @@ class Evidence:
     def shares(self) -> Floats:
         """The weight of each matrix: 1 for each dataset, in equal parts for its forms."""
         return 1 / self.matrices.groupby("dataset")["form"].transform("size").to_numpy(dtype=float)
+
+    def without(self, source: str) -> "Evidence":
+        """Return the evidence of the matrices of all other sources."""
+        kept = (self.matrices["source"] != source).to_numpy()
+        matrices = self.matrices[kept].reset_index(drop=True)
+        loss, accuracy, speedup = (values[kept] for values in (self.loss, self.accuracy, self.speedup))
+        return Evidence(matrices, self.choices, loss, accuracy, speedup, self.failed[kept])
 
     def regrets(self, goal: Goal) -> Floats:
         """Return the regret of each choice on each matrix.
@@ -303,6 +314,12 @@ class Comparison(NamedTuple):
     difference: Estimate
 
     @property
+    def difference_text(self) -> str:
+        """The difference with its interval."""
+        value, low, high = (percent(number, signed=True) for number in self.difference)
+        return f"{value} [95 % interval {low}, {high}]"
+
+    @property
     def verdict(self) -> str:
         """Whether the advice is better, worse or neither."""
         if self.difference.high < 0:
@@ -342,13 +359,11 @@ class Validation:
     def sentence(self) -> str:
         """Whether the advice is better than random signs at r = 20 k, in words."""
         rule = self.comparisons[0]
-        low, high = rule.difference.low, rule.difference.high
         return (
-            f"On {self.datasets} datasets, each left out in turn with all others of its source, the advice loses "
-            f"{percent(self.regret.value)} of F more than the best choice that is as fast as asked; {rule.rule} loses "
-            f"{percent(rule.regret)} more. The difference is {percent(rule.difference.value, signed=True)} "
-            f"[95 % interval {percent(low, signed=True)}, {percent(high, signed=True)}]: the advice is {rule.verdict} "
-            f"{rule.rule}."
+            f"On {counted(self.datasets, 'dataset')}, each left out in turn with all others of its source, the advised "
+            f"choice loses {percent(self.regret.value)} more of F than the best one that is as fast as asked; for "
+            f"{rule.rule} it is {percent(rule.regret)}. The difference is {rule.difference_text}: the advice is "
+            f"{rule.verdict} {rule.rule}."
         )
 
 
