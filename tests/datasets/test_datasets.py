@@ -349,8 +349,9 @@ def test_synth_options():
         ({"n": 10.5}, ["n", "10.5", "int"]),
         ({"n": True}, ["n", "True", "int"]),
         ({"n": "10"}, ["n", "'10'", "int"]),
-        ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, seed, side, sigma"]),
-        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit"]),
+        ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, scale, seed, side, sigma"]),
+        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit, tfidf"]),
+        ({"scale": "robust"}, ["option scale", "'robust'", "minmax, none, standard, unit"]),
         ({"rows": 1}, ["rows", "1", "str"]),
     ],
 )

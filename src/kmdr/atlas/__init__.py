@@ -1,1 +1,1 @@
-"""The atlas: every method on many real datasets, and the advice that follows from it."""
+"""The atlas: which method keeps the clustering, on which data, at which r, over all datasets of a collection."""

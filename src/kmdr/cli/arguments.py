@@ -240,6 +240,15 @@ COMMANDS = {
             "kmdr.cli.commands:multiverse", (_PAPERS, _BUDGET, _out(f"{RESULTS}/multiverse")),
         ),
         Command(
+            "atlas", "Run every method on the datasets of the atlas, at r in multiples of k.",
+            "kmdr.cli.commands:atlas",
+            (
+                _argument("datasets", nargs="*", metavar="DATASET", help="name of a dataset; all by default"),
+                _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
+                _out(f"{RESULTS}/atlas"),
+            ),
+        ),
+        Command(
             "recommend", "Advise methods and r for a matrix, by what they did on the datasets of the atlas.",
             "kmdr.cli.recommend:run",
             (
