@@ -8,18 +8,21 @@ from atlas_evidence import invented, write_atlas
 from atlas_rows import FORMS, atlas_rows
 from kmdr.atlas import evidence as module
 from kmdr.atlas.advice import Choice, Goal, evidence
-from kmdr.atlas.effects import Method
-from kmdr.atlas.evidence import files_of, read_folder, rules, settings_of, stored
+from kmdr.atlas.design import Method, design
+from kmdr.atlas.evidence import files_of, protocol, read_folder, rules, settings_of, stored
 from kmdr.base.errors import UserError
+from kmdr.clustering.kmeans import Protocol
 from kmdr.harness.jobs import compose
+from kmdr.reducers import named
 from rows import HASH, make_rows, write_rows
 
-METHODS = (
-    Method("signs", "random_sign", {}),
-    Method("SVD, rank k", "svd", {"rank": "k"}),
-    Method("SVD, rank r", "svd", {"rank": "r"}),
-    Method("PCA, whitened", "sklearn.decomposition.PCA", {"whiten": True}),
-)
+METHODS = {
+    "signs": Method("random_sign"),
+    "SVD, rank k": Method("svd", {"rank": "k"}),
+    "SVD, rank r": Method("svd", {"rank": "r"}),
+    "sparsified": Method("sparsified", kmeans={"start": "sample"}),
+    "PCA, whitened": Method("outside", {"path": "sklearn.decomposition.PCA", "args": {"whiten": True}}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def test_a_folder_has_the_evidence_of_its_rows(folder):
     assert set(known.matrices["form"]) == {"raw", "unit rows"}
     assert known.matrices["domain"].ne("").all()
     assert np.nanmin(known.loss) == 0
-    assert {choice.method for choice in known.choices} >= {"none", "random_sign", "leverage"}
+    assert {choice.method for choice in known.choices} >= {"none", "random signs", "leverage"}
 
 
 def test_a_folder_of_results_leads_to_its_atlas(folder, tmp_path):
@@ -81,7 +84,7 @@ def test_the_rules_are_found_by_what_they_run(rng):
     }  # fmt: skip
     assert rules(known, Goal(0, 9.0), METHODS) == {"random signs at this r": Choice("signs", 10.0)}
     with pytest.raises(UserError, match="no rows of random signs"):
-        rules(known, Goal(), ())
+        rules(known, Goal(), {})
 
 
 @pytest.mark.parametrize(
@@ -93,15 +96,25 @@ def test_the_rules_are_found_by_what_they_run(rng):
             "PCA, whitened",
             ["reducer=outside", "reducer.path=sklearn.decomposition.PCA", "reducer.args.whiten=true"],
         ),
+        ("sparsified", ["reducer=sparsified", "kmeans.start=sample"]),
         ("leverage", ["reducer=leverage"]),
     ],
 )
 def test_a_method_is_run_by_its_settings(name, settings):
     assert settings_of(name, METHODS) == settings
     (experiment,) = compose(*settings).experiments
-    assert (
-        experiment.reducer == settings[-1 if len(settings) == 1 else 0].partition("=")[2] or "." in experiment.reducer
-    )
+    assert experiment.reducer == {"PCA, whitened": "sklearn.decomposition.PCA"}.get(name, settings[0][8:])
+
+
+@pytest.mark.parametrize("name", design().methods)
+def test_the_settings_of_each_method_are_those_that_the_atlas_runs(name):
+    (experiment,) = compose(*settings_of(name)).experiments
+    assert (experiment.reducer, experiment.params) == named(design().methods[name].config)
+
+
+def test_the_protocol_is_that_of_the_atlas():
+    (experiment,) = compose(*protocol()).experiments
+    assert experiment.protocol == Protocol(**design().kmeans)
 
 
 def test_traits_without_a_form_are_of_raw_data():

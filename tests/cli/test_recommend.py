@@ -10,6 +10,7 @@ import pytest
 from atlas_evidence import write_atlas
 from atlas_rows import FORMS, atlas_rows
 from kmdr.atlas.advice import Advice, Choice, Estimate
+from kmdr.atlas.evidence import settings_of
 from kmdr.cli.commands import main
 from kmdr.cli.recommend import commands
 from kmdr.harness.jobs import compose
@@ -48,7 +49,7 @@ def test_a_file_without_labels_gets_traits_advice_its_error_and_a_command(recomm
     assert "my: 60 points, 40 features, k = 3" in out
     assert re.search(r"shape +0\.667 features per point; 100 % of the entries are not 0, some are negative", out)
     assert "at least 1.5 times as fast as k-means on all features" in out
-    lines = re.findall(r"^(\w+) +(\d+)  .*kmdr$", out, re.MULTILINE)
+    lines = re.findall(r"^(\w+(?: \w+)*) +(\d+)  .*kmdr$", out, re.MULTILINE)
     assert len(lines) == 3
     assert all(int(r) < 40 for _, r in lines)
     text = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
@@ -57,8 +58,10 @@ def test_a_file_without_labels_gets_traits_advice_its_error_and_a_command(recomm
     (command,) = re.findall(r"^  (kmdr .*)$", out, re.MULTILINE)
     words = shlex.split(command)
     assert {"dataset=file", "dataset.path=my.csv", "dataset.k=3"} <= set(words)
+    chosen = next(word for word in words if word.startswith("reducer="))
+    assert chosen.count(",") == 3
     for method, _ in lines:
-        assert method in next(word for word in words if word.startswith("reducer="))
+        assert settings_of(method)[0].partition("=")[2] in chosen
 
 
 def test_the_command_that_checks_an_advice_runs(recommend, monkeypatch, capsys):
@@ -81,7 +84,7 @@ def test_a_dataset_of_the_atlas_is_left_out_of_its_own_advice(recommend):
     assert status == 0
     assert "were left out" not in out
     assert "At r = 2 k, any speed" in out
-    assert re.findall(r"^\w+ +(\d+)  .*kmdr$", out, re.MULTILINE) == ["20", "20", "20"]
+    assert re.findall(r"^\w+(?: \w+)* +(\d+)  .*kmdr$", out, re.MULTILINE) == ["20", "20", "20"]
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])

@@ -160,14 +160,15 @@ class Evidence:
     def regrets(self, goal: Goal) -> Floats:
         """Return the regret of each choice on each matrix.
 
-        It is NaN where the choice was not tried or has another r than asked for, and on matrices where nothing is as
-        fast as asked.
+        It is NaN where the choice was not tried, was not timed although a speed-up is asked for, or has another r than
+        asked for, and on matrices where nothing is as fast as asked.
         """
         allowed = np.array([goal.allows(choice, self.multiples) for choice in self.choices])
-        good = allowed & np.isfinite(self.loss) & (self.speedup >= goal.speedup)
+        timed = np.isfinite(self.speedup) | (goal.speedup == 0)
+        good = allowed & np.isfinite(self.loss) & timed & ~(self.speedup < goal.speedup)
         least = np.where(good, self.loss, np.inf).min(axis=1, keepdims=True)
         regrets = np.where(good, np.minimum(self.loss - np.where(np.isfinite(least), least, 0.0), MOST_REGRET), np.nan)
-        tried = (self.failed | np.isfinite(self.loss) & np.isfinite(self.speedup)) & allowed & np.isfinite(least)
+        tried = (self.failed | np.isfinite(self.loss) & timed) & allowed & np.isfinite(least)
         return np.asarray(np.where(tried & ~good, MOST_REGRET, regrets))
 
 

@@ -6,18 +6,23 @@ digits.
 
 import io
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kmdr.atlas.advice import Choice, Evidence, Goal, evidence
-from kmdr.atlas.effects import Method, effects, form_of, named_methods
+from kmdr.atlas.design import STUDY, TIMES, Method, design
+from kmdr.atlas.effects import Method as RowMethod
+from kmdr.atlas.effects import effects, form_of
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.base.text import override
+from kmdr.config.protocols import choice
+from kmdr.reducers import named, recorded
 from kmdr.results.folder import has_file
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE
 from kmdr.results.reader import facts_of
@@ -50,13 +55,20 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     home = atlas_folder(folder)
     rows = rows_of(home)
-    rows = rows[rows["study"] == ATLAS]
+    rows = rows[rows["study"].isin([STUDY, TIMES])]
     traits = facts_of(home).get(TRAITS_FACT)
     if isinstance(traits, UserError):
         raise traits
     if rows.empty or traits is None:
         raise UserError(f"{home} has no {'traits' if len(rows) else 'rows'} of an atlas; name a folder of 'kmdr atlas'")
-    return effects(rows), with_forms(traits)
+    methods = [RowMethod(name, *_of_rows(method)) for name, method in design().methods.items()]
+    return effects(rows, methods), with_forms(traits)
+
+
+def _of_rows(method: Method) -> tuple[str, dict[str, Any]]:
+    """Return the reducer of a method and its parameters as rows state them."""
+    reducer, params = named(method.config)
+    return reducer, recorded(reducer, params)
 
 
 def with_forms(traits: pd.DataFrame) -> pd.DataFrame:
@@ -99,21 +111,26 @@ def _find(known: Evidence, methods: Mapping[str, Method], reducer: str, settings
     found = {
         name: len(method.settings)
         for name in dict.fromkeys(choice.method for choice in known.choices)
-        for method in [methods.get(name, Method(name, name, {}))]
+        for method in [methods.get(name, Method(name))]
         if method.reducer == reducer and settings.items() <= method.settings.items()
     }
     return min(found, key=lambda name: found[name], default=None)
 
 
-def rules(known: Evidence, goal: Goal, methods: Sequence[Method] | None = None) -> dict[str, Choice]:
+def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = None) -> dict[str, Choice]:
     """Return the simple rules that advice must beat, as far as the atlas has their methods.
+
+    Parameters
+    ----------
+    methods : mapping of str to Method, optional
+        By default those of ``atlas.yaml``.
 
     Raises
     ------
     UserError
         If it has no random signs, which are the first.
     """
-    by_name = {method.name: method for method in (named_methods() if methods is None else methods)}
+    by_name = design().methods if methods is None else methods
     signs, svd = (
         _find(known, by_name, reducer, settings) for reducer, settings in (("random_sign", {}), ("svd", {"rank": "k"}))
     )
@@ -125,14 +142,22 @@ def rules(known: Evidence, goal: Goal, methods: Sequence[Method] | None = None) 
     return found | ({} if svd is None else {"the exact SVD at r = k": Choice(svd, "k")})
 
 
-def settings_of(name: str, methods: Sequence[Method] | None = None) -> list[str]:
-    """Return the settings with which a run uses a method: ``reducer=svd reducer.rank=r``."""
-    by_name = {method.name: method for method in (named_methods() if methods is None else methods)}
-    method = by_name.get(name, Method(name, name, {}))
-    if "." in method.reducer:
-        arguments = [f"reducer.args.{key}={override(value)}" for key, value in method.settings.items()]
-        return ["reducer=outside", f"reducer.path={method.reducer}", *arguments]
-    return [f"reducer={method.reducer}", *(f"reducer.{key}={override(v)}" for key, v in method.settings.items())]
+def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[str]:
+    """Return the settings with which a run uses a method: ``reducer=svd reducer.rank=k``."""
+    method = (design().methods if methods is None else methods).get(name, Method(name))
+    nested = {f"args.{key}": value for key, value in method.settings.get("args", {}).items()}
+    plain = {key: value for key, value in method.settings.items() if key != "args"} | nested
+    return [
+        f"reducer={method.reducer}",
+        *(f"reducer.{key}={override(value)}" for key, value in plain.items()),
+        *(f"kmeans.{key}={override(value)}" for key, value in method.kmeans.items()),
+    ]
+
+
+def protocol() -> list[str]:
+    """Return the settings of k-means of the atlas that differ from those of a run by default."""
+    usual = choice("kmeans", "bzmd15")
+    return [f"kmeans.{key}={override(value)}" for key, value in design().kmeans.items() if usual.get(key) != value]
 
 
 if __name__ == "__main__":

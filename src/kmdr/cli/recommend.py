@@ -21,7 +21,7 @@ from kmdr.atlas.advice import (
     percent,
     validate,
 )
-from kmdr.atlas.evidence import read_folder, rules, settings_of, stored
+from kmdr.atlas.evidence import protocol, read_folder, rules, settings_of, stored
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import announce, counted, format_number, path_override, two_columns, wrapped
@@ -29,8 +29,7 @@ from kmdr.cli.screen import formatted
 from kmdr.config.compose import compose_configs
 from kmdr.figures.tables import Table
 
-# Of the runs that check an advice.
-_PROTOCOL = ("kmeans.start=plus", "repeats=5", "timing_repeats=3")
+_REPEATS = ("repeats=5", "timing_repeats=3")  # of the runs that check an advice
 _MOST_NAMES = 5
 
 
@@ -185,7 +184,7 @@ def commands(settings: Sequence[str], advised: Sequence[Advice], r: int | None =
 
     Methods without settings of their own run in one command.
     """
-    usual = [*settings, *_PROTOCOL]
+    usual = [*settings, *protocol(), *_REPEATS]
     plain: dict[str, None] = {"none": None}
     sizes: dict[int, None] = {}
     further = []
