@@ -199,8 +199,13 @@ def _format(e: Entry, files: tuple[Found, ...]) -> str:
 
 def _arguments(e: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments of a loader."""
-    common = COMMON.keys() - e.options.keys() - e.further.keys()
+    common = COMMON.keys() - ({"scale"} if _loader_scales(e) else set())
     return {**e.fixed, **{name: value for name, value in settings.items() if name not in common}}
+
+
+def _loader_scales(e: Entry) -> bool:
+    """Return whether the loader scales the columns, as that of a custom file does."""
+    return "scale" in {*e.options, *e.further}
 
 
 def _checked(
@@ -210,7 +215,7 @@ def _checked(
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None
     name = Path(display_name(e, settings))
-    scale = "none" if "scale" in {*e.options, *e.further} else settings.get("scale", "none")  # else the loader does it
+    scale = "none" if _loader_scales(e) else settings.get("scale", "none")
     rows = {"raw": None, "unit": validation.unit_rows, "tfidf": validation.tfidf_rows}[settings.get("rows", "raw")]
 
     def transformed(A: Any) -> Any:
