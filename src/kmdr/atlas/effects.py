@@ -40,6 +40,11 @@ _FORMS = {
     canonical({"columns": "standard"}): "standardised",
     canonical({"rows": "unit", "weights": "tfidf"}): "tf-idf",
 }
+# Datasets that were made from the same recordings or texts, with a common name; any other dataset is its own source.
+SAME_SOURCE: Mapping[str, str] = {
+    "orl_64x64": "orl", "orlraws10p": "orl", "coil20_128x128": "coil20", "light": "pie", "warppie10p": "pie",
+    "allaml": "leukemia", "basehock": "20 newsgroups", "pcmac": "20 newsgroups", "relathe": "20 newsgroups",
+}  # fmt: skip
 _FILE = Path(__file__).with_name("atlas.yaml")
 _BLOCK = ["dataset", "form", "k"]
 _LINE = [*_BLOCK, "method", "r"]
