@@ -7,13 +7,13 @@ import pandas as pd
 
 from rows import make_rows
 
-# By name: reducer, parameters, loss at r = k (it falls as 1/r), and the time as a share of that of all features.
+# By name in the atlas: reducer, parameters, loss at r = k (it falls as 1/r), and the time as a share of none's.
 METHODS: Mapping[str, tuple[str, str, float, float]] = {
     "none": ("none", "{}", 0.0, 1.0),
     "svd": ("svd", '{"centred":false,"rank":"r","solver":"kmdr"}', 0.02, 0.6),
     "leverage": ("leverage", '{"centred":false,"merged":false,"rescaled":true,"solver":"kmdr"}', 0.3, 0.4),
-    "random_sign": ("random_sign", "{}", 0.2, 0.2),
-    "gaussian": ("gaussian", "{}", 0.2, 0.3),
+    "random signs": ("random_sign", "{}", 0.2, 0.2),
+    "Gaussian": ("gaussian", "{}", 0.2, 0.3),
     "variance": ("variance", "{}", 0.5, 0.1),
 }
 # By registered name: points, features, clusters.

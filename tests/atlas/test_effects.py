@@ -7,7 +7,9 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from atlas_rows import METHODS, atlas_rows
-from kmdr.atlas.effects import COLUMNS, Method, domain_of, effects, method_names, named_methods
+from kmdr.atlas.design import design
+from kmdr.atlas.effects import COLUMNS, Method, domain_of, effects, form_of, method_names, named_methods
+from kmdr.base.text import canonical
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +149,10 @@ def test_one_repetition_has_no_interval(rows):
 
 def test_methods_with_one_r_have_no_multiple(rows):
     k = rows.drop_duplicates("dataset").set_index("dataset")["k"]
-    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))].assign(params='{"rank":"k"}')
+    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))]
+    only = only.assign(params='{"centred":false,"rank":"k","solver":"kmdr"}')
     table = effects(pd.concat([rows, only]))
-    one = table[table["method"].str.contains("rank = k")]
+    one = table[table["method"] == "svd, rank k"]
     assert len(one) == 6
     assert one["multiple"].isna().all()
     others = table.drop(one.index).query("method != 'none'")
@@ -178,20 +181,22 @@ def test_a_pair_is_named_by_the_method_with_the_most_settings_that_matches(rows)
     assert [names[tuple(pair)] for pair in pairs.to_numpy()] == [
         "leverage scores", "leverage, not rescaled", "none", "whitened", "PCA", "svd (rank = k)", "svd (rank = r)",
     ]  # fmt: skip
-    assert set(method_names(rows, ()).values()) == set(METHODS)
+    assert set(method_names(rows, ()).values()) == {reducer for reducer, *_ in METHODS.values()}
 
 
-def test_names_are_read_from_the_file_of_the_atlas(tmp_path):
-    file = tmp_path / "atlas.yaml"
-    file.write_text(
-        "methods:\n  none: {none: {}}\n  svd k: {svd: {rank: k}}\n  variance:\n"
-        "  NMF: {outside: {path: sklearn.decomposition.NMF, args: {max_iter: 9}}}\n"
-    )
-    assert [(m.name, m.reducer, dict(m.settings)) for m in named_methods(file)] == [
-        ("none", "none", {}), ("svd k", "svd", {"rank": "k"}), ("variance", "variance", {}),
-        ("NMF", "sklearn.decomposition.NMF", {"max_iter": 9}),
-    ]  # fmt: skip
-    assert named_methods(tmp_path / "gone.yaml") == ()
+def test_names_are_those_of_the_atlas():
+    """Rows state what a run with the settings of a method records."""
+    known = {method.name: (method.reducer, dict(method.settings)) for method in named_methods()}
+    assert list(known) == list(design().methods)
+    assert known["random signs"] == ("random_sign", {})
+    assert known["PCA, whitened"] == ("sklearn.decomposition.PCA", {"whiten": True})
+    pairs = pd.DataFrame([(name, canonical(params)) for name, params in known.values()], columns=["reducer", "params"])
+    by_pair = sorted(zip(pairs.to_numpy().tolist(), known, strict=True))
+    assert list(method_names(pairs).values()) == [name for _, name in by_pair]
+
+
+def test_forms_are_those_of_the_atlas():
+    assert [form_of(canonical(dict(form.options))) for form in design().forms.values()] == list(design().forms)
 
 
 def test_domains_are_those_of_the_registry():

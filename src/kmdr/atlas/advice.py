@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kmdr.atlas.effects import SAME_SOURCE
 from kmdr.atlas.traits import TRAITS
 from kmdr.base.errors import UserError
 from kmdr.base.text import counted
@@ -28,11 +29,6 @@ Floats = NDArray[np.float64]
 SPEEDUP = 2.0
 # Beyond this, an advice is of no use, whatever the number is.
 MOST_REGRET = 0.2
-# Datasets made from the same recordings, by the first of them; others are sources of their own.
-SAME_SOURCE = {
-    "orl_64x64": "orl", "orlraws10p": "orl", "coil20_128x128": "coil20", "light": "pie", "warppie10p": "pie",
-    "allaml": "leukemia", "basehock": "20 newsgroups", "pcmac": "20 newsgroups", "relathe": "20 newsgroups",
-}  # fmt: skip
 # The candidates: the mean regret on all matrices, on those of the domain, and on the nearest datasets.
 GLOBAL, DOMAIN = "all datasets", "its domain"
 NEAREST = {"the 3 nearest datasets": 3, "the 5 nearest datasets": 5, "the 10 nearest datasets": 10}

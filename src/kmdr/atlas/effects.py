@@ -7,18 +7,17 @@ and the differences of P, ARI and NMI. Times are medians of the serially timed r
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from kmdr import reducers
 from kmdr.analysis.rows import REPETITION, ok_rows, serial_rows
 from kmdr.analysis.statistics import LEVEL
+from kmdr.atlas.design import design, form_names
 from kmdr.base.text import canonical, counted, single_line
 from kmdr.config.task import data_of
 from kmdr.datasets import registry
@@ -34,18 +33,11 @@ COLUMNS = [
     *(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")),
     "seconds", "seconds_none", "speedup", "failed",
 ]  # fmt: skip
-_FORMS = {
-    canonical({}): "raw",
-    canonical({"rows": "unit"}): "unit rows",
-    canonical({"columns": "standard"}): "standardised",
-    canonical({"rows": "unit", "weights": "tfidf"}): "tf-idf",
-}
 # Datasets that were made from the same recordings or texts, with a common name; any other dataset is its own source.
 SAME_SOURCE: Mapping[str, str] = {
     "orl_64x64": "orl", "orlraws10p": "orl", "coil20_128x128": "coil20", "light": "pie", "warppie10p": "pie",
     "allaml": "leukemia", "basehock": "20 newsgroups", "pcmac": "20 newsgroups", "relathe": "20 newsgroups",
 }  # fmt: skip
-_FILE = Path(__file__).with_name("atlas.yaml")
 _BLOCK = ["dataset", "form", "k"]
 _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
@@ -64,21 +56,10 @@ class Method(NamedTuple):
 
 
 @cache
-def named_methods(file: Path = _FILE) -> tuple[Method, ...]:
-    """Return the methods that ``atlas.yaml`` names; none without the file."""
-    if not file.is_file():
-        return ()
-    tree = yaml.safe_load(file.read_text("utf-8")).get("methods") or {}
-    methods = []
-    for name, value in tree.items():
-        reducer, settings = next(iter(value.items())) if isinstance(value, Mapping) else (value or name, {})
-        settings = dict(settings or {})
-        if reducer == "outside":  # its rows have the import path as the reducer, and its arguments as parameters
-            reducer, settings = settings.get("path", ""), dict(settings.get("args") or {})
-        else:  # without those that rows do not state
-            settings = reducers.recorded(str(reducer), settings)
-        methods.append(Method(str(name), str(reducer), settings))
-    return tuple(methods)
+def named_methods() -> tuple[Method, ...]:
+    """Return the methods that ``atlas.yaml`` names."""
+    configs = {name: reducers.named(method.config) for name, method in design().methods.items()}
+    return tuple(Method(name, reducer, reducers.recorded(reducer, p)) for name, (reducer, p) in configs.items())
 
 
 def method_names(rows: pd.DataFrame, methods: Sequence[Method] | None = None) -> dict[tuple[str, str], str]:
@@ -114,7 +95,7 @@ def form_of(options: str) -> str:
     ('raw', 'unit rows')
     """
     stated = canonical({name: value for name, value in json.loads(options or "{}").items() if name != "name"})
-    return _FORMS.get(stated, stated)
+    return form_names().get(stated, stated)
 
 
 @cache

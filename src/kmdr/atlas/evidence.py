@@ -9,20 +9,17 @@ import lzma
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kmdr.atlas.advice import Choice, Evidence, Goal, evidence
 from kmdr.atlas.design import STUDY, TIMES, Method, design
-from kmdr.atlas.effects import Method as RowMethod
 from kmdr.atlas.effects import effects, form_of
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.base.text import override
 from kmdr.config.protocols import choice
-from kmdr.reducers import named, recorded
 from kmdr.results.folder import has_file
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE
 from kmdr.results.reader import facts_of
@@ -61,14 +58,7 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise traits
     if rows.empty or traits is None:
         raise UserError(f"{home} has no {'traits' if len(rows) else 'rows'} of an atlas; name a folder of 'kmdr atlas'")
-    methods = [RowMethod(name, *_of_rows(method)) for name, method in design().methods.items()]
-    return effects(rows, methods), with_forms(traits)
-
-
-def _of_rows(method: Method) -> tuple[str, dict[str, Any]]:
-    """Return the reducer of a method and its parameters as rows state them."""
-    reducer, params = named(method.config)
-    return reducer, recorded(reducer, params)
+    return effects(rows), with_forms(traits)
 
 
 def with_forms(traits: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import pandas as pd
 from kmdr import datasets
 from kmdr.atlas.advice import (
     MOST_REGRET,
-    SAME_SOURCE,
     SPEEDUP,
     Advice,
     Estimate,
@@ -21,6 +20,7 @@ from kmdr.atlas.advice import (
     percent,
     validate,
 )
+from kmdr.atlas.effects import SAME_SOURCE
 from kmdr.atlas.evidence import protocol, read_folder, rules, settings_of, stored
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError, unknown
