@@ -126,7 +126,7 @@ def half_widths(rows: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
     rows = rows[rows["status"] == "ok"]
     keys = ["dataset", "options", "repeat"]
     full = rows[rows["reducer"] == ALL_FEATURES].drop_duplicates(keys).set_index(keys)
-    others = rows[rows["reducer"] != ALL_FEATURES].join(full[list(quantities)], on=keys, rsuffix="_full")
+    others = rows[rows["reducer"] != ALL_FEATURES].join(full[list(quantities)].add_suffix("_full"), on=keys)
     for name in quantities:
         change = others[name] - others[f"{name}_full"]
         others[name] = change / others[f"{name}_full"] if name == "objective" else change

@@ -24,7 +24,7 @@ _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
 _MOST_SEED = 2**128 - 1
 # The starts of ``kmeans.n_init=auto``.
-AUTO = {"n_init": 100, "until_found": 3}
+AUTO = {"n_init": 100, "until_found": 10}
 
 
 def _grid(value: Any) -> tuple[int, ...]:
