@@ -7,7 +7,7 @@ import pandas as pd
 
 from rows import make_rows
 
-# By name in the atlas: reducer, parameters, loss at r = k (it falls as 1/r), and the time as a share of none's.
+# By name: reducer, parameters, loss at r = k (it falls as 1/r), and the time as a share of that of all features.
 METHODS: Mapping[str, tuple[str, str, float, float]] = {
     "none": ("none", "{}", 0.0, 1.0),
     "svd": ("svd", '{"centred":false,"rank":"r","solver":"kmdr"}', 0.02, 0.6),

@@ -7,9 +7,7 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from atlas_rows import METHODS, atlas_rows
-from kmdr.atlas.design import design
-from kmdr.atlas.effects import COLUMNS, Method, domain_of, effects, form_of, method_names, named_methods
-from kmdr.base.text import canonical
+from kmdr.atlas.effects import COLUMNS, domain_of, effects, names_of
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +147,8 @@ def test_one_repetition_has_no_interval(rows):
 
 def test_methods_with_one_r_have_no_multiple(rows):
     k = rows.drop_duplicates("dataset").set_index("dataset")["k"]
-    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))]
-    only = only.assign(params='{"centred":false,"rank":"k","solver":"kmdr"}')
+    params = '{"centred":false,"rank":"k","solver":"kmdr"}'
+    only = rows[(rows["reducer"] == "svd") & (rows["r"] == rows["dataset"].map(k))].assign(params=params)
     table = effects(pd.concat([rows, only]))
     one = table[table["method"] == "svd, rank k"]
     assert len(one) == 6
@@ -163,40 +161,16 @@ def test_no_rows_give_an_empty_table(rows):
     assert list(effects(rows.iloc[:0]).columns) == COLUMNS
 
 
-def test_a_pair_is_named_by_the_method_with_the_most_settings_that_matches(rows):
-    methods = [
-        Method("leverage scores", "leverage", {}),
-        Method("leverage, not rescaled", "leverage", {"rescaled": False}),
-        Method("whitened", "sklearn.decomposition.PCA", {"whiten": True}),
-    ]
-    pairs = pd.DataFrame(
-        [
-            ("leverage", '{"rescaled":true}'), ("leverage", '{"rescaled":false}'), ("none", "{}"),
-            ("sklearn.decomposition.PCA", '{"whiten":true}'), ("sklearn.decomposition.PCA", "{}"),
-            ("svd", '{"rank":"k"}'), ("svd", '{"rank":"r"}'),
-        ],
-        columns=["reducer", "params"],
-    )  # fmt: skip
-    names = method_names(pairs, methods)
-    assert [names[tuple(pair)] for pair in pairs.to_numpy()] == [
-        "leverage scores", "leverage, not rescaled", "none", "whitened", "PCA", "svd (rank = k)", "svd (rank = r)",
+def test_methods_have_the_names_of_the_atlas_and_others_that_of_their_reducer(rows):
+    pairs = [
+        ("none", "{}"), ("sklearn.decomposition.PCA", '{"whiten":true}'), ("random_sign", "{}"),
+        ("mine.Reducer", '{"a":1}'), ("other", '{"a":1,"b":2}'), ("other", '{"a":1,"b":3}'),
     ]  # fmt: skip
-    assert set(method_names(rows, ()).values()) == {reducer for reducer, *_ in METHODS.values()}
-
-
-def test_names_are_those_of_the_atlas():
-    """Rows state what a run with the settings of a method records."""
-    known = {method.name: (method.reducer, dict(method.settings)) for method in named_methods()}
-    assert list(known) == list(design().methods)
-    assert known["random signs"] == ("random_sign", {})
-    assert known["PCA, whitened"] == ("sklearn.decomposition.PCA", {"whiten": True})
-    pairs = pd.DataFrame([(name, canonical(params)) for name, params in known.values()], columns=["reducer", "params"])
-    by_pair = sorted(zip(pairs.to_numpy().tolist(), known, strict=True))
-    assert list(method_names(pairs).values()) == [name for _, name in by_pair]
-
-
-def test_forms_are_those_of_the_atlas():
-    assert [form_of(canonical(dict(form.options))) for form in design().forms.values()] == list(design().forms)
+    names = names_of(pd.DataFrame(pairs, columns=["reducer", "params"]))
+    expected = ["none", "PCA, whitened", "random signs", "Reducer", "other (b = 2)", "other (b = 3)"]
+    assert [names[pair] for pair in pairs] == expected
+    assert set(names_of(rows).values()) == set(METHODS)
+    assert names_of(rows, {})["none", "{}"] == "none"
 
 
 def test_domains_are_those_of_the_registry():

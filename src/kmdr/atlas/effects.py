@@ -5,25 +5,25 @@ and the differences of P, ARI and NMI. Times are medians of the serially timed r
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from kmdr import reducers
+from kmdr.analysis.comparison import differences
 from kmdr.analysis.rows import REPETITION, ok_rows, serial_rows
 from kmdr.analysis.statistics import LEVEL
-from kmdr.atlas.design import design, form_names
+from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names
 from kmdr.base.text import canonical, counted, single_line
 from kmdr.config.task import data_of
 from kmdr.datasets import registry
 
-MULTIPLES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-REFERENCE = "none"
+REFERENCE = ALL_FEATURES
 QUANTITIES = ("loss", "accuracy", "ari", "nmi")
 # The columns that identify a line, and those that identify the data of several lines.
 KEY = ["dataset", "form", "method", "r"]
@@ -43,46 +43,24 @@ _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
 
 
-class Method(NamedTuple):
-    """A method of the atlas: a name, and the reducer with the settings that distinguish it."""
-
-    name: str
-    reducer: str
-    settings: Mapping[str, Any]
-
-    def matches(self, reducer: str, params: Mapping[str, Any]) -> bool:
-        """Return True if a row with this reducer and these parameters is of this method."""
-        return self.reducer == reducer and all(params.get(key) == value for key, value in self.settings.items())
-
-
-@cache
-def named_methods() -> tuple[Method, ...]:
-    """Return the methods that ``atlas.yaml`` names."""
-    configs = {name: reducers.named(method.config) for name, method in design().methods.items()}
-    return tuple(Method(name, reducer, reducers.recorded(reducer, p)) for name, (reducer, p) in configs.items())
-
-
-def method_names(rows: pd.DataFrame, methods: Sequence[Method] | None = None) -> dict[tuple[str, str], str]:
+def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = None) -> dict[tuple[str, str], str]:
     """Return the name of each (reducer, params) of some rows.
 
-    A pair has the name of the method with the most settings that matches it. Any other pair, as of a third party, is
-    named by its reducer and, if the rows have several, by the parameters in which these differ.
+    A pair that the atlas does not have, as of a third party, is named by its reducer and, if the rows have several such
+    pairs of it, by the parameters in which these differ.
+
+    Parameters
+    ----------
+    methods : mapping of (str, str) to str, optional
+        By default `kmdr.atlas.design.method_names`.
     """
-    known = named_methods() if methods is None else methods
+    known = method_names() if methods is None else methods
     pairs = sorted(set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True)))
-    parsed = {pair: dict(json.loads(pair[1] or "{}")) for pair in pairs}
-    names: dict[tuple[str, str], str] = {}
-    for pair in pairs:
-        matching = [method for method in known if method.matches(pair[0], parsed[pair])]
-        if matching:
-            names[pair] = max(matching, key=lambda method: len(method.settings)).name
-    unnamed = [pair for pair in pairs if pair not in names]
-    for reducer, params in unnamed:
-        settings, absent = parsed[reducer, params], object()
-        others = [parsed[pair] for pair in unnamed if pair[0] == reducer]
-        distinct = [key for key in sorted(settings) if any(other.get(key, absent) != settings[key] for other in others)]
-        text = ", ".join(f"{key} = {settings[key]}" for key in distinct)
-        names[reducer, params] = reducer.rpartition(".")[2] + (f" ({text})" if text else "")
+    names = {pair: known[pair] for pair in pairs if pair in known}
+    for name, of_reducer in groupby((pair for pair in pairs if pair not in known), key=itemgetter(0)):
+        unknown = list(of_reducer)
+        labels = differences([params for _, params in unknown])
+        names |= {pair: f"{name.rpartition('.')[2]}{label}" for pair, label in zip(unknown, labels, strict=True)}
     return names
 
 
@@ -115,11 +93,11 @@ def nearest_multiple(r: ArrayLike, k: ArrayLike) -> NDArray[np.float64]:
     [0.5, 1.0, 20.0]
     """
     ratios = np.log(np.asarray(r, dtype=float) / np.asarray(k, dtype=float))
-    grid = np.array(MULTIPLES)
+    grid = np.array(design().multiples, dtype=float)
     return np.asarray(grid[abs(ratios[..., None] - np.log(grid)).argmin(axis=-1)])
 
 
-def effects(rows: pd.DataFrame, methods: Sequence[Method] | None = None) -> pd.DataFrame:
+def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = None) -> pd.DataFrame:
     """Return the effect of each method at each r on each form of each dataset.
 
     Parameters
@@ -157,10 +135,10 @@ def effects(rows: pd.DataFrame, methods: Sequence[Method] | None = None) -> pd.D
     return lines[COLUMNS].sort_values(KEY, kind="stable", ignore_index=True)
 
 
-def _prepared(rows: pd.DataFrame, methods: Sequence[Method] | None) -> pd.DataFrame:
+def _prepared(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None) -> pd.DataFrame:
     """Return rows with the columns ``method``, ``form`` and ``domain``, one per trial and whether it was serial."""
     rows = rows.reset_index(drop=True)
-    names = method_names(rows, methods)
+    names = names_of(rows, methods)
     pairs = zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True)
     data = pd.Series(
         list(zip(rows["dataset"].astype(str), rows["options"].astype(object).fillna("").astype(str), strict=True)),

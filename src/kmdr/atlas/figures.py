@@ -11,10 +11,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from kmdr.atlas.design import method_names
 from kmdr.atlas.effects import REFERENCE
 from kmdr.atlas.ranking import ALL_FORMS, Ranking
 from kmdr.figures.canvas import Drawing, canvas, finish
-from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, print_style, reducer_styles
+from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, method_styles, print_style
 
 LABELS = {"loss": "objective (F)", "accuracy": "accuracy (P)", "ari": "ARI", "nmi": "NMI", "time": "time"}
 _LINE = 0.14  # inches: height of a method in the diagram of ranks
@@ -22,8 +23,10 @@ _BAR, _GREY = "#444444", "#999999"
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, Style]:
-    """Return the appearance of each method, in the order of legends."""
-    return reducer_styles(sorted(methods))
+    """Return the appearance of each method, in the order of legends: that of its reducer, or a variant."""
+    pairs = {name: pair for pair, name in method_names().items()}
+    names = {pairs.get(name, (name, "{}")): name for name in methods}
+    return {names[pair]: style._replace(label=names[pair]) for pair, style in method_styles(names).items()}
 
 
 def critical_differences(ranking: Ranking) -> Drawing:

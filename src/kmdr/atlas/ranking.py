@@ -32,7 +32,8 @@ from scipy.stats import friedmanchisquare, studentized_range
 from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import LEVEL
-from kmdr.atlas.effects import DATA, MULTIPLES, REFERENCE, SAME_SOURCE
+from kmdr.atlas.design import design
+from kmdr.atlas.effects import DATA, REFERENCE, SAME_SOURCE
 
 # Whether the smallest value is the best.
 ASCENDING = {"loss": True, "accuracy": False, "ari": False, "nmi": False, "time": True}
@@ -300,7 +301,7 @@ def compare_methods(block: Block, quantity: str, condition: Condition, form: str
 
 def conditions(effects: pd.DataFrame) -> list[Condition]:
     """Return the conditions that some effects allow: multiples of k, then budgets of time."""
-    multiples = [Condition(multiple=m) for m in MULTIPLES if (effects["multiple"] == m).any()]
+    multiples = [Condition(multiple=m) for m in design().multiples if (effects["multiple"] == m).any()]
     return multiples + ([Condition(budget=b) for b in BUDGETS] if effects["seconds"].notna().any() else [])
 
 
