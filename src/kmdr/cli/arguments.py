@@ -131,6 +131,15 @@ def _whole_number(name: str, least: int) -> Callable[[str], int]:
     return check
 
 
+def _positive_number(name: str) -> Callable[[str], float]:
+    def check(text: str) -> float:
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) <= 0:
+            raise UserError(f"{name} = {shown(text)} is not a positive number; give one, e.g. 2 or 1.5")
+        return float(text)
+
+    return check
+
+
 def _out(default: str) -> Argument:
     return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
 
@@ -260,6 +269,25 @@ COMMANDS = {
                 _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
                 _out(f"{RESULTS}/atlas"),
             ),
+        ),
+        Command(
+            "recommend", "Advise methods and r for a matrix, by what they did on the datasets of the atlas.",
+            "kmdr.cli.recommend:run",
+            (
+                _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
+                _argument("--k", type=_whole_number("K", 1), metavar="K",
+                          help="number of clusters; by default the number of classes"),
+                _argument("--r", type=_whole_number("R", 1), metavar="R", help="number of dimensions; any by default"),
+                _argument("--speedup", type=_positive_number("SPEEDUP"), metavar="TIMES",
+                          help="how many times as fast as k-means on all features it must be (2; with r, any)"),
+                _argument("--domain", default="", metavar="NAME",
+                          help="kind of the data, e.g. image, text or gene expression"),
+                _argument("--atlas", type=_folder, metavar="DIR",
+                          help="folder of 'kmdr atlas'; by default the results that kmdr ships"),
+            ),
+            "It needs no labels, but k. 'kmdr recommend my.csv k=10 speedup=5' is an example.",
+            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [k=K] [r=R] [speedup=TIMES] [domain=NAME] [atlas=DIR]",
+            takes_settings=True,
         ),
         Command(
             "quick", "Run the studies of papers on a thinned grid, in about a minute on two cores.",
