@@ -11,6 +11,7 @@ import pandas as pd
 from kmdr.analysis.results import Results
 from kmdr.base.errors import UserError
 from kmdr.base.private_paths import without_folders
+from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import papers
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
@@ -90,7 +91,9 @@ def read_contents(folder: Path) -> Contents:
     except UserError as error:
         earlier = None
         notes.append(without_folders(str(error)))
-    return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes, earlier)
+    contents = Contents(results, environments, plan, _multiverse_runs(folder, notes), notes, earlier)
+    release_memory()  # of the rows as text
+    return contents
 
 
 def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
