@@ -204,7 +204,7 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     sources = counted(len(sources_of(effects[effects["form"] == _FORM])), "source")
     note = (
         "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
-        f"data; without any, equality is not rejected or there are too few data. Means over {sources} of data with 95 % "
+        f"data; without any, equality is not rejected or data are too few. Means over {sources} of data with 95 % "
         "intervals; F and time are relative to those of k-means on all features, and P is the difference to its P."
     )
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
