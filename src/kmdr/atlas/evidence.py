@@ -42,6 +42,11 @@ def atlas_folder(folder: Path) -> Path:
     return folder / ATLAS if inside else folder
 
 
+def of_atlas(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the atlas and of its times."""
+    return rows[rows["study"].isin([STUDY, TIMES])]
+
+
 def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``.
 
@@ -51,8 +56,7 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         If it has no rows of an atlas, or no traits.
     """
     home = atlas_folder(folder)
-    rows = rows_of(home)
-    rows = rows[rows["study"].isin([STUDY, TIMES])]
+    rows = of_atlas(rows_of(home))
     traits = facts_of(home).get(TRAITS_FACT)
     if isinstance(traits, UserError):
         raise traits
