@@ -1586,7 +1586,30 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
         check_cells(count, file, where, {**change_of_F, "n to show F/F_best": needed}, line)
 
 
+def two_seeds(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
+    """Check the central statements of this seed and of the earlier one, and which of them have the same verdicts."""
+    key, texts, numbers = ["claim", "label"], ["verdict", "statement_verdict", "unit"], ["effect", "low", "high"]
+    now = folder.components[folder.components.decides == "yes"].drop_duplicates(key)
+    now = now.merge(pd.read_csv(folder.path / "verdicts.csv")[["claim", "verdict"]], on="claim").set_index(key)
+    earlier = pd.read_csv(folder.path / "seeds.csv").set_index(key)
+    both = now.index[now.index.isin(earlier.index)]
+    count.text(file, "statements of both seeds", repr([*both]), repr([*zip(table.claim, table.label, strict=True)]))
+    lines = {(str(line["claim"]), str(line["label"])): line for line in records(table)}
+    for name in (name for name in both if name in lines):
+        line, where = lines[name], " ".join(name)
+        for side, source in (("", now), (", earlier seed", earlier)):
+            for column in numbers:
+                count.check(file, f"{where}: {column}{side}", source.loc[name, column], line[f"{column}{side}"])
+            for column in texts[: 2 if side else 3]:
+                ours, printed = source.loc[name, column], line[f"{column}{side}"]
+                count.text(file, f"{where}: {column}{side}", str(ours), str(printed))
+        for flag, column in (("same_verdict", "verdict"), ("same_statement", "statement_verdict")):
+            equal = bool(now.loc[name, column] == earlier.loc[name, column])
+            count.text(file, f"{where}: {flag}", str(equal), str(line[flag]))
+
+
 TABLES: dict[str, Check] = {
+    "seeds": two_seeds,
     "own_bzmd15_fig3_orl": compared_table,
     "bmd09_table1": best_of_table,
     "lf20_fig7": best_of_table,

@@ -20,12 +20,13 @@ METHODS: Mapping[str, tuple[str, str, float, float]] = {
 DATASETS: Mapping[str, tuple[int, int, int]] = {
     "usps": (9298, 256, 10), "coil20": (1440, 1024, 20), "tdt2": (9394, 36771, 30), "colon": (62, 2000, 2),
     "isolet": (1560, 617, 26), "allaml": (72, 7129, 2), "nips": (1500, 12419, 3), "basehock": (1993, 4862, 2),
+    "coil20_128x128": (1440, 16384, 20),
 }  # fmt: skip
 FORMS: Mapping[str, str] = {"raw": "{}", "unit rows": '{"rows":"unit"}'}
 
 
 def atlas_rows(
-    datasets: Sequence[str] = tuple(DATASETS),
+    datasets: Sequence[str] = tuple(DATASETS)[:8],
     methods: Sequence[str] = tuple(METHODS),
     forms: Sequence[str] = ("raw",),
     repeats: int = 4,

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from kmdr.claims.catalogue import claims, papers
@@ -62,9 +64,39 @@ def test_a_reconstruction_is_run_by_studies_and_documented(name):
     assert reconstructed(CLAIMS["lst17-1"], empty, FLIPS) is None
 
 
-def test_partitions_are_of_the_protocol_as_written():
-    empty = make_results([make_rows("lst17_coil20", "coil20", "none", 5, 2)])
-    assert reconstructed(CLAIMS["bmd09-7"], empty, FLIPS).sentence.startswith("Its fact is computed")
+def test_the_fact_of_the_protocol_replaces_the_one_as_written(tmp_path):
+    columns = {"repeat": range(6), "agreement_of_full": 1.0, "named_drawn": 5}
+    facts = {
+        "bmd09_partitions": pd.DataFrame({"agreement": [0.7, 0.71, 0.72, 0.7, 0.71, 0.72], **columns}),
+        "bmd09_partitions_online": pd.DataFrame({"agreement": [0.95, 0.96, 0.97, 0.95, 0.96, 0.97], **columns}),
+    }
+    rows, claim = [make_rows("lst17_coil20", "coil20", "none", 5, 2)], CLAIMS["bmd09-7"]
+    results = make_results(rows, tmp_path, facts)
+    assert verdict_on(claim, results, {}).outcome == "not supported"
+    assert reconstructed(claim, results, FLIPS).outcome == "supported"
+    (tmp_path / "facts" / "bmd09_partitions_online.csv").unlink()
+    missing = reconstructed(claim, make_results(rows, tmp_path), FLIPS)
+    assert missing.outcome == "not run"
+    assert "bmd09_partitions is missing" in missing.sentence
+
+
+def test_claims_on_time_have_times_under_a_reconstruction():
+    studies = {
+        "bzmd15_synth_times": 2.0, "flip_matlab_synth_times_bzmd15": 0.5,  # these have times
+        "bzmd15_synth": np.nan, "flip_matlab_bzmd15": np.nan,
+    }  # fmt: skip
+    rows = [
+        make_rows(study, "synth", name, r, 30, seconds=1.0 if name == "none" else seconds)
+        for study, seconds in studies.items()
+        for name, r in (("none", 2000), ("random_sign", (5, 20)))
+    ]
+    rows = [part.assign(concurrency=1 + part["study"].isin(["bzmd15_synth", "flip_matlab_bzmd15"])) for part in rows]
+    claim, results = CLAIMS["bzmd15-1"], make_results(rows)
+    effects = [
+        verdict.components[0].effect
+        for verdict in (verdict_on(claim, results, {}), reconstructed(claim, results, FLIPS))
+    ]
+    assert effects == pytest.approx([2.0, 0.5])
 
 
 def test_the_rank_of_every_study_is_its_own_and_not_the_default(monkeypatch):

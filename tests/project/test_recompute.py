@@ -83,6 +83,35 @@ def test_one_changed_cell_of_the_committed_results_is_found(tmp_path):
     assert f"ours: printed {table.loc[2, 'ours']}" in found
 
 
+def copy_seeds(folder):
+    (folder / "tables").mkdir()
+    for file in ("components.csv", "verdicts.csv", "seeds.csv", "tables/seeds.csv"):
+        shutil.copy(REFERENCE / file, folder / file)
+    return pd.read_csv(folder / "tables" / "seeds.csv")
+
+
+def test_the_committed_comparison_of_two_seeds_follows_from_both(tmp_path):
+    copy_seeds(tmp_path)
+    assert differences(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "column", ["effect", "high, earlier seed", "verdict", "statement_verdict, earlier seed", "same_verdict", "label"]
+)
+def test_one_changed_cell_of_the_comparison_of_two_seeds_is_found(tmp_path, column, rng):
+    table = copy_seeds(tmp_path)
+    line = int(rng.choice(table.index[table["effect"].ne(0) & table["high, earlier seed"].between(1e-9, 1e9)]))
+    value = table.loc[line, column]
+    if column in ("effect", "high, earlier seed"):
+        table.loc[line, column] *= 1 + 1e-6
+    else:
+        table[column] = table[column].astype(object)
+        table.loc[line, column] = not value if column == "same_verdict" else f"{value}?"
+    table.to_csv(tmp_path / "tables" / "seeds.csv", index=False)
+    (found,) = differences(tmp_path)
+    assert ("statements of both seeds" if column == "label" else f": {column}: printed") in found
+
+
 def differences(folder: Path) -> list[str]:
     count = recompute.Count()
     recompute.check_tables(recompute.Folder(folder), count)

@@ -1,6 +1,7 @@
 """The results that items and claims read: rows, facts and missing datasets."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -166,6 +167,16 @@ class Results:
             other._stand_ins = {n: names for n, names in self._stand_ins.items() if n in kept} | other._stand_ins
             other._load = lambda: pd.concat([to_text(rows), to_text(self._rows[~self._rows["study"].isin(studies)])])
         return other
+
+    def with_facts(self, other: Mapping[str, str]) -> "Results":
+        """Return the same results with some facts replaced by others; one whose replacement is missing is missing."""
+        if not other:
+            return self
+        kept = {name: table for name, table in self._facts.items() if name not in other}
+        renamed = {name: self._facts[new] for name, new in other.items() if new in self._facts}
+        results = copy(self)
+        results._facts = kept | renamed
+        return results
 
     def rows(
         self,

@@ -84,6 +84,14 @@ class Rule(NamedTuple):
     width: Mapping[str, float]
 
 
+class Large(NamedTuple):
+    """The methods and multiples of k of matrices with at least so many entries."""
+
+    entries: float
+    methods: str
+    multiples: Sequence[float]
+
+
 class Timed(NamedTuple):
     """The multiples of k that are timed serially, and how often."""
 
@@ -99,6 +107,7 @@ class Design:
     kmeans: Mapping[str, Any]
     multiples: Sequence[float]
     forms: Mapping[str, Form]
+    large: Large
     timed: Timed
     repeats: Rule
     methods: Mapping[str, Method]
@@ -118,6 +127,7 @@ def design() -> Design:
         | {
             "forms": {name: Form(**form) for name, form in content["forms"].items()},
             "methods": {name: Method(**method) for name, method in content["methods"].items()},
+            "large": Large(**content["large"]),
             "timed": Timed(**content["timed"]),
             "repeats": Rule(**content["repeats"]),
         }

@@ -60,14 +60,15 @@ def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list
     found = []
     for dataset in available:
         entry = registry.entry(dataset)
+        part = thin or entry.n * entry.d >= plan.large.entries
         for number, (name, form) in enumerate(plan.forms.items()):
             if not form.suits(entry.domain) or (thin and number):
                 continue
-            multiples = plan.timed.multiples if thin else form.multiples or plan.multiples
+            multiples = form.multiples or (plan.large.multiples if part else plan.multiples)
             found += [
                 _cell(dataset, name, method_name, method, sizes(entry.k, entry.d, multiples))
                 for method_name, method in plan.methods.items()
-                if method.some or (form.methods == "all" and not thin)
+                if method.some or (form.methods == "all" and not part)
             ]
     return found
 
@@ -188,15 +189,16 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = ()) -> in
         left = None if math.isinf(until) else max(until - time.time(), 0.0)
         return run_jobs([Job.from_configs(configs)], Limits(budget=left), stated=False)
 
+    timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
     for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):
         count = sum(len(grid) for grid in asked.values())
         tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
         status = max(status, run(STUDY, asked, repeats))
+        if repeats == plan.repeats.least:
+            status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
         asked = _wide(plan, asked, out)
         if not asked:
             break
-    timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
-    status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
     tell(f"kmdr: atlas: {duration_text(time.time() - start)}")
     return status
 

@@ -243,14 +243,14 @@ class Reconstruction:
         What differs from the protocol as written.
     basis : str
         What speaks for it: a documented search, or a hypothesis and its test.
-    facts : sequence of str
-        The facts that depend on the settings.
+    facts : mapping of str to str
+        The facts that depend on the settings, and the fact that replaces each.
     """
 
     entry: str
     settings: str
     basis: str
-    facts: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
     ----------
     folder : Path
     studies : collection of str, optional
-        Yield only facts that items and claims read together with one of these studies.
+        Yield only facts of these studies, or that items and claims read together with one of them.
     """
     results = Results.from_folder(folder)
     readers: Sequence[Item | Claim] = [*items(), *claims()]
@@ -37,7 +37,7 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
         if not (fact.slow and thinned)
     ]
     for fact, paper in sorted(facts, key=lambda pair: pair[0].name):
-        if studies is not None and fact.name not in read:
+        if studies is not None and fact.name not in read and not set(fact.studies) & set(studies):
             continue
         try:
             rows = results.rows(fact.studies, mixed=True) if fact.studies else results.all_rows.iloc[:0]

@@ -49,10 +49,11 @@ def reconstructed(claim: Claim, results: Results, flips: Sequence[Flip]) -> Verd
     protocol = reconstruction_of(claim)
     if protocol is None:
         return None
-    if claim.facts and {*claim.facts} <= {*protocol.facts}:
-        return Verdict(claim, "not run", "Its fact is computed under the protocol as written only.")
+    results = results.with_facts(protocol.facts)
     if not claim.studies:
         verdict = verdict_on(claim, results, {})
+        if {*claim.facts} & {*protocol.facts}:
+            return verdict
         return replace(verdict, sentence=f"{_NO_SETTINGS} {verdict.sentence}")
     of_entry = [flip for flip in flips if flip.entry == protocol.entry and {*flip.base} & {*claim.studies}]
     missing = [flip.study for flip in of_entry if flip.study not in results.studies]

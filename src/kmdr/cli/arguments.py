@@ -152,6 +152,13 @@ _PDF = _argument("--pdf", action="store_true", help="also write the figures as P
 _PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
 _BUDGET = _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions")
 
+_TRUST = _argument(
+    "--trust", action="append", default=[], metavar="SETTING",
+    help="import this class, named by the folder: reducer=package.Class or kmeans.engine=package.Class; may be "
+         "repeated",
+)  # fmt: skip
+_SUBMITTED = "results/submitted"
+
 COMMANDS = {
     command.name: command
     for command in (
@@ -232,6 +239,21 @@ COMMANDS = {
             "kmdr.harness.rescore:run", (_RESULTS,), "Exit status 1 if a trial cannot be scored.",
         ),
         Command(
+            "score", "Score a partition that any other program made, by F, P, NMI, ARI and the metrics of plugins.",
+            "kmdr.cli.screen:score",
+            (
+                _argument("labels", type=_folder, metavar="LABELS",
+                          help="labels of the points, one line each: text or CSV, which may be compressed, npy or "
+                               "Parquet; each column is one partition"),
+                _argument("settings", nargs="*", metavar="dataset=NAME",
+                          help="the dataset, with its options: dataset=file dataset.path=FILE"),
+                _argument("--format", type=_choice("format", (*FORMATS, "json")), default="text",
+                          help=f"{', '.join(FORMATS)}, json; text by default"),
+            ),
+            "Labels are whole numbers or text. A negative label counts as a cluster, also where it means noise.",
+            takes_settings=True,
+        ),
+        Command(
             "reproduce", "Run the studies of papers and write the report.", "kmdr.cli.commands:reproduce",
             (_PAPERS, _BUDGET, _out(RESULTS)),
         ),
@@ -287,11 +309,41 @@ COMMANDS = {
                           help="folder of results (results/reference)"),
                 _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
                 _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
-                _argument("--trust", action="append", default=[], metavar="SETTING",
-                          help="import this class, named by the folder: reducer=package.Class or "
-                               "kmeans.engine=package.Class; may be repeated"),
+                _TRUST,
             ),
             "Rows of classes that the folder names and --trust does not are skipped.",
+        ),
+        Command(
+            "submit", "Check a folder of results and pack it as a submission that others can verify.",
+            "kmdr.submissions.pack:run",
+            (
+                _RESULTS,
+                _argument("--name", metavar="NAME", help="name of the submission; by default that of the folder"),
+                _argument("--method", metavar="TEXT", help="what the page of results calls the method"),
+                _argument("--author", metavar="TEXT", help="who submits it"),
+                _argument("--licence", "--license", metavar="TEXT", help="licence of the results, e.g. CC-BY-4.0"),
+                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
+                          help=f"folder of submissions ({_SUBMITTED})"),
+                _argument("--no-labels", dest="labels", action="store_false",
+                          help="leave out the labels that keep_labels=true kept"),
+            ),
+            "Nothing is run or imported. Private paths are not packed.",
+        ),
+        Command(
+            "accept", "Check a submission, rerun a sample of its rows, and stamp its card.",
+            "kmdr.submissions.accept:run",
+            (
+                _argument("name", metavar="NAME", help="name of a submission, or its folder"),
+                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
+                          help=f"folder of submissions ({_SUBMITTED})"),
+                _argument("--reference", type=_folder, default=_folder("results/reference"), metavar="DIR",
+                          help="folder of results that may not be contradicted (results/reference)"),
+                _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
+                _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
+                _TRUST,
+                _argument("--again", action="store_true", help="replace the stamp of a card that has one"),
+            ),
+            "The stamp is verified (digit by digit), consistent (within tolerance on another CPU) or as reported.",
         ),
         Command(
             "new", "Write a skeleton with its test for a reducer, dataset, metric, engine or paper of your own.",

@@ -14,6 +14,7 @@ from kmdr.atlas.effects import effects
 from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, of_atlas, with_forms
 from kmdr.base.errors import UserError
 from kmdr.base.private_paths import without_folders
+from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import papers
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
@@ -112,8 +113,10 @@ def read_contents(folder: Path) -> Contents:
     except UserError as error:
         earlier = None
         notes.append(without_folders(str(error)))
-    runs = _multiverse_runs(folder, notes)
-    return Contents(results, environments, plan, runs, notes, earlier, _atlas_run(folder, results, notes))
+    runs, atlas = _multiverse_runs(folder, notes), _atlas_run(folder, results, notes)
+    contents = Contents(results, environments, plan, runs, notes, earlier, atlas)
+    release_memory()  # of the rows as text
+    return contents
 
 
 def _atlas_run(folder: Path, results: Results, notes: list[str]) -> AtlasRun | None:

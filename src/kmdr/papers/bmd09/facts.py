@@ -1,6 +1,7 @@
 """Facts of bmd09: the leverage scores of the words, their counts, and the agreement of partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kmdr.metrics import accuracy, objective
 from kmdr.reducers.leverage import leverage_scores
 
 STUDY = "bmd09_table1"
+ONLINE = "flip_online_bmd09"
 BEST_OF = 30
 FIGURE_R = 30
 # Figure 1's labels.
@@ -78,7 +80,7 @@ def words(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["word", "section", "occurrences", "papers", "of"])
 
 
-def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
+def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]", protocol: Protocol) -> Dense:
     """Return the partition of a run on its C, clustered again from the run's starts.
 
     Raises
@@ -87,37 +89,47 @@ def _partition(nips: Dataset, C: Matrix, run: "pd.Series[Any]") -> Dense:
         If its F differs from the run's.
     """
     rng = generator(int(run["seed"]), "nips", int(run["repeat"]), "starts")
-    starts = starter(_KMEANS, nips.A.shape[0], nips.k, nips.labels, rng)
-    labels = lloyd(C, starts(C), _KMEANS.max_iter).labels
+    starts = starter(protocol, nips.A.shape[0], nips.k, nips.labels, rng)
+    labels = lloyd(C, starts(C), protocol.max_iter, online=protocol.online).labels
     if not np.isclose(objective(nips.A, labels), run["objective"], rtol=1e-9):
-        raise NotRunError(f"the rows of {STUDY} were made with another k-means")
+        raise NotRunError(f"the rows of {run['study']} were made with another k-means")
     return labels
 
 
-@fact("bmd09_partitions", ["nips"], studies=[STUDY])
-def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
-    """Return the agreement of the best of each 30 runs by F at r = 30 with the run on all features of its repetition.
+def _partitions_of(study: str, protocol: Protocol) -> Callable[[Sequence[Dataset], Results], pd.DataFrame]:
+    def partitions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
+        """Return the agreement of the best of each 30 runs at r = 30 with the run on all features of its repetition.
 
-    Columns ``repeat``; ``agreement``, the share of papers in the same cluster under the best matching;
-    ``agreement_of_full``, the same for the runs on all features of this repetition and the next (cyclically);
-    ``named_drawn``, the number of Figure 1's words that the run drew.
-    """
-    nips = datasets[0]
-    sampled = runs(results, STUDY, "nips", "leverage", FIGURE_R).drop_duplicates(REPETITION)
-    whole = {(int(run["seed"]), int(run["repeat"])): run for _, run in runs(results, STUDY, "nips", "none").iterrows()}
-    named = [i for i, word in enumerate(nips.feature_names or ()) if word in NAMED]
-    repetitions, lines = sorted(whole), []
-    for i in best_in_blocks(sampled["objective"], BEST_OF):
-        run = sampled.iloc[int(i)]
-        repetition = int(run["seed"]), int(run["repeat"])
-        if repetition not in whole:
-            continue
-        columns, C = drawn_again(nips, run)
-        following = repetitions[(repetitions.index(repetition) + 1) % len(repetitions)]
-        kept = _partition(nips, C, run)
-        full, other = (_partition(nips, nips.A, whole[name]) for name in (repetition, following))
-        lines.append((repetition[1], accuracy(full, kept), accuracy(full, other), len({*columns.tolist()} & {*named})))
-    return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
+        Columns ``repeat``; ``agreement``, the share of papers in the same cluster under the best matching;
+        ``agreement_of_full``, the same for the runs on all features of this repetition and the next (cyclically);
+        ``named_drawn``, the number of Figure 1's words that the run drew.
+        """
+        nips = datasets[0]
+        sampled = runs(results, study, "nips", "leverage", FIGURE_R).drop_duplicates(REPETITION)
+        whole = {
+            (int(run["seed"]), int(run["repeat"])): run for _, run in runs(results, study, "nips", "none").iterrows()
+        }
+        named = [i for i, word in enumerate(nips.feature_names or ()) if word in NAMED]
+        repetitions, lines = sorted(whole), []
+        for i in best_in_blocks(sampled["objective"], BEST_OF):
+            run = sampled.iloc[int(i)]
+            repetition = int(run["seed"]), int(run["repeat"])
+            if repetition not in whole:
+                continue
+            columns, C = drawn_again(nips, run)
+            following = repetitions[(repetitions.index(repetition) + 1) % len(repetitions)]
+            kept = _partition(nips, C, run, protocol)
+            full, other = (_partition(nips, nips.A, whole[name], protocol) for name in (repetition, following))
+            agreements = accuracy(full, kept), accuracy(full, other)
+            lines.append((repetition[1], *agreements, len({*columns.tolist()} & {*named})))
+        return pd.DataFrame(lines, columns=["repeat", "agreement", "agreement_of_full", "named_drawn"])
+
+    return partitions
 
 
-FACTS = (scores, words, partitions)
+partitions = fact("bmd09_partitions", ["nips"], studies=[STUDY])(_partitions_of(STUDY, _KMEANS))
+online = fact("bmd09_partitions_online", ["nips"], studies=[ONLINE])(
+    _partitions_of(ONLINE, replace(_KMEANS, online=True))
+)
+
+FACTS = (scores, words, partitions, online)
