@@ -1,4 +1,4 @@
-"""The advice of the atlas: on invented data whose best methods are known, and its error on data left out."""
+"""The advice of the atlas: on invented data whose best methods are known, and its error on held-out data."""
 
 import numpy as np
 import pandas as pd

@@ -53,7 +53,7 @@ def test_a_file_without_labels_gets_traits_advice_its_error_and_a_command(recomm
     assert len(lines) == 3
     assert all(int(r) < 40 for _, r in lines)
     text = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
-    assert re.search(r"On 8 datasets, each left out in turn with all others of its source", text)
+    assert re.search(r"On 8 datasets, each held out in turn with all others of its source", text)
     assert re.search(r"the advice is (better than|worse than|no better than) random signs at r = 20 k\.", text)
     (command,) = re.findall(r"^  (kmdr .*)$", out, re.MULTILINE)
     words = shlex.split(command)
@@ -82,7 +82,7 @@ def test_options_of_the_dataset_change_the_traits(recommend):
 def test_a_dataset_of_the_atlas_is_left_out_of_its_own_advice(recommend):
     status, out, _ = recommend("dataset=digits", "r=20")
     assert status == 0
-    assert "were left out" not in out
+    assert "were held out" not in out
     assert "At r = 2 k, any speed" in out
     assert re.findall(r"^\w+(?: \w+)* +(\d+)  .*kmdr$", out, re.MULTILINE) == ["20", "20", "20"]
 

@@ -1,11 +1,11 @@
-"""Advice for a new matrix: which methods and r the atlas supports, and how good such advice is on data left out.
+"""Advice for a new matrix: which methods and r the atlas supports, and how good such advice is on held-out data.
 
 A *choice* is a method with a size: a multiple of k, or its only r. The *regret* of a choice on a matrix is how much
 more F it loses, relative to k-means on all features, than the best choice that is at least as fast as asked; at most
 `MOST_REGRET`, which is also the regret of a choice that fails or is slower than asked.
 
 The advice for a matrix is the choices of least mean regret on some matrices of the atlas: on all of them, on those of
-its domain, or on those with the nearest traits. Which of these is used is decided by leaving out one source of data
+its domain, or on those with the nearest traits. Which of these is used is decided by holding out one source of data
 after the other, and how good the advice is, by an outer loop of the same kind around this decision.
 """
 
@@ -38,7 +38,7 @@ _AT_K, _AT_D = "k", "d"
 _LOGARITHMIC = ("n", "d", "k", "aspect", "density", "stable_rank", "coherence")
 _LEAST_WEIGHT = 0.5  # share of the weight on matrices where a choice must have been tried
 _SAMPLES = 10_000
-_SHARE = 0.9  # of the matrices that were left out lie in the interval of an expected value
+_SHARE = 0.9  # of the held-out matrices lie in the interval of an expected value
 
 
 class Choice(NamedTuple):
@@ -65,7 +65,7 @@ class Choice(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """An expected value with the interval that holds 90 % of the matrices left out."""
+    """An expected value with the interval that holds 90 % of the held-out matrices."""
 
     value: float
     low: float
@@ -240,7 +240,7 @@ def weights(
     domains : sequence of str
         Of the targets.
     usable : (targets, matrices) ndarray of bool
-        False for the matrices that are left out.
+        False for the matrices that are held out.
 
     Returns
     -------
@@ -326,14 +326,14 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Validation:
-    """How good advice is on datasets whose source was left out.
+    """How good advice is on datasets whose source was held out.
 
     Attributes
     ----------
     candidate : str
         The way to predict that had the least mean regret; it is used for new data.
     regret : Estimate
-        Mean regret of the advice, the way to predict being chosen without the source left out, too.
+        Mean regret of the advice, the way to predict being chosen without the held-out source, too.
     kept : float
         Share of the datasets where the advised choice was as fast as asked and its regret less than `MOST_REGRET`.
     by_candidate : mapping of str to float
@@ -357,7 +357,7 @@ class Validation:
         """Whether the advice is better than random signs at r = 20 k, in words."""
         rule = self.comparisons[0]
         return (
-            f"On {counted(self.datasets, 'dataset')}, each left out in turn with all others of its source, the advised "
+            f"On {counted(self.datasets, 'dataset')}, each held out in turn with all others of its source, the advised "
             f"choice loses {percent(self.regret.value)} more of F than the best one that is as fast as asked; for "
             f"{rule.rule} it is {percent(rule.regret)}. The difference is {rule.difference_text}: the advice is "
             f"{rule.verdict} {rule.rule}."
@@ -377,7 +377,7 @@ def percent(value: float, *, signed: bool = False) -> str:
 
 
 def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_domain: bool) -> Validation:
-    """Return how good advice is on data left out, and compare it with simple rules.
+    """Return how good advice is on held-out data, and compare it with simple rules.
 
     Parameters
     ----------
@@ -544,15 +544,15 @@ def advise(
     advised: list[Advice] = []
     source = known.matrices["source"].to_numpy()
     outside = (source[:, None] != source[None, :]) & tested
-    of_left_out = weights(candidate, known, known.compared, known.matrices["domain"].tolist(), outside)
+    of_held_out = weights(candidate, known, known.compared, known.matrices["domain"].tolist(), outside)
     for position in np.argsort(np.where(np.isfinite(expected), expected, np.inf), kind="stable"):
         choice = known.choices[position]
         if not np.isfinite(expected[position]) or len(advised) == count:
             break
         if choice.method in {other.choice.method for other in advised}:
             continue
-        loss = _expected(W, of_left_out, np.log1p(known.loss[:, [position]]), tested)
-        speedup = _expected(W, of_left_out, np.log(known.speedup[:, [position]]), tested)
+        loss = _expected(W, of_held_out, np.log1p(known.loss[:, [position]]), tested)
+        speedup = _expected(W, of_held_out, np.log(known.speedup[:, [position]]), tested)
         advised.append(
             Advice(
                 choice,
@@ -569,10 +569,10 @@ def advise(
     return advised, list(dict.fromkeys(str(names[line]) for line in by_weight if W[0, line] > 0))
 
 
-def _expected(W: Floats, of_left_out: Floats, values: Floats, tested: NDArray[np.bool_]) -> Estimate:
-    """Return the expected value of a column, with an interval from its errors on the matrices left out."""
+def _expected(W: Floats, of_held_out: Floats, values: Floats, tested: NDArray[np.bool_]) -> Estimate:
+    """Return the expected value of a column, with an interval from its errors on the held-out matrices."""
     value = float(average(W, values)[0, 0])
-    errors = (values - average(of_left_out, values))[tested, 0]
+    errors = (values - average(of_held_out, values))[tested, 0]
     errors = errors[np.isfinite(errors)]
     if len(errors) < 3:
         return Estimate(value, np.nan, np.nan)

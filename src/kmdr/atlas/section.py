@@ -108,7 +108,7 @@ def atlas_section(
         tuple(_summary(effects, several, validations)),
         {title: some for title, some in pieces.items() if some},
         {
-            "by": by,
+            "by": {_label(name): text for name, text in by.items()},
             "quantities": {name: {"label": QUANTITIES[name], "least": ASCENDING[name]} for name in _QUANTITIES},
             "scopes": {name: [_packed(r, scopes[name]) for r in several[name]] for name in scopes},
             "datasets": {dataset_label(str(n)): _lines(part) for n, part in effects.groupby("dataset", sort=True)},
@@ -267,7 +267,7 @@ def _advice_piece(validations: Mapping[float, Validation]) -> Piece:
         ]  # fmt: skip
     note = (
         "Regret: how much more of F the choice of method and r loses than the best one that is as fast as asked, on "
-        f"data whose source was left out; at most {percent(MOST_REGRET)}, also for choices that fail or are too slow. "
+        f"data whose source was held out; at most {percent(MOST_REGRET)}, also for choices that fail or are too slow. "
         "Means over datasets; the intervals are from bootstrap samples of sources."
     )
     table = Table(pd.DataFrame(lines), {"datasets": "d", "sources": "d"}, note)
@@ -289,10 +289,10 @@ def _summary(
         f"{counted(some['method'].nunique() - 1, 'method')} and k-means on all features, r from {r.min():g} k to "
         f"{r.max():g} k: {runs} trials."
     )
-    places = [("loss", Condition(multiple=multiple)) for multiple in _MULTIPLES]
-    places += [("accuracy", Condition(multiple=20.0)), *(("loss", Condition(budget=budget)) for budget in _BUDGETS)]
-    yield from filter(None, (_leaders(effects, several[ALL], *place) for place in places))
     yield from _random_signs(effects)
+    at_20k, half = Condition(multiple=20.0), Condition(budget=0.5)
+    yield from _leaders(effects, several[ALL], "loss", at_20k)
+    yield from _leaders(effects, several[ALL], "loss", half)
     yield from _by_domain(effects, several)
     if validation := validations.get(SPEEDUP):
         rule = validation.comparisons[-1]
@@ -300,34 +300,37 @@ def _summary(
             f"Advice for new data from their traits ('kmdr recommend'), at least {SPEEDUP:g} times as fast: "
             f"{validation.sentence} The difference to {rule.rule} is {rule.difference_text}: it is {rule.verdict} this."
         )
+    for multiple in _MULTIPLES[:-1]:
+        yield from _leaders(effects, several[ALL], "loss", Condition(multiple=multiple))
+    yield from _leaders(effects, several[ALL], "accuracy", at_20k)
+    yield from _leaders(effects, several[ALL], "loss", Condition(budget=0.1))
 
 
-def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, condition: Condition) -> str:
-    """Return which methods are the best under a condition, with the mean of the first one."""
+def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, condition: Condition) -> Iterator[str]:
+    """Yield which methods are the best under a condition, with the mean of the first; nothing without a test."""
     ranking = _find(several, quantity, condition)
     if ranking is None or math.isnan(ranking.p):
-        return ""
-    first = next(str(name) for name in ranking.ranks.index if name != REFERENCE)
+        return
+    names = [str(name) for name in ranking.ranks.index if name != REFERENCE]
+    first, N = names[0], len(ranking.block.values)
     value = _shown(means(effects, quantity, condition).loc[first], quantity)
     its = (
         f"F is {value} above that of all features" if quantity == "loss" else f"P differs by {value} from all features'"
     )
-    N, k = ranking.block.values.shape
     within = f"Within {100 * condition.budget:g} % of the time of all features"
     where = f"At {condition}" if math.isnan(condition.budget) else within
-    reduces = k - (REFERENCE in ranking.ranks.index)
-    best = (
-        f"{where}, {first} has the best average rank by {_SHORT[quantity]} of {reduces} methods on {N} sources: {its}"
-    )
-    if not ranking.is_rejected:
-        return f"{best}; equality of all methods is not rejected (p = {ranking.p:.2g})."
+    rank_ = f"the best average rank by {_SHORT[quantity]} of {len(names)} methods on {N} sources"
+    best = f"{where}, {first} has {rank_}: {its}"
     others = [name for name in ranking.leaders if name not in (first, REFERENCE)]
-    if first not in ranking.leaders:
-        return f"{best}; it is worse than all features (Friedman's test, Nemenyi's distance)."
-    if not others:
-        return f"{best}; it is better than every other (Friedman's test, Nemenyi's distance)."
     more = [f"and {len(others) - _MOST_LEADERS} more"] if len(others) > _MOST_LEADERS else []
-    return f"{best}. Not distinguished from it: {_listed([*others[:_MOST_LEADERS], *more])}."
+    if not ranking.is_rejected:
+        yield f"{best}; equality of all methods is not rejected (p = {ranking.p:.2g})."
+    elif first not in ranking.leaders:
+        yield f"{best}; it is worse than all features (Friedman's test, Nemenyi's distance)."
+    elif not others:
+        yield f"{best}; it is better than every other (Friedman's test, Nemenyi's distance)."
+    else:
+        yield f"{best}. Not distinguished from it: {_listed([*others[:_MOST_LEADERS], *more])}."
 
 
 def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
@@ -356,6 +359,11 @@ def _by_domain(effects: pd.DataFrame, scopes: Iterable[str]) -> Iterator[str]:
         yield f"Least mean F at {condition} by domain, without a test: {_listed(texts)}."
 
 
+def _label(name: object) -> str:
+    """Return the name of a method in the rankings of the script."""
+    return "all features" if name == REFERENCE else str(name)
+
+
 # -- the data of the script ------------------------------------------------------------------------------------------
 
 
@@ -367,7 +375,7 @@ def _packed(ranking: Ranking, effects: pd.DataFrame) -> dict[str, Any]:
     rows = dict(_by_method(table))
     lines = [
         [
-            name,
+            _label(name),
             *(_rounded(rows[name][column]) for column in ("mean", "low", "high")),
             int(rows[name]["count"]),
             _rounded(ranking.ranks["mean"].get(name, math.nan)),
@@ -376,7 +384,7 @@ def _packed(ranking: Ranking, effects: pd.DataFrame) -> dict[str, Any]:
     ]
     return {
         "form": ranking.form, "quantity": ranking.quantity, "at": _place(ranking.condition), "lines": lines,
-        "leaders": list(ranking.leaders) if ranking.is_rejected else [], "sources": len(ranking.block.values),
+        "leaders": [*map(_label, ranking.leaders)] if ranking.is_rejected else [], "sources": len(ranking.block.values),
         "methods": ranking.block.values.shape[1], "p": _rounded(ranking.p),
     }  # fmt: skip
 
@@ -398,7 +406,7 @@ def _lines(effects: pd.DataFrame) -> dict[str, list[list[Any]]]:
         time = line["time"]
         found.setdefault(str(line["form"]), []).append(
             [
-                line["method"], int(line["r"]), _rounded(line["multiple"]), int(line["runs"]),
+                _label(line["method"]), int(line["r"]), _rounded(line["multiple"]), int(line["runs"]),
                 *(_rounded(line[f"{name}{end}"]) for name in ("loss", "accuracy") for end in ("", "_low", "_high")),
                 _rounded(time),
             ]

@@ -68,7 +68,7 @@ def run(
     table = _table(advised, r)
     announce(formatted(table, table.frame, "text"))
     if source in known.sources:
-        announce(f"\n{_paragraph(f'The rows of {source} itself were left out; the report has them.')}")
+        announce(f"\n{_paragraph(f'The rows of {source} itself were held out; the report has them.')}")
     announce(f"\n{_paragraph(_quality(validation))}\n")
     to_run = commands(settings, advised, r)
     announce(_paragraph(f"{'This command checks' if len(to_run) == 1 else 'These commands check'} it on your data:"))
@@ -153,7 +153,7 @@ def _table(advised: Sequence[Advice], r: int | None) -> Table:
     ]
     note = (
         "More F: the objective over that of k-means on all features, minus 1. P: difference of the accuracy. Both are "
-        "means over these data, and 90 % of the data left out lie in the brackets."
+        "means over these data, and 90 % of the held-out data lie in the brackets."
     )
     return Table(pd.DataFrame(lines), {"r": "d"}, note)
 

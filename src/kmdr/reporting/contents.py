@@ -113,8 +113,8 @@ def read_contents(folder: Path) -> Contents:
     except UserError as error:
         earlier = None
         notes.append(without_folders(str(error)))
-    runs = _multiverse_runs(folder, notes)
-    contents = Contents(results, environments, plan, runs, notes, earlier, _atlas_run(folder, results, notes))
+    runs, atlas = _multiverse_runs(folder, notes), _atlas_run(folder, results, notes)
+    contents = Contents(results, environments, plan, runs, notes, earlier, atlas)
     release_memory()  # of the rows as text
     return contents
 
