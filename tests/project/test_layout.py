@@ -15,7 +15,6 @@ SOURCE = PROJECT / "src" / "kmdr"
 # From the top down: a package imports from those below it alone. What is loose in ``kmdr`` is at the top.
 LAYERS = (
     "cli", "api", "reporting", "export", "papers", "atlas", "multiverse", "claims", "figures", "analysis",
-    "cli", "api", "reporting", "export", "papers", "atlas", "multiverse", "claims", "figures", "analysis",
     "submissions",
     "harness", "results", "config", "reducers", "metrics", "clustering", "datasets", "linalg", "base",
 )  # fmt: skip

@@ -51,8 +51,8 @@ def made(results, tmp_path):
 
 
 def accepted(folder, size=40, seed=1, **options):
-    """Return the stamp of a submission."""
-    return accept(folder, folder / "no-reference", size, seed, **options)[0]["stamp"]
+    """Return the outcome of a submission's check."""
+    return accept(folder, folder / "no-reference", size, seed, **options)[0]["verification"]
 
 
 def refusal(folder, **options):
@@ -81,10 +81,10 @@ def edited(folder, out, change, name="edited", cpu=None, labels=True):
     return submit(copy, out / "submitted", name, labels=labels)
 
 
-def stamped(folder):
+def marked(folder):
     card, _ = accept(folder, folder / "no-reference", 40, 1)
     (folder / CARD).write_bytes(card_bytes(card))
-    return card["stamp"]
+    return card["verification"]
 
 
 # -- packing -----------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_submission_is_a_folder_of_results_without_fault_or_private_path(made,
 def test_the_card_states_who_what_and_the_hash_of_every_file(made):
     card = json.loads((made / CARD).read_bytes())
     assert (card["name"], card["method"], card["author"], card["licence"]) == ("mine", "svd", "A. Person", "CC-BY-4.0")
-    assert (card["rows"], card["failed"], card["labels"], card["stamp"]) == (6, 0, 4, None)
+    assert (card["rows"], card["failed"], card["labels"], card["verification"]) == (6, 0, 4, None)
     assert {method["reducer"] for method in card["methods"]} == {"none", "svd"}
     assert all(command.startswith("kmdr dataset=synth ") for command in card["commands"])
     assert card["files"].keys() == {p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()} - {CARD}
@@ -166,18 +166,18 @@ def test_nothing_is_replaced(made, results):
 
 
 def test_an_honest_submission_is_verified(made):
-    stamp = stamped(made)
-    assert (stamp["stamp"], stamp["reason"], stamp["drawn"], stamp["labels"]) == ("verified", "", 6, 6)
-    assert [(s.name, s.stamp, s.rows) for s in submissions(made.parent)] == [("mine", "verified", 6)]
+    check = marked(made)
+    assert (check["status"], check["reason"], check["drawn"], check["labels"]) == ("verified", "", 6, 6)
+    assert [(s.name, s.status, s.rows) for s in submissions(made.parent)] == [("mine", "verified", 6)]
 
 
 def test_a_submission_of_another_cpu_is_consistent(results, tmp_path):
     def perturb(row):
         row["objective"] = repr(float(row["objective"]) * (1 + 4e-16 * (1 + int(row["repeat"]))))
 
-    stamp = stamped(edited(results[0], tmp_path, perturb, cpu="Another CPU"))
-    assert stamp["stamp"] == "consistent"
-    assert "on another CPU" in stamp["reason"]
+    check = marked(edited(results[0], tmp_path, perturb, cpu="Another CPU"))
+    assert check["status"] == "consistent"
+    assert "on another CPU" in check["reason"]
 
 
 def test_a_changed_number_is_refused(results, tmp_path):
@@ -205,8 +205,8 @@ def test_an_accuracy_that_its_labels_do_not_give_is_refused(results, tmp_path):
     folder = edited(results[0], tmp_path / "a", change, cpu="Another CPU")
     assert "has other scores than its labels: accuracy" in refusal(folder)
     without = edited(results[0], tmp_path / "b", change, cpu="Another CPU", labels=False)
-    stamp = accepted(without)
-    assert (stamp["stamp"], stamp["reason"]) == ("as reported", "6 of 6 rows took another path here")
+    check = accepted(without)
+    assert (check["status"], check["reason"]) == ("as reported", "6 of 6 rows took another path here")
 
 
 def test_other_code_of_a_built_in_method_is_refused(results, tmp_path):
@@ -227,25 +227,25 @@ def test_third_party_code_is_as_reported_unless_the_command_names_it(results, tm
     folder = submit(results[1], tmp_path / "submitted", "truncated", method="Truncated SVD")
     ran = []
     monkeypatch.setattr(verifying, "run", lambda *arguments, **options: ran.append(1))
-    stamp = accepted(folder)
-    assert (stamp["stamp"], stamp["drawn"]) == ("as reported", 0)
-    assert f"reducer={SVD} is third-party code" in stamp["reason"]
+    check = accepted(folder)
+    assert (check["status"], check["drawn"]) == ("as reported", 0)
+    assert f"reducer={SVD} is third-party code" in check["reason"]
     assert not ran
     monkeypatch.undo()
-    assert accepted(folder, trust=[f"reducer={SVD}"])["stamp"] == "verified"
+    assert accepted(folder, trust=[f"reducer={SVD}"])["status"] == "verified"
 
 
 def test_another_version_of_third_party_code_is_as_reported(results, tmp_path):
     def change(row):
         row["guests"] = "scikit-learn 0.1 0123456789ab"
 
-    stamp = accepted(edited(results[1], tmp_path, change), trust=[f"reducer={SVD}"])
-    assert stamp["stamp"] == "as reported"
-    assert stamp["reason"].startswith("it was made with scikit-learn 0.1 0123456789ab, but here is scikit-learn ")
+    check = accepted(edited(results[1], tmp_path, change), trust=[f"reducer={SVD}"])
+    assert check["status"] == "as reported"
+    assert check["reason"].startswith("it was made with scikit-learn 0.1 0123456789ab, but here is scikit-learn ")
 
 
 def test_rows_that_contradict_the_reference_are_refused(results, made, tmp_path):
-    assert accept(made, results[0], 2, 1)[0]["stamp"]["shared"] == 6
+    assert accept(made, results[0], 2, 1)[0]["verification"]["shared"] == 6
     reference = edited(results[0], tmp_path / "r", lambda row: row.update(objective=repr(float(row["objective"]) / 2)))
     with pytest.raises(UserError, match="has other values in"):
         accept(made, reference, 2, 1)
@@ -354,8 +354,8 @@ HOSTILE = {
     "a card with more entries": lambda f: change_card(f, homepage="https://example.org"),
     "a card without files": lambda f: change_card(f, files=None),
     "a card of files elsewhere": lambda f: change_card(f, files={"../../x": {"sha256": "0" * 64, "bytes": 1}}),
-    "a card with a stamp": lambda f: change_card(f, stamp={"stamp": "verified"}),
-    "a card with a false stamp": lambda f: change_card(f, stamp=False),
+    "a card with an outcome": lambda f: change_card(f, verification={"status": "verified"}),
+    "a card with a false outcome": lambda f: change_card(f, verification=False),
     "a card of another name": lambda f: change_card(f, name="other"),
     "a card of a name elsewhere": lambda f: change_card(f, name="../../x"),
     "a card with a list as author": lambda f: change_card(f, author=["A"]),
@@ -386,18 +386,22 @@ def test_an_environment_that_is_any_object_is_no_error(made, results, tmp_path):
     (copy / "environments" / f"{short_hash(manifest)}.json").write_text(json.dumps(manifest))
     rows = [dict(row) | {"env_hash": short_hash(manifest)} for row in all_rows(results[0])]
     write_compressed(csv_content(rows, copy), copy / COMPRESSED_TABLE)
-    assert accepted(submit(copy, tmp_path / "out", "mine"))["stamp"] == "verified"
+    assert accepted(submit(copy, tmp_path / "out", "mine"))["status"] == "verified"
 
 
-def test_a_stamp_belongs_to_a_card_and_to_its_rows(made):
-    stamped(made)
-    assert "has a stamp already" in refusal(made)
-    assert accepted(made, again=True)["stamp"] == "verified"
+def test_an_outcome_belongs_to_a_card_and_to_its_rows(made):
+    marked(made)
+    assert "states an outcome already" in refusal(made)
+    assert accepted(made, again=True)["status"] == "verified"
     card = json.loads((made / CARD).read_bytes())
-    for entries in ({"author": "B"}, {"stamp": {**card["stamp"], "stamp": "excellent"}}, {"stamp": "verified"}):
+    for entries in (
+        {"author": "B"},
+        {"verification": {**card["verification"], "status": "excellent"}},
+        {"verification": "verified"},
+    ):
         change_card(made, **entries)
         assert submissions(made.parent) == []
-        change_card(made, author="A. Person", stamp=card["stamp"])
+        change_card(made, author="A. Person", verification=card["verification"])
         assert len(submissions(made.parent)) == 1
     (made / COMPRESSED_TABLE).write_bytes(b"x")
     assert submissions(made.parent) == []
@@ -408,14 +412,14 @@ def test_a_folder_without_submissions_has_none(tmp_path):
     (tmp_path / "README.md").write_text("x")
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / CARD).write_text(json.dumps(with_json_checksum({"stamp": {"stamp": "verified"}})))
+    (tmp_path / "bad" / CARD).write_text(json.dumps(with_json_checksum({"verification": {"status": "verified"}})))
     assert submissions(tmp_path) == []
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_commands_pack_and_stamp_and_say_what_they_did(results, tmp_path, monkeypatch, capsys):
+def test_the_commands_pack_and_check_and_say_what_they_did(results, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     COMMANDS["submit"]([str(results[0]), "NAME=mine", "LICENCE=CC0-1.0"])
     said = capsys.readouterr()
@@ -426,6 +430,6 @@ def test_the_commands_pack_and_stamp_and_say_what_they_did(results, tmp_path, mo
     assert said.out.endswith("results/submitted/mine: verified\n")
     assert "is not compared" in said.err or "are not compared" in said.err
     (accepted_one,) = submissions(tmp_path / "results" / "submitted")
-    assert (accepted_one.stamp, accepted_one.licence, accepted_one.reason) == ("verified", "CC0-1.0", "")
+    assert (accepted_one.status, accepted_one.licence, accepted_one.reason) == ("verified", "CC0-1.0", "")
     with pytest.raises(UserError, match="not a folder"):
         COMMANDS["accept"](["other"])

@@ -12,6 +12,7 @@ from scipy.stats import t
 
 from kmdr import datasets, reducers
 from kmdr.analysis.results import Results
+from kmdr.atlas import tables
 from kmdr.atlas.design import (
     ALL_FEATURES,
     STUDY,
@@ -25,12 +26,14 @@ from kmdr.atlas.design import (
     method_names,
     sizes,
 )
+from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
 from kmdr.config.protocols import Config, choice
 from kmdr.datasets import UnavailableError, registry
 from kmdr.harness.jobs import Job, run_jobs
 from kmdr.harness.plan import Limits, duration_text
+from kmdr.results.checksums import write_table
 
 _CELL = ["dataset", "options", "reducer", "params", "r"]
 _SETTINGS = {
@@ -153,6 +156,22 @@ def available(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in absent]
 
 
+def write_facts(plan: Design, todo: Sequence[Cell], out: Path) -> None:
+    """Write the traits of each matrix, and the r that methods cannot provide with the reasons."""
+    traits_of = []
+    for dataset, form in dict.fromkeys((cell.dataset, cell.form) for cell in todo):
+        data = datasets.load(dataset, dict(plan.forms[form].options))
+        domain = registry.entry(dataset).domain
+        traits_of.append({"dataset": dataset, "domain": domain, "form": form, **traits(data.A, data.k)})
+    left_out = [
+        {"dataset": cell.dataset, "form": cell.form, "method": cell.method, "r": r, "reason": reason}
+        for cell in todo
+        for r, reason in cell.left_out
+    ]
+    for name, lines in (("traits", traits_of), ("left_out", left_out)):
+        write_table(out, f"facts/{name}.csv", tables.csv_bytes(pd.DataFrame(lines)))
+
+
 def _rounds(rule: Rule) -> Iterator[int]:
     repeats = rule.least
     while repeats < rule.most:
@@ -196,9 +215,11 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = ()) -> in
         status = max(status, run(STUDY, asked, repeats))
         if repeats == plan.repeats.least:
             status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
+            write_facts(plan, todo, out)
         asked = _wide(plan, asked, out)
         if not asked:
             break
+    tables.write(out)
     tell(f"kmdr: atlas: {duration_text(time.time() - start)}")
     return status
 

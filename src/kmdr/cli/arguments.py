@@ -319,18 +319,18 @@ COMMANDS = {
             (
                 _RESULTS,
                 _argument("--name", metavar="NAME", help="name of the submission; by default that of the folder"),
-                _argument("--method", metavar="TEXT", help="what the page of results calls the method"),
+                _argument("--method", metavar="TEXT", help="name of the method on the report's pages"),
                 _argument("--author", metavar="TEXT", help="who submits it"),
                 _argument("--licence", "--license", metavar="TEXT", help="licence of the results, e.g. CC-BY-4.0"),
                 _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
                           help=f"folder of submissions ({_SUBMITTED})"),
                 _argument("--no-labels", dest="labels", action="store_false",
-                          help="leave out the labels that keep_labels=true kept"),
+                          help="omit the labels that keep_labels=true kept"),
             ),
             "Nothing is run or imported. Private paths are not packed.",
         ),
         Command(
-            "accept", "Check a submission, rerun a sample of its rows, and stamp its card.",
+            "accept", "Check a submission, rerun a sample of its rows, and write the outcome to its card.",
             "kmdr.submissions.accept:run",
             (
                 _argument("name", metavar="NAME", help="name of a submission, or its folder"),
@@ -341,9 +341,9 @@ COMMANDS = {
                 _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
                 _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
                 _TRUST,
-                _argument("--again", action="store_true", help="replace the stamp of a card that has one"),
+                _argument("--again", action="store_true", help="check a submission again whose card has an outcome"),
             ),
-            "The stamp is verified (digit by digit), consistent (within tolerance on another CPU) or as reported.",
+            "The status is verified (digit by digit), consistent (within tolerance on another CPU) or as reported.",
         ),
         Command(
             "new", "Write a skeleton with its test for a reducer, dataset, metric, engine or paper of your own.",

@@ -127,7 +127,7 @@ def compare(folders: Sequence[Path], format: str) -> None:  # noqa: A002
         print(f"{omitted}; -v or --format csv has all.")
 
 
-# Short headings of the built-in metrics; those of plugins have their labels.
+# Short headings of the built-in metrics; metrics of plugins have their labels.
 _HEADINGS = {"objective": "F", "accuracy": "P", "nmi": "NMI", "ari": "ARI"}
 
 

@@ -1,4 +1,4 @@
-"""Results that others submit: packed with a card, accepted by recomputation, and listed with their stamps."""
+"""Results that others submit: packed with a card, accepted by recomputation, and listed with their status."""
 
 from kmdr.submissions.listing import Submission, submissions
 

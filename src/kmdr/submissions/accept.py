@@ -1,16 +1,16 @@
-"""``kmdr accept NAME``: check a submission as a reviewer would, and stamp its card.
+"""``kmdr accept NAME``: check a submission as a reviewer would, and write its status to the card.
 
 The folder is checked like any other from a stranger, its card must describe its files, and its rows must not contradict
 the reference. Then a sample of rows is rerun, as by ``kmdr verify``, and scores are computed again from stored labels.
 
-Stamps
+Status
 ------
 * *verified*: every row that was drawn was rerun and is the same, digit by digit.
 * *consistent*: every row that was drawn was rerun on another CPU or with other libraries, and agrees by the rule of
   `kmdr.harness.verify`: F within a millionth of itself and the rest the same. At most a tenth of the rows may have
   taken another path of Lloyd's method, with F within 1 %.
 * *as reported*: a row could not be rerun, because its method, plugin, package or data are not available here, or too
-  many rows took another path. The stamp states the reason.
+  many rows took another path. The card states the reason.
 
 A submission is refused if a rerun row has other numbers, if labels do not give the scores of their row, or if rows of
 kmdr's own methods were computed by other code than the current one: numbers of changed code say nothing about the
@@ -47,7 +47,7 @@ from kmdr.results.rows import TextRow
 from kmdr.results.table import all_rows, has_rows
 from kmdr.submissions.card import (
     CARD,
-    STAMP,
+    VERIFICATION,
     Card,
     card_bytes,
     check_card,
@@ -68,7 +68,7 @@ _SIZES = ("n", "d", "k")
 # -- code ------------------------------------------------------------------------------------------------------------
 
 
-def why_not_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
+def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     """Return why the code or the dataset of a row is not available here; empty if it is, and is the same.
 
     Raises
@@ -100,8 +100,8 @@ def why_not_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
 
 
 def _reasons(rows: Iterable[Mapping[str, str]], trusted: Collection[str]) -> dict[tuple[str, ...], str]:
-    """Return `why_not_rerun` by the columns that it depends on."""
-    return {key: why_not_rerun(row, trusted) for key, row in {_code_key(row): row for row in rows}.items()}
+    """Return `obstacle_to_rerun` by the columns that it depends on."""
+    return {key: obstacle_to_rerun(row, trusted) for key, row in {_code_key(row): row for row in rows}.items()}
 
 
 def _code_key(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -123,14 +123,14 @@ def _refuse_false_sizes(rows: Iterable[Mapping[str, str]]) -> None:
 def _labelled(folder: Path, files: Iterable[str], rows: Sequence[TextRow]) -> list[tuple[TextRow, str]]:
     """Return each row that has labels, with the name of their file, after checking that all labels fit their rows."""
     known = {(place(row), int(row["r"])): row for row in rows}
-    found = []
+    pairs = []
     for name in (name for name in files if name.startswith("labels/")):
         for r, labels in read_labels(folder, folder / name):
             row = known.get((place_of_labels(name), r))
             if row is None or row["status"] != "ok" or len(labels) != int(row["n"]):
                 raise DamagedError(f"{folder / name} has labels for r = {r} that belong to no row; remove the file")
-            found.append((row, name))
-    return found
+            pairs.append((row, name))
+    return pairs
 
 
 def _labels(folder: Path, name: str, wanted: int) -> NDArray[np.unsignedinteger]:
@@ -159,23 +159,23 @@ def check_labels(folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Ma
         again = {key: float(row[key]) for key in ("n_iter", "n_init_failed") if row[key]} | scores | {"status": "ok"}
         outcome, detail = compare(row, again, same_platform=False)
         if outcome not in ("exact", "within tolerance"):
-            raise UserError(f"{_where(row)}, has other scores than its labels: {detail}")
+            raise UserError(f"{_trial_name(row)}, has other scores than its labels: {detail}")
         checked += 1
     return checked
 
 
-# -- stamps ----------------------------------------------------------------------------------------------------------
+# -- the status ------------------------------------------------------------------------------------------------------
 
 
-def _where(row: Mapping[str, str]) -> str:
+def _trial_name(row: Mapping[str, str]) -> str:
     return (
         f"{row['study']}: {single_line(row['reducer'])} on {single_line(row['dataset'])}, r = {row['r']}, repetition "
         f"{row['repeat']}"
     )
 
 
-def stamp_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tuple[str, str]:
-    """Return the stamp of a submission, and the reason if it is not *verified*.
+def status_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tuple[str, str]:
+    """Return the status of a submission, and the reason if it is not *verified*.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def accept(
     *,
     again: bool = False,
 ) -> tuple[Card, list[Comparison]]:
-    """Check a submission; return its card with a stamp, which is not yet written, and the rows that were rerun.
+    """Check a submission; return its card with the outcome, which is not yet written, and the rows that were rerun.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def accept(
     trust : collection of str
         As for ``kmdr verify``.
     again : bool
-        Replace the stamp of a card that has one.
+        Whether a card that has an outcome is checked again.
 
     Raises
     ------
@@ -238,11 +238,11 @@ def accept(
     card = stated_card(folder)
     if card["name"] != folder.resolve().name:
         raise UserError(f"{folder} has the card of {shown(card['name'])}; a submission is a folder with its name")
-    if card.get(STAMP) is not None and not again:
-        raise UserError(f"{folder / CARD} has a stamp already; --again checks it again and replaces the stamp")
+    if card.get(VERIFICATION) is not None and not again:
+        raise UserError(f"{folder / CARD} states an outcome already; --again checks it again and replaces the outcome")
     files = read_files(folder)
-    if found := faults(folder):
-        raise UserError(f"{folder} is refused: {single_line(found[0].sentence)}")
+    if damaged := faults(folder):
+        raise UserError(f"{folder} is refused: {single_line(damaged[0].sentence)}")
     rows = all_rows(folder)
     check_card(folder, card, rows, files)
     check_packing(folder, rows, files)
@@ -259,12 +259,12 @@ def accept(
     comparisons = rerun(drawn, folder, folders, trusted)
     for comparison in comparisons:
         if comparison.outcome == "different":
-            raise UserError(f"{_where(comparison.row)}, has other numbers here: {single_line(comparison.detail)}")
+            raise UserError(f"{_trial_name(comparison.row)}, has other numbers here: {single_line(comparison.detail)}")
     checked = check_labels(folder, [(row, name) for row, name in labelled if id(row) in kept], folders)
-    stamp, reason = stamp_of(comparisons, sorted(filter(None, reasons.values())))
+    status, reason = status_of(comparisons, sorted(filter(None, reasons.values())))
     outcomes = Counter((comparison.row["reducer"], comparison.outcome) for comparison in comparisons)
     details: dict[str, Any] = {
-        "stamp": stamp,
+        "status": status,
         "reason": reason,
         "drawn": len(drawn),
         "seed": seed,
@@ -276,7 +276,7 @@ def accept(
         "version": code_version(),
         "card": identity(card),
     }
-    return {**card, STAMP: details}, comparisons
+    return {**card, VERIFICATION: details}, comparisons
 
 
 def find(name: str, out: Path) -> Path:
@@ -288,18 +288,18 @@ def find(name: str, out: Path) -> Path:
 
 
 def run(name: str, out: Path, reference: Path, rows: int, seed: int | None, trust: Sequence[str], again: bool) -> None:
-    """Check a submission, write the stamp to its card, and print it."""
+    """Check a submission, write the outcome to its card, and print it."""
     folder = find(name, out)
     if not reference.is_dir():
         tell(f"kmdr: there is no folder {reference}, so the rows are not compared with it")
     seed = secrets.randbelow(2**32) if seed is None else seed
     card, comparisons = accept(folder, reference, rows, seed, trust, again=again)
     write_file(folder, CARD, card_bytes(card))
-    stamp = card[STAMP]
+    outcome = card[VERIFICATION]
     if comparisons:
         print_outcomes(comparisons, "reducer")
-    if stamp["labels"]:
-        announce(f"{counted(stamp['labels'], 'row has', 'rows have')} the scores of their labels")
-    if stamp["shared"]:
-        announce(f"{counted(stamp['shared'], 'trial')} are in {reference} too, with the same numbers")
-    announce(f"{folder}: {stamp['stamp']}" + (f" ({stamp['reason']})" if stamp["reason"] else ""))
+    if outcome["labels"]:
+        announce(f"{counted(outcome['labels'], 'row has', 'rows have')} the scores of their labels")
+    if outcome["shared"]:
+        announce(f"{counted(outcome['shared'], 'trial')} are in {reference} too, with the same numbers")
+    announce(f"{folder}: {outcome['status']}" + (f" ({outcome['reason']})" if outcome["reason"] else ""))

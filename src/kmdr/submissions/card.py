@@ -32,7 +32,7 @@ CARD = "card.json"
 FORMAT = "kmdr submission 1"
 # The entries that the submitter writes, and those that others write later.
 STATED = ("name", "method", "author", "licence")
-STAMP = "stamp"
+VERIFICATION = "verification"
 # Bytes of a card, and of all files together.
 _MOST_CARD = 1 << 22
 MOST_TOTAL = 1 << 25
@@ -140,8 +140,8 @@ def card_bytes(card: Card) -> bytes:
 
 
 def identity(card: Card) -> str:
-    """Return a hash of a card without its stamp, to which the stamp belongs."""
-    return sha256(canonical({name: value for name, value in card.items() if name != STAMP}).encode())
+    """Return a hash of a card without the outcome of its check, which states this hash."""
+    return sha256(canonical({name: value for name, value in card.items() if name != VERIFICATION}).encode())
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def names_in(folder: Path) -> list[str]:
         name = path.relative_to(folder).as_posix()
         if name != CARD:
             if not _FILES.fullmatch(name) or not name.isprintable():
-                raise UserError(f"{folder} has {shown(name)}, which is no file of a submission; remove it")
+                raise UserError(f"{folder} has {shown(name)}, which is not a file of a submission; remove it")
             names.append(name)
     if len(names) >= _MOST_FILES:
         raise UserError(f"{folder} has more than {_MOST_FILES} files; split it into several submissions")
@@ -211,7 +211,7 @@ def stated_card(folder: Path) -> Card:
 def check_card(folder: Path, card: Card, rows: Sequence[Mapping[str, str]], files: Mapping[str, bytes]) -> None:
     """Refuse a card that states anything else than its files hold."""
     expected = derived(rows, files)
-    if unknown := sorted(card.keys() - expected.keys() - {*STATED, STAMP}):
+    if unknown := sorted(card.keys() - expected.keys() - {*STATED, VERIFICATION}):
         raise UserError(
             f"{folder / CARD} has the entry {shown(unknown[0])}, which no card has; remove it by 'kmdr submit'"
         )

@@ -1,4 +1,4 @@
-"""The accepted submissions of a folder, with their stamps."""
+"""The accepted submissions of a folder, with their status."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,9 +7,9 @@ from kmdr.base.errors import UserError
 from kmdr.base.text import tell
 from kmdr.results.folder import file_status, read_file
 from kmdr.results.paths import COMPRESSED_TABLE
-from kmdr.submissions.card import CARD, STAMP, STATED, identity, sha256, stated_card
+from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, sha256, stated_card
 
-STAMPS = ("verified", "consistent", "as reported")
+STATUSES = ("verified", "consistent", "as reported")
 
 
 class Submission(NamedTuple):
@@ -20,8 +20,8 @@ class Submission(NamedTuple):
     folder : Path
         A folder of results, with the table of its rows.
     name, method, author, licence : str
-    stamp : str
-        One of `STAMPS`.
+    status : str
+        One of `STATUSES`.
     reason : str
         Why it is not *verified*.
     rows : int
@@ -32,13 +32,13 @@ class Submission(NamedTuple):
     method: str
     author: str
     licence: str
-    stamp: str
+    status: str
     reason: str
     rows: int
 
 
 def submission(folder: Path) -> Submission | None:
-    """Return an accepted submission; None if it has no stamp, or if the card or the rows changed since.
+    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since.
 
     Raises
     ------
@@ -46,25 +46,25 @@ def submission(folder: Path) -> Submission | None:
         If there is no valid card.
     """
     card = stated_card(folder)
-    stamp = card.get(STAMP)
-    if not isinstance(stamp, dict) or stamp.get("stamp") not in STAMPS or stamp.get("card") != identity(card):
+    check = card.get(VERIFICATION)
+    if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):
         return None
     table = read_file(folder, COMPRESSED_TABLE) or b""
     if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256(table):
         return None
     stated = {name: card[name] for name in STATED}
-    return Submission(folder, **stated, stamp=stamp["stamp"], reason=str(stamp.get("reason", "")), rows=card["rows"])
+    return Submission(folder, **stated, status=check["status"], reason=str(check.get("reason", "")), rows=card["rows"])
 
 
 def submissions(folder: Path) -> list[Submission]:
     """Return the accepted submissions in a folder such as ``results/submitted``, by name; damaged ones are reported."""
-    found = []
+    accepted = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         try:
             is_folder = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-            status = file_status(path, CARD) if is_folder else None
-            if status and (accepted := submission(path)):
-                found.append(accepted)
+            has_card = is_folder and file_status(path, CARD) is not None
+            if has_card and (listed := submission(path)):
+                accepted.append(listed)
         except UserError as error:
             tell(f"kmdr: {error}")
-    return found
+    return accepted

@@ -86,10 +86,10 @@ def submit(
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
-    if found := faults(folder):
+    if damaged := faults(folder):
         raise UserError(
-            f"{folder} has {counted(len(found), 'fault')}, the first: {single_line(found[0].sentence)}; 'kmdr check "
-            f"{folder}' lists all"
+            f"{folder} has {counted(len(damaged), 'fault')}, the first: {single_line(damaged[0].sentence)}; "
+            f"'kmdr check {folder}' lists all"
         )
     rows = all_rows(folder)
     if not any(row["status"] == "ok" for row in rows):
@@ -105,7 +105,7 @@ def submit(
     if (size := sum(map(len, files.values()))) > MOST_TOTAL:
         kept = "; --no-labels leaves the labels out" if any(n.startswith("labels/") for n in files) else ""
         raise UserError(f"the files of {folder} take {size} bytes, more than the limit of {MOST_TOTAL}{kept}")
-    card = {**stated, **derived(rows, files), "stamp": None}
+    card = {**stated, **derived(rows, files), "verification": None}
     target = out / stated["name"]
     if target.exists() or target.is_symlink():
         raise UserError(f"{target} already exists; give another NAME=…, or remove it")
