@@ -4,8 +4,8 @@ A *choice* is a method with a size: a multiple of k, or its only r. The *regret*
 more F it loses, relative to k-means on all features, than the best choice that is at least as fast as asked; at most
 `MOST_REGRET`, which is also the regret of a choice that fails or is slower than asked.
 
-The advice for a matrix is the choices of least mean regret on some matrices of the atlas: on all of them, on those of
-its domain, or on those with the nearest traits. Which of these is used is decided by holding out one source of data
+The advice for a matrix is the choices of least mean regret on some matrices of the atlas: on all of them, on all of
+its domain, or on the ones with the nearest traits. Which of these is used is decided by holding out one source of data
 after the other, and how good the advice is, by an outer loop of the same kind around this decision.
 """
 
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 SPEEDUP = 2.0
 # Beyond this, an advice is of no use, whatever the number is.
 MOST_REGRET = 0.2
-# The candidates: the mean regret on all matrices, on those of the domain, and on the nearest datasets.
+# The candidates: the mean regret on all matrices, on all of its domain, and on the nearest datasets.
 GLOBAL, DOMAIN = "all datasets", "its domain"
 NEAREST = {"the 3 nearest datasets": 3, "the 5 nearest datasets": 5, "the 10 nearest datasets": 10}
 # Methods without a grid use one of these r.
@@ -294,6 +294,25 @@ def average(W: Floats, values: Floats) -> Floats:
     return np.where(share >= _LEAST_WEIGHT * W.sum(axis=1, keepdims=True), means, np.nan)
 
 
+def median(W: Floats, column: Floats) -> Floats:
+    """Return, for each line of weights, the weighted median of a column; NaN where half of the weight lacks a value.
+
+    Examples
+    --------
+    >>> median(np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]), np.array([3.0, 1.0, 8.0])).tolist()
+    [3.0, 2.0]
+    """
+    order = np.argsort(column, kind="stable")
+    values = column[order]
+    known = np.where(np.isfinite(values), W[:, order], 0.0)
+    total = known.sum(axis=1, keepdims=True)
+    reached = np.cumsum(known, axis=1) - total / 2
+    low = (reached >= -1e-9).argmax(axis=1)
+    high = (reached > 1e-9).argmax(axis=1)
+    middle = (values[low] + values[high]) / 2
+    return np.where(total[:, 0] >= np.maximum(_LEAST_WEIGHT * W.sum(axis=1), 1e-9), middle, np.nan)
+
+
 def _least(expected: Floats) -> NDArray[np.int64]:
     """Return the position of the least value of each line; −1 where it has none."""
     filled = np.where(np.isfinite(expected), expected, np.inf)
@@ -404,29 +423,29 @@ def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_d
     R = np.where(tested[:, None], R, np.nan)
     names = candidates(with_domain=with_domain)
     apart = source[:, None] != source[None, :]
-    inner = {name: _regret_of(known, R, _picks(known, R, name, apart & tested)) for name in names}
+    inner = {name: _regret_of(R, _picks(known, R, name, apart & tested)) for name in names}
     advised = np.full(len(source), np.nan)
     for left in sources:
         kept_in = apart & tested & (source != left)[None, :]
         scores = {}
         for name in names:
-            found = _regret_of(known, R, _picks(known, R, name, kept_in))
-            scores[name] = _mean(found, dataset, tested & (source != left))
+            regrets = _regret_of(R, _picks(known, R, name, kept_in))
+            scores[name] = _mean(regrets, dataset, tested & (source != left))
         best = min(names, key=lambda name: scores[name])
         advised[source == left] = inner[best][source == left]
     by_rule = {
-        **{name: _regret_of(known, R, _rule_picks(known, R, choice)) for name, choice in rules.items()},
+        **{name: _regret_of(R, _rule_picks(known, R, choice)) for name, choice in rules.items()},
         "the choice that is best on average": inner[GLOBAL],
     }
-    by_candidate = {name: _mean(found, dataset, tested) for name, found in inner.items()}
+    by_candidate = {name: _mean(regrets, dataset, tested) for name, regrets in inner.items()}
     return Validation(
         min(names, key=lambda name: by_candidate[name]),
         _bootstrap(advised, dataset, source, tested),
         float(np.mean(pd.Series(advised[tested] < MOST_REGRET).groupby(dataset[tested]).mean())),
         by_candidate,
         [
-            Comparison(name, _mean(found, dataset, tested), _bootstrap(advised - found, dataset, source, tested))
-            for name, found in by_rule.items()
+            Comparison(name, _mean(regrets, dataset, tested), _bootstrap(advised - regrets, dataset, source, tested))
+            for name, regrets in by_rule.items()
         ],
         len(set(dataset[tested])),
         len(sources),
@@ -454,11 +473,10 @@ def _rule_picks(known: Evidence, R: Floats, rule: Choice) -> NDArray[np.int64]:
     return picks
 
 
-def _regret_of(known: Evidence, R: Floats, picks: NDArray[np.int64]) -> Floats:
+def _regret_of(R: Floats, picks: NDArray[np.int64]) -> Floats:
     """Return the regret of one choice per matrix; the largest where there is none."""
-    del known
-    found = R[np.arange(len(R)), picks]
-    return np.where((picks >= 0) & np.isfinite(found), found, MOST_REGRET)
+    regrets = R[np.arange(len(R)), picks]
+    return np.where((picks >= 0) & np.isfinite(regrets), regrets, MOST_REGRET)
 
 
 def _mean(values: Floats, dataset: NDArray[np.object_], lines: NDArray[np.bool_]) -> float:
@@ -489,9 +507,9 @@ class Advice(NamedTuple):
     ----------
     loss, speedup : Estimate
         F over that of k-means on all features, minus 1; total time of k-means on all features over that of the method.
-        Geometric means over the matrices that the prediction rests on.
+        Medians over the matrices that the prediction rests on.
     accuracy : float
-        Mean difference of the accuracy P to that of k-means on all features; NaN if unknown.
+        Median difference of the accuracy P to that of k-means on all features; NaN if unknown.
     regret : float
         The mean regret on these matrices.
     matrices : int
@@ -551,14 +569,14 @@ def advise(
             break
         if choice.method in {other.choice.method for other in advised}:
             continue
-        loss = _expected(W, of_held_out, np.log1p(known.loss[:, [position]]), tested)
-        speedup = _expected(W, of_held_out, np.log(known.speedup[:, [position]]), tested)
+        loss = _expected(W, of_held_out, np.log1p(known.loss[:, position]), tested)
+        speedup = _expected(W, of_held_out, np.log(known.speedup[:, position]), tested)
         advised.append(
             Advice(
                 choice,
                 choice.r(k, d),
                 Estimate(*np.expm1(loss)),
-                float(average(W, known.accuracy[:, [position]])[0, 0]),
+                float(median(W, known.accuracy[:, position])[0]),
                 Estimate(*np.exp(speedup)),
                 float(expected[position]),
                 int(np.count_nonzero(W[0] * np.isfinite(R[:, position]))),
@@ -570,9 +588,9 @@ def advise(
 
 
 def _expected(W: Floats, of_held_out: Floats, values: Floats, tested: NDArray[np.bool_]) -> Estimate:
-    """Return the expected value of a column, with an interval from its errors on the held-out matrices."""
-    value = float(average(W, values)[0, 0])
-    errors = (values - average(of_held_out, values))[tested, 0]
+    """Return the median of a column, with an interval from its errors on the held-out matrices."""
+    value = float(median(W, values)[0])
+    errors = (values - median(of_held_out, values))[tested]
     errors = errors[np.isfinite(errors)]
     if len(errors) < 3:
         return Estimate(value, np.nan, np.nan)

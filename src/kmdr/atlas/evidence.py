@@ -42,7 +42,7 @@ def atlas_folder(folder: Path) -> Path:
     return folder / ATLAS if inside else folder
 
 
-def of_atlas(rows: pd.DataFrame) -> pd.DataFrame:
+def select_atlas(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the atlas and of its times."""
     return rows[rows["study"].isin([STUDY, TIMES])]
 
@@ -56,7 +56,7 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         If it has no rows of an atlas, or no traits.
     """
     home = atlas_folder(folder)
-    rows = of_atlas(rows_of(home))
+    rows = select_atlas(rows_of(home))
     traits = facts_of(home).get(TRAITS_FACT)
     if isinstance(traits, UserError):
         raise traits
@@ -102,13 +102,13 @@ def files_of(effects_: pd.DataFrame, traits: pd.DataFrame) -> dict[Path, bytes]:
 
 def _find(known: Evidence, methods: Mapping[str, Method], reducer: str, settings: Mapping[str, object]) -> str | None:
     """Return the method of a reducer with some settings and, beyond these, the fewest others."""
-    found = {
+    matching = {
         name: len(method.settings)
         for name in dict.fromkeys(choice.method for choice in known.choices)
         for method in [methods.get(name, Method(name))]
         if method.reducer == reducer and settings.items() <= method.settings.items()
     }
-    return min(found, key=lambda name: found[name], default=None)
+    return min(matching, key=lambda name: matching[name], default=None)
 
 
 def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = None) -> dict[str, Choice]:
@@ -117,7 +117,7 @@ def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = No
     Parameters
     ----------
     methods : mapping of str to Method, optional
-        By default those of ``atlas.yaml``.
+        By default the methods of ``atlas.yaml``.
 
     Raises
     ------
@@ -132,8 +132,8 @@ def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = No
         raise UserError("the atlas has no rows of random signs, with which its advice is compared; run 'kmdr atlas'")
     if (nearest := goal.nearest(known.multiples)) is not None:
         return {"random signs at this r": Choice(signs, nearest)}
-    found = {"random signs at r = 20 k": Choice(signs, 20.0)}
-    return found | ({} if svd is None else {"the exact SVD at r = k": Choice(svd, "k")})
+    named = {"random signs at r = 20 k": Choice(signs, 20.0)}
+    return named | ({} if svd is None else {"the exact SVD at r = k": Choice(svd, "k")})
 
 
 def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[str]:
@@ -149,7 +149,7 @@ def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[
 
 
 def protocol() -> list[str]:
-    """Return the settings of k-means of the atlas that differ from those of a run by default."""
+    """Return the settings of k-means of the atlas that differ from a run's defaults."""
     usual = choice("kmeans", "bzmd15")
     return [f"kmeans.{key}={override(value)}" for key, value in design().kmeans.items() if usual.get(key) != value]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.rows import mean_interval
+from kmdr.analysis.rows import median_interval
 from kmdr.atlas.advice import MOST_REGRET, SPEEDUP, Goal, Validation, evidence, percent, validate
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import REFERENCE, SAME_SOURCE
@@ -80,7 +80,7 @@ def atlas_section(
     effects: pd.DataFrame,
     traits: pd.DataFrame | None = None,
     formats: Sequence[str] = FORMATS,
-    stamps: Mapping[str, str] | None = None,
+    provenance: Mapping[str, str] | None = None,
 ) -> AtlasSection:
     """Return the page of an atlas.
 
@@ -92,10 +92,10 @@ def atlas_section(
         ``dataset``, ``form`` and traits; without them there is no advice.
     formats : sequence of str
         Of figures.
-    stamps : mapping of str to str, optional
+    provenance : mapping of str to str, optional
         By method of a third party: how its rows were checked.
     """
-    by = dict.fromkeys(design().methods, OURS) | dict(stamps or {})
+    by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
     scopes = {ALL: effects, **domains}
     several = {name: list(_rankings(part)) for name, part in scopes.items()}
@@ -144,34 +144,31 @@ def _find(several: Sequence[Ranking], quantity: str, condition: Condition, form:
     return next(matching, None)
 
 
-def means(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = _FORM) -> pd.DataFrame:
-    """Return the mean of a quantity over sources of data, with its 95 % t interval: ``mean low high count`` by method.
+def medians(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = _FORM) -> pd.DataFrame:
+    """Return the median of a quantity over sources of data: ``median low high count`` by method.
 
-    Losses and times have geometric means, of F over that of all features. Within a time, only data on which a method is
+    Losses and times of single datasets may be a hundred times as large as others, so means would show these alone. The
+    interval is the exact one at 95 %; fewer than six sources have none. Within a time, only data on which a method is
     fast enough count.
     """
     lines = chosen_lines(effects[effects["form"] == form], condition)
     lines = lines[np.isfinite(lines[quantity])]
-    transform, inverse = {"loss": (np.log1p, math.expm1), "time": (np.log, math.exp)}.get(quantity, (np.asarray, float))
-    values = lines.assign(value=transform(lines[quantity].to_numpy()), source=lines["dataset"].replace(SAME_SOURCE))
-    by_source = values.groupby(["method", "source", "dataset"])["value"].mean().groupby(["method", "source"]).mean()
-    table = {}
-    for method, of_method in by_source.groupby("method"):
-        interval = mean_interval(of_method.to_numpy())
-        table[str(method)] = [*map(inverse, interval[:3]), interval.size]
-    return pd.DataFrame.from_dict(table, orient="index", columns=["mean", "low", "high", "count"])
+    lines = lines.assign(source=lines["dataset"].replace(dict(SAME_SOURCE)))
+    by_source = lines.groupby(["method", "source", "dataset"])[quantity].mean().groupby(["method", "source"]).mean()
+    table = {str(method): median_interval(values.to_numpy()) for method, values in by_source.groupby("method")}
+    return pd.DataFrame.from_dict(table, orient="index", columns=["median", "low", "high", "count"])
 
 
-def _by_method(table: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[float]"]]:
-    """Yield each method with its line of `means`."""
+def _iterate_lines(table: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[float]"]]:
+    """Yield each method with its line of `medians`."""
     return ((str(name), line) for name, line in table.iterrows())
 
 
 def _shown(line: Any, quantity: str) -> str:
-    """Return a mean with its interval: losses in percent, other quantities as numbers."""
+    """Return a median with its interval: losses in percent, other quantities as numbers."""
     form = percent if quantity == "loss" else _number
-    mean, low, high = (form(value) if np.isfinite(value) else "–" for value in line[["mean", "low", "high"]])
-    return mean if low == high else f"{mean} [{low}, {high}]"
+    value, low, high = (form(value) if np.isfinite(value) else "–" for value in line[["median", "low", "high"]])
+    return value if low == high else f"{value} [{low}, {high}]"
 
 
 def _number(value: float) -> str:
@@ -185,14 +182,14 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     order: list[str] = []
     for quantity, multiple in (*(("loss", m) for m in _MULTIPLES), ("accuracy", 20.0), ("time", 20.0)):
         condition = Condition(multiple=multiple)
-        table = means(effects, quantity, condition)
+        table = medians(effects, quantity, condition)
         name = f"{_SHORT[quantity]} at {condition}"
-        columns[name] = {method: _shown(line, quantity) for method, line in _by_method(table)}
+        columns[name] = {method: _shown(line, quantity) for method, line in _iterate_lines(table)}
         ranking = _find(several, quantity, condition)
         if ranking is not None and ranking.is_rejected:
             best |= {(method, name) for method in ranking.leaders}
         if (quantity, multiple) == ("loss", 20.0):
-            order = [method for method, _ in _by_method(table.sort_values("mean", kind="stable"))]
+            order = [method for method, _ in _iterate_lines(table.sort_values("median", kind="stable"))]
     names = dict.fromkeys([*order, *(method for column in columns.values() for method in column)])
     names.pop(REFERENCE, None)
     lines = [
@@ -204,8 +201,8 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     sources = counted(len(sources_of(effects[effects["form"] == _FORM])), "source")
     note = (
         "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
-        f"data; without any, equality is not rejected or data are too few. Means over {sources} of data with 95 % "
-        "intervals; F and time are relative to those of k-means on all features, and P is the difference to its P."
+        f"data; without any, equality is not rejected or data are too few. Medians over {sources} of data with 95 % "
+        "intervals; F and time are relative to k-means on all features, and P is the difference to its P."
     )
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
     stem = Path("tables", f"atlas_{scope.replace(' ', '_').replace('/', '_')}")
@@ -238,15 +235,15 @@ def _listed(names: Iterable[object]) -> str:
 def _validations(effects: pd.DataFrame, traits: pd.DataFrame | None) -> dict[float, Validation]:
     if traits is None:
         return {}
-    found = {}
+    validations = {}
     try:
         known = evidence(effects, traits)
         for speedup in _SPEEDUPS:
             goal = Goal(speedup)
-            found[speedup] = validate(known, goal, rules(known, goal), with_domain=True)
+            validations[speedup] = validate(known, goal, rules(known, goal), with_domain=True)
     except UserError:  # too few datasets, or none so fast
         pass
-    return found
+    return validations
 
 
 def _advice_piece(validations: Mapping[float, Validation]) -> Piece:
@@ -293,7 +290,7 @@ def _summary(
     at_20k, half = Condition(multiple=20.0), Condition(budget=0.5)
     yield from _leaders(effects, several[ALL], "loss", at_20k)
     yield from _leaders(effects, several[ALL], "loss", half)
-    yield from _by_domain(effects, several)
+    yield from _compare_domains(effects, several)
     if validation := validations.get(SPEEDUP):
         rule = validation.comparisons[-1]
         yield (
@@ -307,13 +304,13 @@ def _summary(
 
 
 def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, condition: Condition) -> Iterator[str]:
-    """Yield which methods are the best under a condition, with the mean of the first; nothing without a test."""
+    """Yield which methods are the best under a condition, with the median of the first; nothing without a test."""
     ranking = _find(several, quantity, condition)
     if ranking is None or math.isnan(ranking.p):
         return
     names = [str(name) for name in ranking.ranks.index if name != REFERENCE]
     first, N = names[0], len(ranking.block.values)
-    value = _shown(means(effects, quantity, condition).loc[first], quantity)
+    value = _shown(medians(effects, quantity, condition).loc[first], quantity)
     its = (
         f"F is {value} above that of all features" if quantity == "loss" else f"P differs by {value} from all features'"
     )
@@ -337,7 +334,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     """Yield what random signs at r = 20 k lose and save."""
     name = next((name for name, method in design().methods.items() if method.reducer == "random_sign"), "")
     condition = Condition(multiple=20.0)
-    tables = {quantity: means(effects, quantity, condition) for quantity in _QUANTITIES}
+    tables = {quantity: medians(effects, quantity, condition) for quantity in _QUANTITIES}
     if not all(name in table.index for table in tables.values()):
         return
     loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
@@ -347,16 +344,16 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     )
 
 
-def _by_domain(effects: pd.DataFrame, scopes: Iterable[str]) -> Iterator[str]:
-    """Yield which method has the least mean F in each domain."""
+def _compare_domains(effects: pd.DataFrame, scopes: Iterable[str]) -> Iterator[str]:
+    """Yield which method has the least median F in each domain."""
     condition, texts = Condition(multiple=20.0), []
     for name in scopes:
-        table = means(effects[effects["domain"] == name], "loss", condition).drop(index=REFERENCE, errors="ignore")
+        table = medians(effects[effects["domain"] == name], "loss", condition).drop(index=REFERENCE, errors="ignore")
         if len(table):
-            first, line = next(_by_method(table.sort_values("mean", kind="stable")))
+            first, line = next(_iterate_lines(table.sort_values("median", kind="stable")))
             texts.append(f"{name}: {first}, {_shown(line, 'loss')}")
     if len(texts) > 1:
-        yield f"Least mean F at {condition} by domain, without a test: {_listed(texts)}."
+        yield f"Least median F at {condition} by domain, without a test: {_listed(texts)}."
 
 
 def _label(name: object) -> str:
@@ -368,15 +365,15 @@ def _label(name: object) -> str:
 
 
 def _packed(ranking: Ranking, effects: pd.DataFrame) -> dict[str, Any]:
-    """Return a ranking: its methods, the best first, each with mean, interval, average rank and number of sources."""
-    table = means(effects, ranking.quantity, ranking.condition, ranking.form)
+    """Return a ranking: its methods, the best first, each with median, interval, average rank and number of sources."""
+    table = medians(effects, ranking.quantity, ranking.condition, ranking.form)
     ranked = [str(name) for name in ranking.ranks.index if name in table.index]
-    others = [str(name) for name in table.sort_values("mean", ascending=ASCENDING[ranking.quantity]).index]
-    rows = dict(_by_method(table))
+    others = [str(name) for name in table.sort_values("median", ascending=ASCENDING[ranking.quantity]).index]
+    rows = dict(_iterate_lines(table))
     lines = [
         [
             _label(name),
-            *(_rounded(rows[name][column]) for column in ("mean", "low", "high")),
+            *(_rounded(rows[name][column]) for column in ("median", "low", "high")),
             int(rows[name]["count"]),
             _rounded(ranking.ranks["mean"].get(name, math.nan)),
         ]
@@ -401,14 +398,14 @@ def _rounded(value: Any) -> float | None:
 def _lines(effects: pd.DataFrame) -> dict[str, list[list[Any]]]:
     """Return the lines of a dataset by form: method, r, multiple, repetitions, then each quantity with its interval."""
     some = usable(effects)
-    found: dict[str, list[list[Any]]] = {}
+    by_form: dict[str, list[list[Any]]] = {}
     for line in some.to_dict("records"):
         time = line["time"]
-        found.setdefault(str(line["form"]), []).append(
+        by_form.setdefault(str(line["form"]), []).append(
             [
                 _label(line["method"]), int(line["r"]), _rounded(line["multiple"]), int(line["runs"]),
                 *(_rounded(line[f"{name}{end}"]) for name in ("loss", "accuracy") for end in ("", "_low", "_high")),
                 _rounded(time),
             ]
         )  # fmt: skip
-    return found
+    return by_form

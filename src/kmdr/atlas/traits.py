@@ -88,12 +88,12 @@ def traits(A: Matrix, k: int) -> dict[str, float]:
     leverage = np.einsum("ij,ij->i", top, top)
     norms = np.sqrt(row_squares)
     gap = 1 - values[k] / values[k - 1] if k < rank else float(k == rank)
-    found = (
+    numbers = (
         n, d, k, d / n, stored / (n * d), negative, sums @ sums / n / total, norms.std() / norms.mean(), gini(squares),
         total / values[0] ** 2, min(np.square(values[:k]).sum() / total, 1.0), _decay(values[:rank]),
         gap, leverage.max() * d / top.shape[1], gini(leverage),
     )  # fmt: skip
-    return {name: float(value) for name, value in zip(TRAITS, found, strict=True)}
+    return {name: float(value) for name, value in zip(TRAITS, numbers, strict=True)}
 
 
 def _decay(values: Dense) -> float:

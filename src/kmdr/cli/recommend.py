@@ -56,14 +56,14 @@ def run(
     if r is not None and r >= d:
         raise UserError(f"r = {r} is not below the number of features ({d}); choose r < {d}")
     goal = Goal(speedup if speedup is not None else 0.0 if r else SPEEDUP, None if r is None else r / k)
-    found = traits(data.A, k)
+    numbers = traits(data.A, k)
     domain = domain or _domain(name)
     source = SAME_SOURCE.get(name, name)
     others = known.without(source)
     validation = validate(known, goal, rules(known, goal), with_domain=domain in domains)
-    advised, rests_on = advise(others, found, goal, validation.candidate, domain)
+    advised, rests_on = advise(others, numbers, goal, validation.candidate, domain)
     announce(f"{data.name}: {counted(n, 'point')}, {counted(d, 'feature')}, k = {k}")
-    announce("\n".join(two_columns(_described(found), "  ")))
+    announce("\n".join(two_columns(_described(numbers), "  ")))
     announce(f"\n{_paragraph(_introduction(goal, validation, rests_on))}\n")
     table = _table(advised, r)
     announce(formatted(table, table.frame, "text"))
@@ -100,21 +100,21 @@ def _domain(name: str) -> str:
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _described(found: Mapping[str, float]) -> list[tuple[str, str]]:
+def _described(numbers: Mapping[str, float]) -> list[tuple[str, str]]:
     """Return the traits of a matrix in a few lines."""
-    filled = f"{_share(found['density'])} of the entries are not 0"
-    sign = "some are negative" if found["negative"] else "none is negative"
+    filled = f"{_share(numbers['density'])} of the entries are not 0"
+    sign = "some are negative" if numbers["negative"] else "none is negative"
     return [
-        ("shape", f"{_number(found['aspect'])} features per point; {filled}, {sign}"),
+        ("shape", f"{_number(numbers['aspect'])} features per point; {filled}, {sign}"),
         (
             "spectrum",
-            f"the {int(found['k'])} largest singular values hold {_share(found['top_share'])} of ‖A‖², the mean point "
-            f"{_share(found['mean_share'])}; stable rank {_number(found['stable_rank'])}",
+            f"the {int(numbers['k'])} largest singular values hold {_share(numbers['top_share'])} of ‖A‖², the mean "
+            f"point {_share(numbers['mean_share'])}; stable rank {_number(numbers['stable_rank'])}",
         ),
         (
             "features",
-            f"the largest leverage score is {_number(found['coherence'])} times the mean; Gini coefficient of the "
-            f"scores {_number(found['leverage_gini'])}, of the norms {_number(found['column_gini'])}",
+            f"the largest leverage score is {_number(numbers['coherence'])} times the mean; Gini coefficient of the "
+            f"scores {_number(numbers['leverage_gini'])}, of the norms {_number(numbers['column_gini'])}",
         ),
     ]
 
@@ -152,8 +152,8 @@ def _table(advised: Sequence[Advice], r: int | None) -> Table:
         for advice in advised
     ]
     note = (
-        "More F: the objective over that of k-means on all features, minus 1. P: difference of the accuracy. Both are "
-        "means over these data, and 90 % of the held-out data lie in the brackets."
+        "More F: the objective over that of k-means on all features, minus 1. P: difference of the accuracy. All are "
+        "medians over these data, and 90 % of the held-out data lie in the brackets."
     )
     return Table(pd.DataFrame(lines), {"r": "d"}, note)
 
@@ -182,22 +182,22 @@ def _quality(validation: Validation) -> str:
 def commands(settings: Sequence[str], advised: Sequence[Advice], r: int | None = None) -> list[str]:
     """Return the commands that run the advised methods, and k-means on all features, on the data.
 
-    Methods without settings of their own run in one command.
+    Methods without settings of their options run in one command.
     """
     usual = [*settings, *protocol(), *_REPEATS]
     plain: dict[str, None] = {"none": None}
     sizes: dict[int, None] = {}
     further = []
     for advice in advised:
-        own = settings_of(advice.choice.method)
+        options = settings_of(advice.choice.method)
         if advice.choice.method == "none":
             continue
         size = _size(advice, r)
-        if len(own) == 1:
-            plain[own[0].partition("=")[2]] = None
+        if len(options) == 1:
+            plain[options[0].partition("=")[2]] = None
             sizes[size] = None
         else:
-            further.append(["kmdr", *usual, *own, f"r_grid=[{size}]"])
+            further.append(["kmdr", *usual, *options, f"r_grid=[{size}]"])
     grid = [f"r_grid=[{','.join(map(str, sorted(sizes)))}]"] if sizes else []
     several = ["-m"] if len(plain) > 1 else []
     first = ["kmdr", *several, *usual, f"reducer={','.join(plain)}", *grid]

@@ -11,7 +11,7 @@ import pandas as pd
 from kmdr.analysis.results import Results
 from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.effects import effects
-from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, of_atlas, with_forms
+from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
 from kmdr.base.errors import UserError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.process import release_memory
@@ -128,7 +128,7 @@ def _atlas_run(folder: Path, results: Results, notes: list[str]) -> AtlasRun | N
     if ATLAS not in results.studies:
         return None
     traits = results.fact(TRAITS_FACT) if TRAITS_FACT in results.facts else None
-    return AtlasRun(effects(of_atlas(results.every_row)), None if traits is None else with_forms(traits))
+    return AtlasRun(effects(select_atlas(results.every_row)), None if traits is None else with_forms(traits))
 
 
 def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
