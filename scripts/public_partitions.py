@@ -39,7 +39,7 @@ def published(results: Path, name: str, k: int) -> Iterator[np.ndarray]:
 
 def ours(X: np.ndarray, k: int, name: str) -> float:
     """Return the sum of squares of one run of kmdr."""
-    protocol = Protocol(max_iter=500, start="greedy", **AUTO)
+    protocol = Protocol(AUTO["n_init"], 500, "greedy", until_found=AUTO["until_found"])
     starts = starter(protocol, len(X), k, None, generator(0, name, 0, "starts"))
     with same_points(object()):
         best = best_of_starts(protocol, lambda some: lloyd(X, starts(X, some), protocol.max_iter))
