@@ -142,7 +142,7 @@ REFUSED = {
     "b.txt": ["\n".join([*LINES[1:], cell]) for cell in ("nan", "inf", "-inf", "0.5", "1 2", "1,2", "")],
     "c.csv": ["\n".join(["a,a", *["1,2"] * N]), "\n".join(["1,2"] * (N - 1) + ["1"]), "\n".join(["1,0.5"] * N)],
     "d.txt": [b"\xff\xfe1\x001\x00", b"\xe9\n" * N, b"\0\n" * N, "\n".join(LINES).encode("utf-16")],
-    "e.gz": [b"", b"1\n" * N, gzip.compress(b"1\n" * N)[:-9], gzip.compress(b"1\n" * (N - 1))],
+    "e.gz": [b"", b"1\n" * N, gzip.compress(b"1\n" * N, mtime=0)[:-9], gzip.compress(b"1\n" * (N - 1), mtime=0)],
     "f.npy": [
         b"", b"1\n" * N, npy(np.array([None] * N)), npy(np.array([1, "a"] * (N // 2), dtype=object)), npy(np.zeros(0)),
         npy(np.zeros(())), npy(np.zeros((N, 2, 2))), npy(np.zeros((3, N))), npy(np.zeros(N + 1)),
