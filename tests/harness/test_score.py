@@ -188,7 +188,7 @@ def test_settings_other_than_the_dataset_are_refused(given, said):
 
 
 def test_the_dataset_is_that_of_a_run():
-    assert dataset_from(["dataset=digits", "dataset.rows=unit"]) == ("digits", {"rows": "unit"})
+    assert dataset_from(["dataset=digits", "dataset.rows=unit"]) == ("digits", {"rows": "unit", "scale": "none"})
     name, options = dataset_from(["dataset=file", "dataset.path=a.csv"])
     assert (name, options["path"]) == ("file", "a.csv")
 
