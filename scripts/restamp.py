@@ -7,7 +7,7 @@ Only rows of machines with the same BLAS kernels as this one are drawn, because 
 others are; the processor decides between starts of k-means that are equal but for rounding. Kinds without an exact row
 keep the hashes that they have.
 
-With ``--same-as CHECKOUT`` the proof is another one, for a machine whose kernels are not those of the rows:
+With ``--same-as CHECKOUT`` the proof is another one, for a machine with other kernels than the rows have:
 ``scripts/same_rows.py CHECKOUT`` has found that the code of that checkout and of this one compute the same rows. Rows
 with the hash of the checkout's code then get today's, unless one of the sample is different by more than rounding.
 

@@ -1,4 +1,4 @@
-"""What the atlas runs, from ``atlas.yaml``: datasets, forms of the data, methods, and r in multiples of k."""
+"""The design of the atlas, from ``atlas.yaml``: datasets, forms of the data, methods, and r in multiples of k."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Form:
     multiples : sequence of float
         The multiples of k that are run, if not all.
     methods : {"all", "some"}
-        Whether methods with ``some: false`` are left out.
+        Whether methods with ``some: false`` are omitted.
     """
 
     options: Mapping[str, Any]

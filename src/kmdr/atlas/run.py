@@ -60,7 +60,7 @@ class Cell:
 
 def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list[Cell]:
     """Return what the atlas runs on some datasets, k-means on all features first; thinned, a part of it."""
-    found = []
+    chosen_cells = []
     for dataset in available:
         entry = registry.entry(dataset)
         part = thin or entry.n * entry.d >= plan.large.entries
@@ -68,12 +68,12 @@ def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list
             if not form.suits(entry.domain) or (thin and number):
                 continue
             multiples = form.multiples or (plan.large.multiples if part else plan.multiples)
-            found += [
+            chosen_cells += [
                 _cell(dataset, name, method_name, method, sizes(entry.k, entry.d, multiples))
                 for method_name, method in plan.methods.items()
                 if method.some or (form.methods == "all" and not part)
             ]
-    return found
+    return chosen_cells
 
 
 def _cell(dataset: str, form: str, name: str, method: Method, r_of: Mapping[float, int]) -> Cell:
@@ -238,7 +238,7 @@ def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[
     rows["options"] = rows["options"].where(rows["options"] != "", "{}")
     widths = half_widths(rows, list(plan.repeats.width))
     wide = np.any([2 * widths[name] > width for name, width in plan.repeats.width.items()], axis=0)
-    found = {
+    chosen_cells = {
         (str(dataset), str(options), str(reducer), str(params), int(r))
         for dataset, options, reducer, params, r in widths.loc[wide, _CELL].itertuples(index=False)
     }
@@ -246,7 +246,7 @@ def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[
     options = {name: text for text, name in form_names().items()}
     left = {}
     for cell, grid in asked.items():
-        more = [r for r in grid if (cell.dataset, options[cell.form], *names[cell.method], r) in found]
+        more = [r for r in grid if (cell.dataset, options[cell.form], *names[cell.method], r) in chosen_cells]
         if more:
             left[cell] = more
     with_wide = {(cell.dataset, cell.form) for cell in left}

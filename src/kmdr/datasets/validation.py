@@ -81,7 +81,7 @@ def tfidf_rows(A: Any) -> Any:
     if isinstance(A, Streamed):
         raise UserError("option rows is 'tfidf', but the matrix is dense and read in blocks; give it as a sparse one")
     if (A.data if scipy.sparse.issparse(A) else A).min(initial=0) < 0:
-        raise UserError("option rows is 'tfidf', but there are negative entries, which are no counts; use rows=unit")
+        raise UserError("option rows is 'tfidf', but there are negative entries, unlike in counts; use rows=unit")
     from sklearn.feature_extraction.text import TfidfTransformer
 
     weighted = scipy.sparse.csr_array(TfidfTransformer().fit_transform(A))
