@@ -2,8 +2,8 @@
 
 DATA is a checkout of gagolews/clustering-data-v1, RESULTS one of gagolews/clustering-results-v1, which are for research
 and never part of this project. For each set and each of its numbers of classes, the sum of squares of one run of
-``kmeans.start=greedy kmeans.n_init=auto`` is compared with the smaller of two sums, of scikit-learn's partition and of the
-one that a search optimised for the Calinski-Harabasz index, which for a given k is the sum of squares.
+``kmeans.start=greedy kmeans.n_init=auto`` is compared with the smaller of two sums, of scikit-learn's partition and of
+the one that a search optimised for the Calinski-Harabasz index, which for a given k is the sum of squares.
 
 Exit status: 1 if one run ends more than .1 % above the better published partition.
 """
