@@ -78,12 +78,12 @@ def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list
 
 def _cell(dataset: str, form: str, name: str, method: Method, r_of: Mapping[float, int]) -> Cell:
     entry, left_out, grid = registry.entry(dataset), [], []
-    own = None if method.reducer == "outside" else reducers.make_allowed(*reducers.named(method.config))
-    fixed = own.fixed_r(entry.d, entry.k) if own else None
+    reducer = None if method.reducer == "outside" else reducers.make_allowed(*reducers.named(method.config))
+    fixed = reducer.fixed_r(entry.d, entry.k) if reducer else None
     for multiple, r in r_of.items() if fixed is None else [(1, fixed)]:
         try:
-            if own:
-                own.check(entry.n, entry.d, entry.k, r)
+            if reducer:
+                reducer.check(entry.n, entry.d, entry.k, r)
             elif r > min(entry.n, entry.d):
                 raise UserError(f"r = {r} is more than the {min(entry.n, entry.d)} components of this matrix")
         except UserError as error:
