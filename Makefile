@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce multiverse verify quick data figures report reference docs test test-all fuzz lint check bench lock audit clean
+.PHONY: help setup demo reproduce multiverse atlas verify quick data figures report reference docs test test-all fuzz lint check bench lock audit clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
@@ -41,6 +41,9 @@ reproduce: setup ## Run every study whose data are available, in full, and make 
 
 multiverse: setup ## Run papers under every choice that they leave open (results/runs/multiverse); BUDGET=10m, PAPERS='bzd10' for some
 	$(BIN)/kmdr multiverse $(PAPERS) $(if $(BUDGET),BUDGET='$(BUDGET)')
+
+atlas: setup ## Run every method on all datasets of the atlas, for hours (results/runs/atlas); BUDGET=10m for a part
+	$(BIN)/kmdr atlas $(if $(BUDGET),BUDGET='$(BUDGET)')
 
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
 	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')

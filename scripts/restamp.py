@@ -5,12 +5,19 @@ the rows is run again, as `kmdr verify` does it, and of each kind of row (reduce
 Only rows of machines with the same BLAS kernels as this one are drawn, because other kernels round differently
 (``OPENBLAS_CORETYPE`` selects them). Nothing is written unless all rows of this processor are exact and 95 % of the
 others are; the processor decides between starts of k-means that are equal but for rounding. Kinds without an exact row
-keep the hashes that they have. A line of ``runs.jsonl`` states what was done. The rows of multiverses, in
-DIR/multiverse, are treated in the same way.
+keep the hashes that they have.
+
+With ``--same-as CHECKOUT`` the proof is another one, for a machine with other kernels than the rows have:
+``scripts/same_rows.py CHECKOUT`` has found that the code of that checkout and of this one compute the same rows. Rows
+with the hash of the checkout's code then get today's, unless one of the sample is different by more than rounding.
+
+A line of ``runs.jsonl`` states what was done. The rows of multiverses, in DIR/multiverse, are treated in the same way.
 """
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -46,11 +53,13 @@ def same_kernels(folder: Path, rows: list[TextRow]) -> list[TextRow]:
     return [row for row in rows if row["env_hash"] in same]
 
 
-def run_again(folder: Path, rows: list[TextRow], size: int, seed: int) -> tuple[set[Kind], Counter[str]]:
+def run_again(
+    folder: Path, rows: list[TextRow], size: int, seed: int, *, every_kind: bool
+) -> tuple[set[Kind], Counter[str]]:
     """Return the kinds of rows of which some were run again, and how many rows had which outcome."""
     chosen = sample(rows, size, seed)
     drawn = {kind_of(row) for row in chosen}
-    for row in sample(rows, len(rows), seed):
+    for row in sample(rows, len(rows), seed) if every_kind else []:
         if kind_of(row) not in drawn:
             drawn.add(kind_of(row))
             chosen.append(row)
@@ -66,12 +75,31 @@ def run_again(folder: Path, rows: list[TextRow], size: int, seed: int) -> tuple[
     return kinds, outcomes
 
 
-def restamp(folder: Path, size: int, seed: int) -> int:
+def hashes_of(checkout: Path, kinds: set[Kind]) -> dict[Kind, str]:
+    """Return the code hash of each kind of row by the code of another checkout."""
+    code = (
+        "import json, sys\nfrom kmdr.config.task import code_of\n"
+        "print(json.dumps([code_of(r, d, e) for r, e, d in json.load(sys.stdin)]))"
+    )
+    ordered = sorted(kinds)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(ordered), capture_output=True, text=True, check=True,
+        cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout / "src")},
+    )  # fmt: skip
+    return dict(zip(ordered, json.loads(done.stdout), strict=True))
+
+
+def restamp(folder: Path, size: int, seed: int, checkout: Path | None = None) -> int:
     """Update the code hashes of a folder's rows; return the exit status."""
     rows = read_rows(rows_file(folder))
-    kinds, outcomes = run_again(folder, same_kernels(folder, rows), size, seed)
+    drawn_from = rows if checkout else same_kernels(folder, rows)
+    kinds, outcomes = run_again(folder, drawn_from, size, seed, every_kind=checkout is None)
     other_processor = outcomes["within tolerance"] + outcomes["another path"]  # never of rows of this processor
-    if outcomes["different"] or other_processor > 0.05 * outcomes["exact"] or not kinds:
+    before: dict[Kind, str] = {}
+    if checkout:
+        kinds = {kind_of(row) for row in rows}
+        before = hashes_of(checkout, kinds)
+    if outcomes["different"] or (not checkout and other_processor > 0.05 * outcomes["exact"]) or not kinds:
         print(f"{folder}: {dict(outcomes)}; nothing is written")
         return 1
     changed = 0
@@ -79,6 +107,8 @@ def restamp(folder: Path, size: int, seed: int) -> int:
         kind = kind_of(row)
         code = code_of(kind[0], kind[2], kind[1]) if kind in kinds else row["code_hash"]
         current = current_code(kind[0], kind[1], row["dataset"], row["options"])
+        if checkout and row["code_hash"] != before[kind]:
+            continue
         if row["code_hash"] != code and code_identity(code, row["guests"]) == current:
             row["code_hash"] = code
             changed += 1
@@ -101,9 +131,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--same-as", type=Path, metavar="CHECKOUT", help="one that same_rows.py found the same")
     given = parser.parse_args()
     folders = [folder for folder in (given.folder, given.folder / MULTIVERSE) if rows_file(folder).is_file()]
-    return max(restamp(folder, given.rows, given.seed) for folder in folders)
+    return max(restamp(folder, given.rows, given.seed, given.same_as) for folder in folders)
 
 
 if __name__ == "__main__":

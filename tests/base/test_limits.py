@@ -1,5 +1,6 @@
 """Limits and variables of a process that no command can work with end in one sentence."""
 
+import ctypes
 import errno
 import os
 import resource
@@ -169,3 +170,21 @@ def test_an_error_log_is_for_its_owner_alone_and_not_written_through_a_link(tmp_
     assert (out / "error.log").lstat().st_mode & 0o777 == 0o600
     assert "KeyError" in (out / "error.log").read_text()
     assert str(out / "error.log") in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc keeps freed memory")
+def test_freed_memory_is_returned_to_the_system():
+    script = (
+        "import numpy as np\n"
+        "from kmdr.base.process import release_memory\n"
+        "def anonymous():\n"
+        "    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) for line in lines if line.startswith('RssAnon'))\n"
+        "arrays = [np.ones(10_000) for _ in range(1000)]\n"  # 80 kB each, which are not mapped by themselves
+        "del arrays[:-1]\n"  # the last keeps the heap from shrinking
+        "before = anonymous()\n"
+        "release_memory()\n"
+        "print(before - anonymous())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 60_000

@@ -33,7 +33,7 @@ COMMANDS = (
     ("table", "DIR"), ("table", "DIR", "STUDY=\x1b[2J"), ("compare", "DIR", "HONEST"), ("compare", "HONEST", "DIR"),
     ("compare", "HONEST", "DIR", "--format", "md"), ("check", "DIR"), ("check", "DIR", "--repair"),
     ("merge", "DIR", "HONEST", "-o", "OUT"), ("verify", "DIR", "ROWS=2", "SEED=1"), ("export", "DIR", "--crate", "OUT"),
-    ("metrics", "DIR"), ("figures", "DIR"),
+    ("metrics", "DIR"), ("figures", "DIR"), ("submit", "DIR", "NAME=mine", "--out", "OUT"), ("accept", "DIR"),
 )  # fmt: skip
 
 

@@ -5,11 +5,19 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 
 from kmdr.base.errors import UserError
 from kmdr.base.threads import pinned
-from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows, starter, starting_rows
+from kmdr.clustering.kmeans import (
+    Clustering,
+    Protocol,
+    best_of_starts,
+    lloyd,
+    plus_rows,
+    starter,
+    starting_rows,
+)
 from kmdr.clustering.lloyd import block_size, run_starts
 from oracles import lloyd_error, lloyd_reference
 
@@ -493,7 +501,87 @@ def test_starts_that_need_no_data_are_those_of_starting_rows(rng):
         np.testing.assert_array_equal(given, starting_rows(protocol, 30, 3, truth, np.random.default_rng(1)))
 
 
-@pytest.mark.parametrize("start", ["sample", "plus"])
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array, np.float32])
+@pytest.mark.parametrize(("start", "candidates"), [("plus", 1), ("greedy", None)])
+def test_k_means_plus_plus_is_that_of_scikit_learn(layout, start, candidates, rng):
+    C = layout(rng.integers(0, 9, (60, 4)).astype(float))
+    draw = starter(Protocol(3, 9, start), 60, 7, None, np.random.default_rng(1))
+    seeds = np.random.default_rng(1).integers(2**32, size=3)
+    # A power of two scales the data before, which changes no choice.
+    for row, seed in zip(draw(C), seeds, strict=True):
+        given = sp.csr_matrix(C.astype(np.float64)) if sp.issparse(C) else np.asarray(C, np.float64)
+        expected = kmeans_plusplus(given, 7, n_local_trials=candidates, random_state=int(seed))[1]
+        np.testing.assert_array_equal(row, expected)
+    np.testing.assert_array_equal(draw(C, slice(1, 2)), draw(C)[1:2])
+
+
+def _clusterings(inertias):
+    """Return a function that has these inertias for the starts of a slice, and the starts it was called for."""
+    called = []
+
+    def cluster(some):
+        starts = range(*some.indices(len(inertias)))
+        called.extend(starts)
+        best = min(starts, key=lambda start: inertias[start])
+        return Clustering(np.array([best]), inertias[best], 1, len(starts))
+
+    return cluster, called
+
+
+def test_starts_end_when_the_best_was_found_often_enough():
+    for inertias, until, expected in [
+        ([5.0, 4.0, 4.003, 4.0039, 1.0], 3, (1, 4)),  # 4.003 and 4.0039 are within .1 % of 4
+        ([5.0, 4.0, 4.01, 4.0, 4.02, 4.0], 3, (1, 6)),
+        ([4.0, 4.001, 3.0, 3.5, 3.0], 3, (2, 5)),  # a better one starts the count again
+        ([3.0, 2.0, 1.0], 1, (0, 1)),
+        ([0.0, 0.0, 1.0], 2, (0, 2)),
+        ([3.0, 2.0, 1.0], 9, (2, 3)),
+    ]:
+        cluster, called = _clusterings(inertias)
+        best = best_of_starts(Protocol(len(inertias), 9, until_found=until), cluster)
+        assert (int(best.labels[0]), len(called), best.n_init_failed) == (*expected, expected[1])
+        assert called == list(range(expected[1]))
+
+
+def test_all_starts_are_one_call_without_a_number_of_times():
+    cluster, called = _clusterings([3.0, 1.0, 1.0, 1.0])
+    assert (best_of_starts(Protocol(4, 9), cluster).inertia, called) == (1.0, [0, 1, 2, 3])
+
+
+def test_starts_one_after_the_other_are_those_that_run_together(rng):
+    C = rng.random((80, 3))
+    for start in ("sample", "plus", "greedy"):
+        together, one_by_one = Protocol(6, 90, start), Protocol(6, 90, start, until_found=99)
+        results = []
+        for protocol in (together, one_by_one):
+            rows = starter(protocol, 80, 8, None, np.random.default_rng(3))
+            results.append(best_of_starts(protocol, lambda some, rows=rows: lloyd(C, rows(C, some), 90)))
+        np.testing.assert_array_equal(results[0].labels, results[1].labels)
+        assert results[0].inertia == results[1].inertia
+        assert results[0].n_init_failed == results[1].n_init_failed
+
+
+def test_greedy_starts_are_better_on_many_clusters(rng):
+    C = rng.normal(size=(40, 2))[np.arange(1200) % 40] * 50 + rng.normal(size=(1200, 2))
+    F = {
+        start: np.mean([
+            lloyd(C, starter(Protocol(1, 99, start), 1200, 40, None, np.random.default_rng(seed))(C), 99).inertia
+            for seed in range(10)
+        ])
+        for start in ("plus", "greedy")
+    }  # fmt: skip
+    assert F["greedy"] < F["plus"]
+
+
+def test_until_found_is_part_of_the_configuration_only_where_it_is_set():
+    assert "until_found" not in Protocol(3, 9).identity
+    assert Protocol(3, 9, until_found=2).identity["until_found"] == 2
+    for value in (-1, 1.5, True, "3"):
+        with pytest.raises(UserError, match="until_found"):
+            Protocol(3, 9, until_found=value)
+
+
+@pytest.mark.parametrize("start", ["sample", "plus", "greedy"])
 def test_no_start_can_make_more_clusters_than_points(start, rng):
     with pytest.raises(UserError, match=r"k = 4 .*points \(3\)"):
         starter(Protocol(1, 1, start), 3, 4, None, rng)

@@ -349,8 +349,9 @@ def test_synth_options():
         ({"n": 10.5}, ["n", "10.5", "int"]),
         ({"n": True}, ["n", "True", "int"]),
         ({"n": "10"}, ["n", "'10'", "int"]),
-        ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, seed, side, sigma"]),
-        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit"]),
+        ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, scale, seed, side, sigma"]),
+        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit, tfidf"]),
+        ({"scale": "robust"}, ["option scale", "'robust'", "minmax, none, standard, unit"]),
         ({"rows": 1}, ["rows", "1", "str"]),
     ],
 )
@@ -395,6 +396,58 @@ def test_rows_of_unit_length(toy, layout):
         datasets.prepare("toy", {"rows": "raw"}) == datasets.prepare("toy") != datasets.prepare("toy", {"rows": "unit"})
     )
     assert json.loads((datasets.prepare("toy") / "meta.json").read_text())["options"] == {}
+
+
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+def test_tf_idf_is_that_of_scikit_learn(toy, layout):
+    counts = np.random.default_rng(1).integers(0, 3, (12, 6)).astype(float)
+    counts[:, 0] = 1  # no empty documents
+    toy(layout(counts), np.repeat([[1], [2]], 6, axis=0))
+    raw, weighted = datasets.load("toy"), datasets.load("toy", {"rows": "tfidf"})
+    assert scipy.sparse.issparse(weighted.A) == scipy.sparse.issparse(raw.A)
+    A = weighted.A if isinstance(weighted.A, np.ndarray) else weighted.A.toarray()
+    seen = (counts > 0).sum(axis=0)
+    expected = counts * (np.log((1 + 12) / (1 + seen)) + 1)
+    np.testing.assert_allclose(A, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-12)
+    with pytest.raises(ValueError, match="read-only"):
+        (weighted.A if isinstance(weighted.A, np.ndarray) else weighted.A.data)[:1] = 2
+
+
+def test_tf_idf_of_negative_numbers_is_refused(toy):
+    fea = np.random.default_rng(1).normal(size=(12, 6))
+    toy(fea, np.repeat([[1], [2]], 6, axis=0))
+    with pytest.raises(UserError, match=r"negative entries.*rows=unit"):
+        datasets.load("toy", {"rows": "tfidf"})
+
+
+@pytest.mark.parametrize("how", ["standard", "minmax"])
+def test_the_columns_of_any_dense_dataset_can_be_scaled(toy, how):
+    fea = np.random.default_rng(1).integers(0, 9, (12, 6)).astype(float)
+    fea[:, 2] = 5  # constant
+    toy(fea, np.repeat([[1], [2]], 6, axis=0))
+    A = datasets.load("toy", {"scale": how}).A
+    np.testing.assert_array_equal(A[:, 2], 0)
+    others = np.delete(A, 2, axis=1)
+    if how == "standard":
+        np.testing.assert_allclose(others.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(others.std(axis=0), 1)
+    else:
+        np.testing.assert_allclose([others.min(axis=0), others.max(axis=0)], [[0] * 5, [1] * 5], atol=1e-12)
+    assert datasets.prepare("toy", {"scale": "none"}) == datasets.prepare("toy")
+    unit = datasets.load("toy", {"scale": how, "rows": "unit"}).A
+    np.testing.assert_allclose(unit, A / np.linalg.norm(A, axis=1, keepdims=True))
+
+
+def test_counts_that_are_scaled_may_become_negative():
+    A = datasets.load("digits", {"scale": "standard"}).A
+    assert A.min() < 0
+
+
+def test_the_columns_of_sparse_data_are_not_scaled(toy):
+    fea = scipy.sparse.csr_array(np.random.default_rng(1).integers(1, 9, (12, 6)).astype(float))
+    toy(fea, np.repeat([[1], [2]], 6, axis=0))
+    with pytest.raises(UserError, match=r"scale is 'standard'.*sparse.*rows=unit"):
+        datasets.load("toy", {"scale": "standard"})
 
 
 def test_a_file_of_the_users_can_have_rows_of_unit_length(tmp_path):

@@ -11,10 +11,19 @@ import scipy.sparse as sp
 
 from kmdr.base.errors import ArgumentError, UserError
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
-from kmdr.linalg.matrix import normalised
+from kmdr.linalg.matrix import normalised, squared_frobenius, treat_as_out_of_core
 from kmdr.metrics import accuracy, agreement, class_numbers, objective, residual, residuals
 from kmdr.metrics.kernels import _within_csr
-from kmdr.metrics.scores import Residual, _ari, _gamma, check_matching, matching_modules
+from kmdr.metrics.scores import (
+    Residual,
+    _ari,
+    _bounded_residual,
+    _clusters,
+    _from_within,
+    _gamma,
+    check_matching,
+    matching_modules,
+)
 
 LAYOUTS = [np.asarray, sp.csr_array, np.asfortranarray]
 
@@ -141,6 +150,43 @@ def test_the_bound_of_rounding_errors_is_that_of_sums_in_any_order():
     assert _gamma(2**52) == math.inf  # beyond one half the bound says nothing
 
 
+def test_residuals_carry_the_bound_for_the_additions_that_were_made(rng):
+    n, d, k = 6, 300, 2
+    A, labels = rng.standard_normal((n, d)), np.array([0, 1, 0, 1, 1, 0])
+    total = squared_frobenius(A)
+    gamma = _gamma(n + d + 2 * k + 8)  # two strips of 256 columns
+    value, error = _bounded_residual(A, labels, k, total)
+    assert error == 8 * gamma * (value + gamma**2 * total)
+    stored = sp.csr_array(A)
+    assert _bounded_residual(stored, labels, k, total).error == 6 * _gamma(stored.nnz + n + 8) * total
+    with treat_as_out_of_core(100):
+        additions = n + d + k + (1800 + 8)  # of all squares at once
+        assert _bounded_residual(A, labels, k, total).error == 6 * _gamma(additions) * total
+
+
+def test_residuals_of_repeated_sparse_points_are_computed_without_cancellation():
+    points = np.array([[1.0, 0.0, 0.0, 3.0], [0.0, 2.0, 0.0, 0.0]])
+    labels = np.array([0, 1, 0, 1, 0])
+    A = sp.csr_array(points[labels])
+    total = squared_frobenius(A)
+    gamma = _gamma(5 + min(A.nnz, 2 * 4) + 8)
+    assert _bounded_residual(A, labels, 2, total) == (0.0, 8 * gamma * gamma**2 * total)
+
+
+def test_the_form_that_costs_less_is_taken_unless_rounding_may_change_it():
+    error = 6 * _gamma(100)
+    assert _from_within(1e8 * error * 1.01, 100, 1.0) == (1e8 * error * 1.01, error)
+    assert _from_within(1e8 * error * 0.99, 100, 1.0) is None
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.uint64])
+def test_labels_of_any_type_are_counted_as_int64(dtype):
+    for names, numbers, k in (([0, 2, 1], [0, 2, 1], 3), ([0, 200, 7], [0, 2, 1], 3)):
+        labels, count = _clusters(np.array(names, dtype=dtype), 3)
+        assert labels.dtype == np.int64
+        assert (labels.tolist(), count) == (numbers, k)
+
+
 def test_labels_may_be_a_list(rng):
     A, labels = rng.standard_normal((30, 4)), rng.integers(3, size=30)
     assert objective(A, labels.tolist()) == objective(A, labels)
@@ -249,6 +295,24 @@ def test_nmi_and_ari_equal_their_definitions(rng):
         assert scores["nmi"] == pytest.approx(brute_nmi(truth.tolist(), labels.tolist()), abs=1e-12)
         assert scores["ari"] == pytest.approx(brute_ari(truth.tolist(), labels.tolist()), abs=1e-12)
         assert scores["accuracy"] == pytest.approx(brute_accuracy(truth.tolist(), labels.tolist()), abs=1e-15)
+
+
+def test_names_of_any_type_and_range_give_the_same_scores(rng):
+    truth, labels = rng.integers(4, size=40), rng.integers(3, size=40)
+    scores = agreement(truth, labels)
+    for names in (truth.astype(np.uint8), truth.astype(np.int16), truth * 10**12, truth - 10**15):
+        assert agreement(names, labels) == scores
+        assert agreement(names, labels.astype(np.uint8) * 80) == scores
+
+
+def test_two_partitions_into_a_single_part_agree():
+    assert agreement(np.zeros(5, dtype=int), np.full(5, 3)) == {"accuracy": 1.0, "nmi": 1.0, "ari": 1.0}
+
+
+def test_independent_partitions_share_no_information_in_spite_of_rounding():
+    counts = np.outer([1, 2, 3], [1, 2, 3])  # H + H' − H(table) is 4·10⁻¹⁶ as computed
+    truth, labels = (np.repeat(names.ravel(), counts.ravel()) for names in np.indices(counts.shape))
+    assert agreement(truth, labels)["nmi"] == 0.0
 
 
 def test_agreement_known_values():

@@ -14,8 +14,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 SOURCE = PROJECT / "src" / "kmdr"
 # From the top down: a package imports from those below it alone. What is loose in ``kmdr`` is at the top.
 LAYERS = (
-    "cli", "api", "reporting", "export", "papers", "multiverse", "claims", "figures", "analysis", "harness", "results",
-    "config", "reducers", "metrics", "clustering", "datasets", "linalg", "base",
+    "cli", "api", "reporting", "export", "papers", "atlas", "multiverse", "claims", "figures", "analysis",
+    "submissions",
+    "harness", "results", "config", "reducers", "metrics", "clustering", "datasets", "linalg", "base",
 )  # fmt: skip
 PAPERS = [path.parent.name for path in sorted(SOURCE.glob("papers/*/paper.toml"))]
 

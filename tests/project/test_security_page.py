@@ -50,6 +50,17 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "no command imports them": ("untrusted_code::no_command_imports_what_a_folder_names",),
     "`kmdr verify DIR` reruns": ("untrusted_code::verify_reruns_third_party_code_only_if_the_command_names_it",),
     "other rows are counted as": ("untrusted_code::rows_that_are_all_third_party_code_are_no_success",),
+    "`kmdr submit` and `kmdr accept` read it": ("submissions::a_hostile_submission_is_refused_in_one_sentence",),
+    "only name, method, author and licence": (
+        "submissions::a_hostile_submission_is_refused_in_one_sentence",
+        "submissions::a_text_that_is_not_one_printable_line_is_refused",
+    ),
+    "all other entries of the card": ("submissions::a_hostile_submission_is_refused_in_one_sentence",),
+    "no third-party code runs unless": (
+        "submissions::third_party_code_is_as_reported_unless_the_command_names_it",
+        "untrusted_code::no_command_imports_what_a_folder_names",
+    ),
+    "rerunning rows takes the time": ADVICE,
     "the page has a content security policy": (
         "html::the_page_loads_nothing_and_links_only_the_papers_and_its_own_files",
         "browser::no_request_leaves_the_page",

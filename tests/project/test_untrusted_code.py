@@ -61,6 +61,7 @@ for arguments in (
     ["table", folder], ["table", folder, "FORMAT=csv"], ["compare", folder, folder], ["figures", folder],
     ["report", folder], ["check", folder], ["merge", folder, "-o", f"{folder}-merged"],
     ["export", folder, "-o", f"{folder}.zip"], ["metrics", folder], ["verify", folder, "ROWS=100"],
+    ["submit", folder, "NAME=evil", f"OUT={folder}-submitted"], ["accept", f"{folder}-submitted/evil", "ROWS=100"],
     [*sys.argv[2:], "reducer=none", f"out={folder}"], [*sys.argv[2:], "reducer=none", "refresh=true", f"out={folder}"],
     ["check", folder, "--repair"], ["reference", f"OUT={folder}", "STUDY=none"],
 ):

@@ -1,5 +1,6 @@
 """Every number that a paper's summary cites exists in the committed results, so that no sentence is omitted unseen."""
 
+import shlex
 from collections.abc import Mapping
 
 import pandas as pd
@@ -14,9 +15,16 @@ from kmdr.config.studies import studies
 from kmdr.figures.canvas import Drawing
 from kmdr.multiverse.choices import multiverses
 from kmdr.multiverse.section import MultiverseSection
-from kmdr.reporting.citations import fields, select, source_names, statements_of, with_relative
+from kmdr.reporting.citations import _FIELD, select, source_names, statements_of, with_relative
 from kmdr.reporting.contents import read_contents
 from kmdr.reporting.parts import Context, make_part
+
+
+def fields(sentence: Sentence) -> list[str]:
+    """Return the fields that a sentence and its conditions cite."""
+    conditions = (shlex.join(shlex.split(condition)[:-2]) for condition in sentence.when)
+    return [*conditions, *(match[1] for match in _FIELD.finditer(sentence.text))]
+
 
 BUILT_IN = [paper for paper in papers() if paper.folder.package.startswith("kmdr.papers")]
 SENTENCES = {

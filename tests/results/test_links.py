@@ -25,6 +25,7 @@ COMMANDS = (
     ("report", "DIR"), ("check", "DIR"), ("check", "DIR", "--repair"), ("merge", "DIR", "-o", "OUT"),
     ("merge", "HONEST", "-o", "DIR"), ("merge", "HONEST", "DIR", "-o", "OUT"), ("verify", "DIR", "ROWS=1", "SEED=1"),
     ("export", "DIR", "--crate", "OUT"), ("metrics", "DIR"), (*RUN, "out=DIR"),
+    ("submit", "DIR", "NAME=mine", "--out", "OUT"),
 )  # fmt: skip
 
 

@@ -19,6 +19,23 @@ def _tied(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return tied
 
 
+def rank_methods(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
+    """Return the rank of each method on each problem; equal values, up to rounding, get the mean of their ranks.
+
+    Parameters
+    ----------
+    values : DataFrame
+        One row per problem, one column per method, without gaps. An infinite value is worse or better than any other.
+    ascending : bool
+        Whether the smallest value is the best, with rank 1.
+    """
+    numbers = values.to_numpy(dtype=float)
+    most = abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
+    numbers = np.clip(numbers, -2 * most - 1, 2 * most + 1)
+    tied = np.array([_tied(line) for line in numbers]).reshape(numbers.shape)
+    return pd.DataFrame(tied, values.index, values.columns).rank(axis=1, ascending=ascending)
+
+
 def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     """Return the mean rank of each method over problems, with its 95 % interval.
 
@@ -43,8 +60,7 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     whole = values.dropna()
     if whole.empty or whole.shape[1] < 2:
         return pd.DataFrame(columns=["mean", "low", "high", "count"])
-    tied = np.array([_tied(line) for line in whole.to_numpy(dtype=float)])
-    ranks = pd.DataFrame(tied, whole.index, whole.columns).rank(axis=1, ascending=ascending)
+    ranks = rank_methods(whole, ascending)
     lines = {}
     for method in ranks:
         interval = mean_interval(ranks[method].to_numpy())
@@ -53,7 +69,7 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     return pd.DataFrame.from_dict(lines, orient="index").sort_values("mean", kind="stable")
 
 
-def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
+def profiles(values: pd.DataFrame, ascending: bool = True, with_gaps: bool = False) -> pd.DataFrame:
     """Return the performance profile of each method: the share of problems on which it is within a factor of the best.
 
     Parameters
@@ -62,6 +78,9 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
         Positive; one row per problem, one column per method. Problems on which a method has no value are omitted.
     ascending : bool
         Whether the smallest value is the best.
+    with_gaps : bool
+        Keep problems with a value of some methods: the others are not within any factor there, so that their shares
+        end below 1.
 
     Returns
     -------
@@ -73,15 +92,16 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     ----------
     Dolan, Moré, Benchmarking optimization software with performance profiles, Mathematical Programming 91, 2002.
     """
-    whole = values[(values > 0).all(axis=1)].dropna()
+    known = values.gt(0) & values.lt(np.inf)
+    whole = values.where(known)[known.any(axis=1) if with_gaps else known.all(axis=1)]
     lines = []
     if len(whole) and whole.shape[1] > 1:
         best = whole.min(axis=1) if ascending else whole.max(axis=1)
         factors = whole.div(best, axis=0) if ascending else whole.rdiv(best, axis=0)
         factors = factors.mask(is_rounding(factors - 1), 1.0)
         for method in factors:
-            ordered = np.sort(factors[method].to_numpy())
-            for factor in np.unique(np.r_[1.0, ordered]):
+            ordered = np.sort(factors[method].to_numpy())  # NaN last
+            for factor in np.unique(np.r_[1.0, ordered[np.isfinite(ordered)]]):
                 within = int(np.searchsorted(ordered, factor, side="right"))
                 interval = binomtest(within, len(ordered)).proportion_ci(method="wilson")
                 lines.append((method, float(factor), within / len(ordered), interval.low, interval.high))

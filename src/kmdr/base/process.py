@@ -42,6 +42,15 @@ def version() -> str:
     return metadata.version("kmdr")
 
 
+def release_memory() -> None:
+    """Return freed memory to the operating system, which glibc otherwise keeps for later; elsewhere do nothing."""
+    import ctypes  # only reports need it
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def check_process() -> None:
     """Raise `UserError` for limits and variables of this process under which libraries fail later."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -131,6 +131,15 @@ def _whole_number(name: str, least: int) -> Callable[[str], int]:
     return check
 
 
+def _positive_number(name: str) -> Callable[[str], float]:
+    def check(text: str) -> float:
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) <= 0:
+            raise UserError(f"{name} = {shown(text)} is not a positive number; give one, e.g. 2 or 1.5")
+        return float(text)
+
+    return check
+
+
 def _out(default: str) -> Argument:
     return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
 
@@ -142,6 +151,13 @@ _FORMAT = _argument(
 _PDF = _argument("--pdf", action="store_true", help="also write the figures as PDF, for print")
 _PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
 _BUDGET = _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions")
+
+_TRUST = _argument(
+    "--trust", action="append", default=[], metavar="SETTING",
+    help="import this class, named by the folder: reducer=package.Class or kmeans.engine=package.Class; may be "
+         "repeated",
+)  # fmt: skip
+_SUBMITTED = "results/submitted"
 
 COMMANDS = {
     command.name: command
@@ -223,12 +239,55 @@ COMMANDS = {
             "kmdr.harness.rescore:run", (_RESULTS,), "Exit status 1 if a trial cannot be scored.",
         ),
         Command(
+            "score", "Score a partition that any other program made, by F, P, NMI, ARI and the metrics of plugins.",
+            "kmdr.cli.screen:score",
+            (
+                _argument("labels", type=_folder, metavar="LABELS",
+                          help="labels of the points, one line each: text or CSV, which may be compressed, npy or "
+                               "Parquet; each column is one partition"),
+                _argument("settings", nargs="*", metavar="dataset=NAME",
+                          help="the dataset, with its options: dataset=file dataset.path=FILE"),
+                _argument("--format", type=_choice("format", (*FORMATS, "json")), default="text",
+                          help=f"{', '.join(FORMATS)}, json; text by default"),
+            ),
+            "Labels are whole numbers or text. A negative label counts as a cluster, also where it means noise.",
+            takes_settings=True,
+        ),
+        Command(
             "reproduce", "Run the studies of papers and write the report.", "kmdr.cli.commands:reproduce",
             (_PAPERS, _BUDGET, _out(RESULTS)),
         ),
         Command(
             "multiverse", "Run papers under every combination of the choices that they leave open.",
             "kmdr.cli.commands:multiverse", (_PAPERS, _BUDGET, _out(f"{RESULTS}/multiverse")),
+        ),
+        Command(
+            "atlas", "Run every method on the datasets of the atlas, at r in multiples of k.",
+            "kmdr.cli.commands:atlas",
+            (
+                _argument("datasets", nargs="*", metavar="DATASET", help="name of a dataset; all by default"),
+                _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
+                _out(f"{RESULTS}/atlas"),
+            ),
+        ),
+        Command(
+            "recommend", "Advise methods and r for a matrix, by what they did on the datasets of the atlas.",
+            "kmdr.cli.recommend:run",
+            (
+                _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
+                _argument("--k", type=_whole_number("K", 1), metavar="K",
+                          help="number of clusters; by default the number of classes"),
+                _argument("--r", type=_whole_number("R", 1), metavar="R", help="number of dimensions; any by default"),
+                _argument("--speedup", type=_positive_number("SPEEDUP"), metavar="TIMES",
+                          help="how many times as fast as k-means on all features it must be (2; with r, any)"),
+                _argument("--domain", default="", metavar="NAME",
+                          help="kind of the data, e.g. image, text or gene expression"),
+                _argument("--atlas", type=_folder, metavar="DIR",
+                          help="folder of 'kmdr atlas'; by default the results that kmdr ships"),
+            ),
+            "It needs no labels, but k. 'kmdr recommend my.csv k=10 speedup=5' is an example.",
+            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [k=K] [r=R] [speedup=TIMES] [domain=NAME] [atlas=DIR]",
+            takes_settings=True,
         ),
         Command(
             "quick", "Run the studies of papers on a thinned grid, in about a minute on two cores.",
@@ -250,11 +309,41 @@ COMMANDS = {
                           help="folder of results (results/reference)"),
                 _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
                 _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
-                _argument("--trust", action="append", default=[], metavar="SETTING",
-                          help="import this class, named by the folder: reducer=package.Class or "
-                               "kmeans.engine=package.Class; may be repeated"),
+                _TRUST,
             ),
             "Rows of classes that the folder names and --trust does not are skipped.",
+        ),
+        Command(
+            "submit", "Check a folder of results and pack it as a submission that others can verify.",
+            "kmdr.submissions.pack:run",
+            (
+                _RESULTS,
+                _argument("--name", metavar="NAME", help="name of the submission; by default that of the folder"),
+                _argument("--method", metavar="TEXT", help="name of the method on the report's pages"),
+                _argument("--author", metavar="TEXT", help="who submits it"),
+                _argument("--licence", "--license", metavar="TEXT", help="licence of the results, e.g. CC-BY-4.0"),
+                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
+                          help=f"folder of submissions ({_SUBMITTED})"),
+                _argument("--no-labels", dest="labels", action="store_false",
+                          help="omit the labels that keep_labels=true kept"),
+            ),
+            "Nothing is run or imported. Private paths are not packed.",
+        ),
+        Command(
+            "accept", "Check a submission, rerun a sample of its rows, and write the outcome to its card.",
+            "kmdr.submissions.accept:run",
+            (
+                _argument("name", metavar="NAME", help="name of a submission, or its folder"),
+                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
+                          help=f"folder of submissions ({_SUBMITTED})"),
+                _argument("--reference", type=_folder, default=_folder("results/reference"), metavar="DIR",
+                          help="folder of results that may not be contradicted (results/reference)"),
+                _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
+                _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
+                _TRUST,
+                _argument("--again", action="store_true", help="check a submission again whose card has an outcome"),
+            ),
+            "The status is verified (digit by digit), consistent (within tolerance on another CPU) or as reported.",
         ),
         Command(
             "new", "Write a skeleton with its test for a reducer, dataset, metric, engine or paper of your own.",

@@ -41,7 +41,10 @@ _OPTIONS = (
     ("--config-dir DIR", "read more configurations from a folder"),
     ("--version", "show the version"),
 )
-_ROWS = "raw, or unit: each row scaled to length 1"
+_COMMON = {
+    "rows": "raw; unit: each row scaled to length 1; tfidf: counts weighted by tf-idf, then unit",
+    "scale": "columns: none, standard (mean 0, standard deviation 1), minmax (0 to 1)",
+}
 
 
 Setting = tuple[str, str, str]  # name, value and comment
@@ -184,7 +187,7 @@ def _dataset_settings(name: str) -> list[Setting]:
     from kmdr.datasets.sources.loaders import all_loaders
 
     entry = registry.entry(name)
-    comments = {"rows": _ROWS, **_parameters(inspect.getdoc(all_loaders()[entry.format]) or "")}
+    comments = {**_COMMON, **_parameters(inspect.getdoc(all_loaders()[entry.format]) or "")}
     if entry.format == "file":
         comments |= TEXTS
     return [(f"dataset.{key}", str(value), comments.get(key, "")) for key, value in entry.offered.items()]

@@ -1,5 +1,6 @@
 """Tables on a terminal: of a run, of a folder of results, and of two folders side by side."""
 
+import json
 import os
 import shlex
 import sys
@@ -12,7 +13,7 @@ import pandas as pd
 from kmdr.analysis.comparison import compare_folders, compared, compared_columns, with_ratio
 from kmdr.analysis.rows import REPETITION, SETTING_COLUMNS, code_notes, ok_rows
 from kmdr.base.errors import UserError, unknown
-from kmdr.base.text import Volume, announce, terminal_width, unescaped, wrapped
+from kmdr.base.text import Volume, announce, tell, terminal_width, unescaped, wrapped
 from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.tables import Table, latex, markdown, text
@@ -124,3 +125,25 @@ def compare(folders: Sequence[Path], format: str) -> None:  # noqa: A002
     _print_table(side_by_side_table(sides, frame), frame, format)
     if omitted:
         print(f"{omitted}; -v or --format csv has all.")
+
+
+# Short headings of the built-in metrics; metrics of plugins have their labels.
+_HEADINGS = {"objective": "F", "accuracy": "P", "nmi": "NMI", "ari": "ARI"}
+
+
+def score(labels: Path, settings: Sequence[str], format: str) -> None:  # noqa: A002
+    """Print the scores of each partition in a file of labels, on the dataset that settings describe."""
+    from kmdr.harness.score import score_file
+    from kmdr.metrics import metrics
+
+    rows, notes = score_file(labels, settings)
+    if format == "json":
+        print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        frame = pd.DataFrame(rows)
+        measures = metrics()
+        headings = {name: _HEADINGS.get(name, measures[name].label) for name in map(str, frame) if name in measures}
+        formats = {"clusters": "", **dict.fromkeys(headings.values(), ".4f")}
+        _print_table(Table(frame.rename(columns=headings), formats), frame, format)
+    for note in notes:
+        tell(f"kmdr: {note}")

@@ -121,7 +121,7 @@ def _outside(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoco
     """Fit a class of another package, from the protocol's starts if it is a k-means that accepts initial centres."""
     cls = find_class(protocol.engine, "engine")
     valid = arguments(cls)
-    settings: dict[str, Any] = {str(_size_argument(cls)): k, "max_iter": protocol.max_iter, "n_init": protocol.n_init}
+    settings: dict[str, Any] = {str(_size_argument(cls)): k, "max_iter": protocol.max_iter, "n_init": len(starts)}
     settings |= protocol.arguments
     takes_centres = issubclass(cls, KMeans | MiniBatchKMeans) and "init" not in protocol.arguments
     fits = []

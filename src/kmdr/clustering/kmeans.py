@@ -24,8 +24,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,9 +56,13 @@ _GRAM_COST = 160
 _GRAM_SHARE = 0.5
 # The points of a C with at most this many entries, stored or not, are kept for the next repetition (50 MB).
 _SHARED_ENTRIES = 2**22
-STARTS = ("sample", "first_of_class", "plus")
+STARTS = ("sample", "first_of_class", "plus", "greedy")
+# Starts whose rows are drawn from the reduced data, with the candidates of each centre; None for 2 + ⌊ln k⌋.
+_CANDIDATES = {"plus": 1, "greedy": None}
+# A start finds the best partition again if its inertia is at most this much above it, relative to it.
+_FOUND_AGAIN = 1e-3
 # Settings added after rows had been written, with the values that those rows were made with.
-_LATER: dict[str, Any] = {"args": "{}", "online": False, "empty_action": "singleton"}
+_LATER: dict[str, Any] = {"args": "{}", "online": False, "empty_action": "singleton", "until_found": 0}
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,14 @@ class Protocol:
     Attributes
     ----------
     n_init : int
-        Number of starts; the partition of smallest objective on the reduced data is kept.
+        Number of starts; the partition of smallest objective on the reduced data is kept. With ``until_found``, the
+        largest number.
     max_iter : int
         Largest number of Lloyd iterations.
-    start : {"sample", "first_of_class", "plus"}
-        Rows drawn uniformly without replacement; the first row of each class (lf20 on ORL; a single start); or rows
-        drawn by k-means++ on the reduced data (the default of later versions of the papers' MATLAB).
+    start : {"sample", "first_of_class", "plus", "greedy"}
+        Rows drawn uniformly without replacement; the first row of each class (lf20 on ORL; a single start); rows drawn
+        by k-means++ on the reduced data (the default of later versions of the papers' MATLAB); or by greedy k-means++
+        (the default of scikit-learn), which tries several candidates for each centre.
     engine : str
         Name of one of `kmdr.clustering.engines`, or the import path of any class with ``fit_predict``.
     args : str
@@ -83,6 +88,8 @@ class Protocol:
         Whether single points are moved after Lloyd (MATLAB's online phase).
     empty_action : {"singleton", "drop", "error"}
         Treatment of a cluster that loses all its points (MATLAB's EmptyAction).
+    until_found : int
+        Stop when the smallest inertia has been found this many times, up to .1 %; 0 to run all ``n_init`` starts.
     """
 
     n_init: int
@@ -92,6 +99,7 @@ class Protocol:
     args: str = "{}"
     online: bool = False
     empty_action: str = "singleton"
+    until_found: int = 0
 
     def __post_init__(self) -> None:
         for name in ("n_init", "max_iter"):
@@ -100,6 +108,7 @@ class Protocol:
             if (value := getattr(self, name)) not in valid:
                 raise UserError(f"kmeans.{name} = {value!r} is not one of {', '.join(valid)}; choose one of them")
         yes_or_no("kmeans.online", self.online)
+        whole_number("kmeans.until_found", self.until_found, 0)
         if self.start == "first_of_class" and self.n_init != 1:
             raise UserError(
                 f"kmeans.start = 'first_of_class' gives a single start, but kmeans.n_init = {self.n_init}; set it to 1"
@@ -148,7 +157,7 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     Parameters
     ----------
     protocol : Protocol
-        With a ``start`` other than "plus".
+        With the ``start`` "sample" or "first_of_class".
     truth : (n,) int array, optional
         Labels, required by ``first_of_class``.
 
@@ -174,41 +183,65 @@ def starting_rows(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: 
     return np.sort(first)[None, :].astype(np.int64)
 
 
-def plus_rows(C: Matrix, k: int, seeds: Dense) -> Dense:
-    """Return rows drawn by k-means++ with one candidate per centre (Arthur, Vassilvitskii 2007, §2.2).
+def plus_rows(C: Matrix, k: int, seeds: Dense, candidates: int | None = 1) -> Dense:
+    """Return rows drawn by k-means++ (Arthur, Vassilvitskii 2007, §2.2).
 
     The first row is uniform; each further row is drawn with probability proportional to the squared distance to the
-    nearest row drawn before.
+    nearest row drawn before. Of several candidates that one is taken which leaves the smallest sum of squared distances
+    (greedy k-means++, §5 of the same paper).
 
     Parameters
     ----------
     seeds : (n_init,) int array
         One per start, below 2³².
+    candidates : int or None
+        Candidates for each row after the first; None for 2 + ⌊ln k⌋.
 
     Returns
     -------
     (n_init, k) ndarray of int64
     """
     C = as_float64(normalised(C)[0])
-    rows = [kmeans_plusplus(C, k, n_local_trials=1, random_state=int(seed))[1] for seed in seeds]
+    rows = [kmeans_plusplus(C, k, n_local_trials=candidates, random_state=int(seed))[1] for seed in seeds]
     return np.array(rows, dtype=np.int64)
 
 
-def starter(
-    protocol: Protocol, n: int, k: int, truth: Dense | None, rng: np.random.Generator
-) -> Callable[[Matrix], Dense]:
-    """Return the function from the reduced data to the (n_init, k) starting rows.
+def starter(protocol: Protocol, n: int, k: int, truth: Dense | None, rng: np.random.Generator) -> Callable[..., Dense]:
+    """Return the function from the reduced data, and perhaps a slice of the starts, to the (starts, k) starting rows.
 
-    All random numbers are drawn here: the same rows, or for "plus" the same seeds, serve every reduced matrix.
+    All random numbers are drawn here: the same rows, or for k-means++ the same seeds, serve every reduced matrix.
 
     Parameters and errors are as for `starting_rows`, for every ``start``.
     """
-    if protocol.start != "plus":
+    if protocol.start not in _CANDIDATES:
         rows = starting_rows(protocol, n, k, truth, rng)
-        return lambda _: rows
+        return lambda _, some=slice(None): rows[some]
     _refuse_more_clusters_than_points(k, n)
     seeds = rng.integers(2**32, size=protocol.n_init)
-    return partial(plus_rows, k=k, seeds=seeds)
+    return lambda C, some=slice(None): plus_rows(C, k, seeds[some], _CANDIDATES[protocol.start])
+
+
+def best_of_starts(protocol: Protocol, cluster: Callable[[slice], Clustering]) -> Clustering:
+    """Return the best of the starts of a protocol: of all together, or of one after the other with ``until_found``.
+
+    Parameters
+    ----------
+    cluster : callable
+        Returns the best of a slice of the starts.
+    """
+    if not protocol.until_found:
+        return cluster(slice(None))
+    best, inertias, failed = None, [], 0
+    for start in range(protocol.n_init):
+        clustering = cluster(slice(start, start + 1))
+        inertias.append(clustering.inertia)
+        failed += clustering.n_init_failed
+        if best is None or clustering.inertia < best.inertia:
+            best = clustering
+        if sum(inertia <= (1 + _FOUND_AGAIN) * best.inertia for inertia in inertias) >= protocol.until_found:
+            break
+    assert best is not None
+    return replace(best, n_init_failed=failed)
 
 
 def _refuse_more_clusters_than_points(k: int, n: int) -> None:

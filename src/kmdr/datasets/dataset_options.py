@@ -12,6 +12,8 @@ from kmdr.datasets.formats.common import refuse_irregular
 from kmdr.datasets.formats.readers import files_in
 from kmdr.datasets.registry import Entry, entry, names
 
+ROWS = ("raw", "unit", "tfidf")
+
 
 def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of an entry, with the given values and with absolute paths.
@@ -23,7 +25,7 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
         if name not in e.offered:
             raise unknown(f"option of dataset {e.name!r}", name, e.offered)
         what = f"option {name} of dataset {e.name!r}"
-        if e.format == "file" and name != "rows":
+        if name == "scale" or (e.format == "file" and name != "rows"):
             settings[name] = checked_option(name, value, what)
         else:
             settings[name] = convert(e.offered[name], value, what)
@@ -32,8 +34,8 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("scale") == "unit":
         del settings["scale"]
         settings["rows"] = "unit"
-    if (rows := settings.get("rows", "raw")) not in ("raw", "unit"):
-        raise UserError(f"option rows is {rows!r}, not one of raw, unit; choose one of them")
+    if (rows := settings.get("rows", "raw")) not in ROWS:
+        raise UserError(f"option rows is {rows!r}, not one of {', '.join(ROWS)}; choose one of them")
     if "path" in settings:
         paths = [_located(e, path, e.format == "file", settings.get("format", "")) for path in paths_of(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)

@@ -21,6 +21,7 @@ from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.preprocessing import refuse_sparse, scale_columns
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
 from kmdr.datasets.prepared import CSR_PARTS, DamagedDataError, file_state, open_prepared
 from kmdr.datasets.registry import COMMON, Entry, entry
@@ -198,7 +199,13 @@ def _format(e: Entry, files: tuple[Found, ...]) -> str:
 
 def _arguments(e: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments of a loader."""
-    return {**e.fixed, **{name: value for name, value in settings.items() if name not in COMMON}}
+    common = COMMON.keys() - ({"scale"} if _loader_scales(e) else set())
+    return {**e.fixed, **{name: value for name, value in settings.items() if name not in common}}
+
+
+def _loader_scales(e: Entry) -> bool:
+    """Return whether the loader scales the columns, as that of a custom file does."""
+    return "scale" in {*e.options, *e.further}
 
 
 def _checked(
@@ -207,15 +214,25 @@ def _checked(
     """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks."""
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None
-    unit = settings.get("rows") == "unit"
-    A = stream_if_large(A) if unit else A
+    name = Path(display_name(e, settings))
+    scale = "none" if _loader_scales(e) else settings.get("scale", "none")
+    rows = {"raw": None, "unit": validation.unit_rows, "tfidf": validation.tfidf_rows}[settings.get("rows", "raw")]
+
+    def transformed(A: Any) -> Any:
+        A = scale_columns(name, A, scale)
+        return rows(A) if rows else A
+
+    refuse_sparse(name, A, scale, "refuse")
+    changed = bool(rows) or scale != "none"
+    A = stream_if_large(A) if changed else A
     if in_blocks := isinstance(A, Streamed):
-        A = validation.unit_rows(A) if unit else A
+        A = transformed(A)
         A = store(A) if store else A  # before the checks, so that it is read, or generated, once
     try:
         A = kept_form(A)
-        validation.check(A, labels, e.nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
-        A = read_only(validation.unit_rows(A)) if unit and not in_blocks else A
+        nonnegative = e.nonnegative and not (in_blocks and scale != "none")
+        validation.check(A, labels, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
+        A = read_only(transformed(A)) if changed and not in_blocks else A
     except UserError as error:
         raise UserError(f"{display_name(e, settings)}: {error}") from error
     if features is not None and len(features) != A.shape[1]:

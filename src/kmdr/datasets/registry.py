@@ -17,7 +17,7 @@ from kmdr.datasets.file_options import DEFAULTS, IDENTIFYING
 _DEFAULT_MAX_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 # Options of every dataset. At its default, an option that an entry does not list leaves its prepared folder unchanged.
-COMMON = MappingProxyType({"rows": "raw"})
+COMMON = MappingProxyType({"rows": "raw", "scale": "none"})
 _ENTRY_NEEDS = {"title", "papers", "n", "d", "k", "licence", "citation", "format", "content_sha256", "sources"}
 _ENTRY_MAY = {"label", "options", "further", "fixed", "stand_in", "home", "nonnegative", "domain", "collections"}
 _SOURCE_NEEDS = {

@@ -70,6 +70,24 @@ def unit_rows(A: Any) -> Any:
     return scipy.sparse.csr_array(normalize(scipy.sparse.csr_array((data, A.indices, A.indptr), shape=A.shape)))
 
 
+def tfidf_rows(A: Any) -> Any:
+    """Weight counts by tf-idf, then scale each row to length 1 (scikit-learn's ``TfidfTransformer``).
+
+    Raises
+    ------
+    UserError
+        If A has negative entries, or is so large that it is read in blocks.
+    """
+    if isinstance(A, Streamed):
+        raise UserError("option rows is 'tfidf', but the matrix is dense and read in blocks; give it as a sparse one")
+    if (A.data if scipy.sparse.issparse(A) else A).min(initial=0) < 0:
+        raise UserError("option rows is 'tfidf', but there are negative entries, unlike in counts; use rows=unit")
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    weighted = scipy.sparse.csr_array(TfidfTransformer().fit_transform(A))
+    return weighted if scipy.sparse.issparse(A) else weighted.toarray()
+
+
 def is_canonical(A: Any) -> bool:
     """Return whether a CSR array is consistent and finite, with ascending and distinct indices in each row."""
     try:

@@ -23,6 +23,8 @@ from kmdr.metrics import check_matching, matchings
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
 _MOST_SEED = 2**128 - 1
+# The starts of ``kmeans.n_init=auto``.
+AUTO = {"n_init": 100, "until_found": 10}
 
 
 def _grid(value: Any) -> tuple[int, ...]:
@@ -49,6 +51,8 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     for name in ("n_init", "max_iter"):
         if name not in settings:
             raise UserError(f"kmeans.{name} is not set; remove '~kmeans.{name}'")
+    if settings["n_init"] == "auto":
+        settings |= AUTO
     args = settings.pop("args", None) or {}
     if not isinstance(args, Mapping):
         raise UserError(f"kmeans.args = {shown(args)} is not a mapping; write e.g. kmeans.args.batch_size=1000")

@@ -31,7 +31,7 @@ from kmdr.results.store import Store
 _NEAR = 1e-6
 
 
-class _Scaled(NamedTuple):
+class Scaled(NamedTuple):
     """A dataset as trials score it: A and its squared norm as `normalised` returns them, and the classes."""
 
     A: Matrix
@@ -40,13 +40,14 @@ class _Scaled(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # the rows of a folder come dataset by dataset within a study
-def _scaled(folder: Path) -> _Scaled:
+def scaled(folder: Path) -> Scaled:
+    """Return the dataset of a prepared folder as trials score it."""
     data = open_prepared(folder)
     A, _, total = normalised(canonical_csr(data.A))
-    return _Scaled(A, total, data.labels)
+    return Scaled(A, total, data.labels)
 
 
-def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) -> bool:
+def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: Scaled) -> bool:
     """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
     before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
     scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
@@ -57,6 +58,12 @@ def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: _Scaled) 
     plugins = [origin for name in new if (origin := origin_of_metric(name))]
     row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, plugins), *plugins]))
     return bool(new)
+
+
+def scores_of_labels(row: Mapping[str, str], labels: NDArray[np.unsignedinteger], data: Scaled) -> dict[str, float]:
+    """Return the scores of the labels that belong to a row."""
+    matching = row["matching"] or "best"
+    return score(data.A, labels.astype(np.int64), data.classes, matching, total=data.total)
 
 
 def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:
@@ -117,7 +124,7 @@ def fill(folder: Path) -> tuple[int, int]:
                 failed += 1
                 continue
             try:
-                filled += _fill_row(row, labels_of_r, _scaled(folders[row["data_sha256"]]))
+                filled += _fill_row(row, labels_of_r, scaled(folders[row["data_sha256"]]))
             except Exception as error:  # whatever a user's metric raises
                 failed += 1
                 tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")

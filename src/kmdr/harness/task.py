@@ -16,7 +16,7 @@ from kmdr.base.plugins import plugin_roots
 from kmdr.base.seeding import generator
 from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
-from kmdr.clustering.kmeans import Clustering, Protocol, same_points, starter
+from kmdr.clustering.kmeans import Clustering, Protocol, best_of_starts, same_points, starter
 from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
 from kmdr.harness.once import Done, Key, do_once, extend, is_kept, make_and_check
@@ -114,8 +114,11 @@ def _trials(
         return [{**shared, "r": r, **_failure(error)} for r in task.r_grid]
 
     def cluster(C: Matrix, C_key: Key | None, draws: np.random.Generator) -> Clustering:
-        with same_points(C_key):
-            return reducer.cluster(C, task.k, starts(C), draws, task.protocol)
+        # Starts that run one after the other share the points, too, even if no other repetition does.
+        with same_points(C_key or (object() if task.protocol.until_found else None)):
+            return best_of_starts(
+                task.protocol, lambda some: reducer.cluster(C, task.k, starts(C, some), draws, task.protocol)
+            )
 
     def to_reduce(r: int) -> np.random.Generator:
         return generator(task.seed, *address, r, task.repeat, "reduce")

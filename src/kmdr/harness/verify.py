@@ -64,13 +64,16 @@ class Comparison(NamedTuple):
     detail: str
 
 
-def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int) -> list[Mapping[str, str]]:
-    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow."""
+def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int, column: str = "study") -> list[Mapping[str, str]]:
+    """Draw rows of finished trials without replacement, as equally from all studies as their sizes allow.
+
+    Another column may take the place of the study.
+    """
     draw = random.Random(seed)
     studies: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for row in rows:
         if row["status"] == "ok":
-            studies[row["study"]].append(row)
+            studies[row[column]].append(row)
     for group in studies.values():
         draw.shuffle(group)
     order = sorted(studies)
@@ -202,14 +205,32 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
         )
     check = RowCheck(reference)
     rows = sample(read_rows(table, check), size, seed)
-    folders = folders_by_content(rows, reference)
+    comparisons = rerun(rows, reference, folders_by_content(rows, reference), trusted)
+    return comparisons, check.sentences(table)
+
+
+def rerun(
+    rows: Sequence[Mapping[str, str]], reference: Path, folders: Mapping[str, Path], trusted: Collection[str]
+) -> list[Comparison]:
+    """Rerun the trials of some rows as `verify` does, with a progress bar."""
     here = this_environment()
     comparisons = []
     with Progress(len(rows), float(len(rows))) as progress:
         for row in rows:
             comparisons.append(verify(row, reference, folders, here, trusted))
             progress.advance([], 1.0)
-    return comparisons, check.sentences(table)
+    return comparisons
+
+
+def print_outcomes(comparisons: Sequence[Comparison], column: str) -> None:
+    """Print the number of rows with each outcome, by the values of a column."""
+    counts = Counter((comparison.row[column], comparison.outcome) for comparison in comparisons)
+    totals = Counter(comparison.outcome for comparison in comparisons)
+    lines = [
+        (single_line(value), *(str(counts[value, outcome]) for outcome in OUTCOMES))
+        for value in sorted({comparison.row[column] for comparison in comparisons})
+    ]
+    print(*aligned([(column, *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
 
 
 def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
@@ -219,11 +240,8 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
     `verify`.
     """
     comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
-    studies = sorted({comparison.row["study"] for comparison in comparisons})
-    counts = Counter((comparison.row["study"], comparison.outcome) for comparison in comparisons)
-    lines = [(study, *(str(counts[study, outcome]) for outcome in OUTCOMES)) for study in studies]
     totals = Counter(comparison.outcome for comparison in comparisons)
-    print(*aligned([("study", *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
+    print_outcomes(comparisons, "study")
     for row, outcome, detail in comparisons:
         if detail:
             where = f"{row['study']}: {row['reducer']} {row['params']} on {row['dataset']}, r = {row['r']}"

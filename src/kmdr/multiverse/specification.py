@@ -17,7 +17,6 @@ from kmdr.figures.canvas import Drawing, blank, finish, panel_letter, text_width
 from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, print_style
 
 _OWN, _NEAREST, _LINE = KNOWN["random_sign"].color, KNOWN["svd"].color, KNOWN["leverage"].color
-_GREY = "#999999"
 # Heights in inches: of a curve, and of an option's line below it.
 _CURVE, _OPTION = 1.7, 0.125
 

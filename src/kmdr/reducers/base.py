@@ -187,7 +187,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "k-means; remove them"
             )
         for name, value, usable in (("start", protocol.start, "sample"), ("engine", protocol.engine, "kmdr")):
-            if value == "plus" or (name == "engine" and value != usable):
+            if value in ("plus", "greedy") or (name == "engine" and value != usable):
                 raise UserError(
                     f"kmeans.{name} = {value!r} does not work with reducer {self.name}, which uses its own k-means; "
                     f"use {usable!r}"

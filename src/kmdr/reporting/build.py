@@ -15,6 +15,9 @@ from kmdr.analysis.departures import departures
 from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
+from kmdr.atlas.design import STUDY as ATLAS
+from kmdr.atlas.design import TIMES as ATLAS_TIMES
+from kmdr.atlas.section import AtlasSection, atlas_section
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import Claim, Item, Paper, claims, items, papers
@@ -81,7 +84,7 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     known = {"custom": {"title": "Runs outside any study"}, **{study["name"]: study for study in configs}}
     custom, beyond = dict[str, str](), dict[str, str]()
     for name in results.columns(["study"], every=True)["study"].unique():
-        if name not in read and not name.startswith(STUDY):
+        if name not in read and not name.startswith(STUDY) and name not in (ATLAS, ATLAS_TIMES):
             config = known.get(name, {})
             (beyond if config.get("beyond_paper") else custom)[name] = config.get("title") or name
     return custom, beyond
@@ -145,7 +148,16 @@ def report_of(
         rows_by_environment(timed),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
         others=[paper for paper in papers() if paper not in shown],
+        atlas=_atlas(contents, formats, tell),
     )
+
+
+def _atlas(contents: Contents, formats: Sequence[str], tell: Callable[[str], None]) -> AtlasSection | None:
+    """Return the page of the atlas; None if none was run."""
+    if contents.atlas is None:
+        return None
+    tell("the atlas")
+    return atlas_section(contents.atlas.effects, contents.atlas.traits, formats)
 
 
 def _context(

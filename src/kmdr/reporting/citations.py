@@ -107,12 +107,6 @@ def is_true(tables: Sources, condition: str) -> bool:
     return bool(_COMPARED[sign](values, wanted).all())
 
 
-def fields(sentence: Sentence) -> list[str]:
-    """Return the fields that a sentence and its conditions cite."""
-    conditions = (shlex.join(shlex.split(condition)[:-2]) for condition in sentence.when)
-    return [*conditions, *(match[1] for match in _FIELD.finditer(sentence.text))]
-
-
 def source_names(field: str) -> list[str]:
     """Return the names of the tables that a field cites."""
     return shlex.split(field)[0].split("+")

@@ -9,8 +9,12 @@ from typing import Any
 import pandas as pd
 
 from kmdr.analysis.results import Results
+from kmdr.atlas.design import STUDY as ATLAS
+from kmdr.atlas.effects import effects
+from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
 from kmdr.base.errors import UserError
 from kmdr.base.private_paths import without_folders
+from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import papers
 from kmdr.multiverse.choices import FILE, Multiverse, multiverses
@@ -47,6 +51,22 @@ class MultiverseRun:
 
 
 @dataclass(frozen=True)
+class AtlasRun:
+    """An atlas that was run.
+
+    Attributes
+    ----------
+    effects : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    traits : DataFrame or None
+        Of its data, by ``dataset`` and ``form``; None if the folder has none.
+    """
+
+    effects: pd.DataFrame
+    traits: pd.DataFrame | None
+
+
+@dataclass(frozen=True)
 class Contents:
     """The contents of a folder of results, as far as a report shows them.
 
@@ -62,6 +82,8 @@ class Contents:
         Sentences on refused rows and damaged files.
     earlier : DataFrame or None
         Statements of an earlier seed, see `kmdr.reporting.seeds`.
+    atlas : AtlasRun or None
+        The atlas, if it was run into the folder or its subfolder.
     """
 
     results: Results
@@ -70,6 +92,7 @@ class Contents:
     multiverses: list[MultiverseRun]
     notes: list[str]
     earlier: pd.DataFrame | None = None
+    atlas: AtlasRun | None = None
 
 
 def read_contents(folder: Path) -> Contents:
@@ -90,7 +113,22 @@ def read_contents(folder: Path) -> Contents:
     except UserError as error:
         earlier = None
         notes.append(without_folders(str(error)))
-    return Contents(results, environments, plan, _multiverse_runs(folder, notes), notes, earlier)
+    runs, atlas = _multiverse_runs(folder, notes), _atlas_run(folder, results, notes)
+    contents = Contents(results, environments, plan, runs, notes, earlier, atlas)
+    release_memory()  # of the rows as text
+    return contents
+
+
+def _atlas_run(folder: Path, results: Results, notes: list[str]) -> AtlasRun | None:
+    """Return the atlas that was run into a folder, or into its subfolder for the rows of an atlas."""
+    home = atlas_folder(folder)
+    if home != folder:
+        results = Results.from_folder(home)
+        notes += results.notes
+    if ATLAS not in results.studies:
+        return None
+    traits = results.fact(TRAITS_FACT) if TRAITS_FACT in results.facts else None
+    return AtlasRun(effects(select_atlas(results.every_row)), None if traits is None else with_forms(traits))
 
 
 def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
@@ -116,6 +154,9 @@ def fingerprint(folder: Path) -> bytes:
     if home != folder:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
     inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
+    atlas = atlas_folder(folder)
+    if atlas != folder:
+        inputs += [f"{atlas.name}/{name}" for name in (rows_file(atlas).name, ASKED, f"facts/{TRAITS_FACT}.csv")]
     for name in inputs:
         try:
             with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report

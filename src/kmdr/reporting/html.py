@@ -206,6 +206,7 @@ def views(report: Report, sections: Sequence[PaperSection]) -> list[View]:
         (report.custom, View("own-runs", "Your runs", "own.html.j2")),
         (report.verdicts or report.explored.get("views"), View("answers", "Answers", "answers.html.j2")),
         (report.explored.get("views"), View("explore", "Explore", "explore.html.j2")),
+        (report.atlas, View("which-method", "Which method?", "which.html.j2")),
     ]
     of_papers = [View(f"paper-{s.paper.name}", s.title, "paper.html.j2", "Papers", s) for s in sections]
     evidence = [
@@ -331,7 +332,8 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     explores = bool(report.explored.get("views"))
     parts: dict[str, object] = {"explored": ""}
     if explores:
-        parts = {"explored": packed(data_text(report.explored)), "views_script": Markup(views_script)}
+        explored = {**report.explored, **({"atlas": report.atlas.data} if report.atlas else {})}
+        parts = {"explored": packed(data_text(explored)), "views_script": Markup(views_script)}
     summaries = paper_summaries(report)
     sections = paper_sections(report)
     of_page = views(report, sections)
@@ -360,6 +362,9 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         | {study["name"]: f"study-{study['name']}" for study in report.studies},
         "answer": [f.text for summary in summaries.values() for f in summary.findings if f.sentence.answer],
         "open_claims": [(v, left_open(v)) for v in report.verdicts if v.outcome == "undecided"],
+        "atlas": {title: [_shown(p) for p in some] for title, some in report.atlas.pieces.items()}
+        if report.atlas
+        else {},
         "custom": _runs(report.custom),
         "beyond": _runs(report.beyond),
         "shortfalls": shortfalls(report.plan),
@@ -375,6 +380,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "index.md": ("index.md.j2", None),
         **{f"{section.paper.name}.md": ("paper.md.j2", section) for section in sections},
         "runs.md": ("runs.md.j2", None),
+        **({"which-method.md": ("which.md.j2", None)} if report.atlas else {}),
     }
     texts = {
         name: environment.get_template(template).render(content, section=section)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from kmdr.atlas.section import AtlasSection
 from kmdr.claims.agreement import Agreement
 from kmdr.claims.catalogue import Item, OpenPoint, Paper
 from kmdr.claims.register import Change
@@ -88,6 +89,8 @@ class Report:
         Data of the interactive plots, from `kmdr.reporting.explore.explored`; may be empty.
     others : sequence of Paper
         The papers of which nothing was run.
+    atlas : AtlasSection or None
+        The page "Which method?", if an atlas was run.
     seeds : DataFrame or None
         Central statements under this and an earlier seed, see `kmdr.reporting.seeds`.
     """
@@ -109,10 +112,12 @@ class Report:
     explored: Mapping[str, Any] = field(default_factory=dict)
     others: Sequence[Paper] = ()
     seeds: pd.DataFrame | None = None
+    atlas: AtlasSection | None = None
 
     @property
     def files(self) -> dict[Path, bytes]:
         """Return the files of all figures and tables, by their paths within the folder."""
         pieces = [piece for section in self.multiverses.values() for piece in section.pieces]
         files = [part.files for parts in (self.items, pieces, self.custom, self.beyond) for part in parts]
-        return {path: content for of_part in files for path, content in of_part.items()}
+        of_atlas = self.atlas.files if self.atlas else {}
+        return {path: content for of_part in files for path, content in of_part.items()} | of_atlas

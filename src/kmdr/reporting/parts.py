@@ -14,6 +14,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder
+from kmdr.base.process import release_memory
 from kmdr.base.text import tell as say
 from kmdr.claims.agreement import agreement
 from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
@@ -140,7 +141,9 @@ def _shared_context(file: Path) -> Context:
 
 
 def _make_shared(file: Path, part: Part) -> Product:
-    return make_part(_shared_context(file), part)
+    made = make_part(_shared_context(file), part)
+    release_memory()  # other workers may need it
+    return made
 
 
 def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], None]) -> Iterator[tuple[str, Product]]:
@@ -157,6 +160,7 @@ def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], No
         Workers(_make_shared, 1, say, (folder / "context",)) as workers,
     ):
         dump(context, folder / "context")
+        release_memory()
         for (part,), made in workers.run(((part,) for part in parts), size, lambda call: part_name(call[0])):
             name = part_name(part)
             if isinstance(made, Lost):

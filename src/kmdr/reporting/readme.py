@@ -1,8 +1,8 @@
 """The sentences and counts of the README that come from results.
 
 ``python -m kmdr.reporting.readme`` updates them from the committed folder of results: the answer to the README's
-question, and one row per paper with the counts of its verdicts and a finding. A finding that the report does not state
-is an error, because the results no longer support its words.
+question, the first findings of the atlas, and one row per paper with the counts of its verdicts and a finding. A
+finding that the report does not state is an error, because the results no longer support its words.
 """
 
 import re
@@ -18,6 +18,7 @@ from kmdr.claims.summary import Sentence
 
 _REFERENCE = CHECKOUT / "results" / "reference"
 _REGION = re.compile(r"(<!-- (\w+): python -m kmdr\.reporting\.readme -->\n\n).*?(<!-- end of \2 -->)", re.DOTALL)
+_MOST_FINDINGS = 6  # of the atlas
 _OUTCOMES = ("supported", "mostly supported", "not supported", "undecided")
 
 
@@ -93,7 +94,15 @@ def first_finding(findings: Sequence[Sentence], report: str) -> str:
     return _escaped(re.split(r"(?<=\.) (?=[A-Z])", texts[0])[0]) if texts else ""
 
 
-_MAKE: Mapping[str, Callable[[Path], str]] = {"answer": answer, "scorecard": scorecard}
+def atlas(folder: Path) -> str:
+    """Return the first findings of the atlas as a Markdown list."""
+    page = folder / "report" / "which-method.md"
+    text = page.read_text("utf-8") if page.is_file() else ""
+    findings = re.findall(r"^\* .*$", text.partition("## Summary")[2].partition("\n## ")[0], re.MULTILINE)
+    return "\n".join(findings[:_MOST_FINDINGS]) or "No results of the atlas are committed yet; `kmdr atlas` runs it."
+
+
+_MAKE: Mapping[str, Callable[[Path], str]] = {"answer": answer, "scorecard": scorecard, "atlas": atlas}
 
 
 def renewed(readme: str, folder: Path = _REFERENCE) -> str:

@@ -3,28 +3,24 @@
 Custom runs come first in a report; studies that extend a paper come after the papers.
 """
 
-import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, compared, quantities_in, with_ratio
-from kmdr.analysis.departures import KMEANS_COLUMNS
 from kmdr.analysis.ranks import mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
-from kmdr.base.text import override
 from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, table_files
+from kmdr.results.commands import command_of
 from kmdr.results.frame import to_text
 
 
@@ -165,33 +161,8 @@ def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
     """Return the command of each configuration."""
     commands = []
     for _, group in rows.groupby("config_hash", sort=False):
-        row = group.iloc[0]
-        options = {"name": row["dataset"], **json.loads(row["options"] or "{}")}
-        settings = {
-            "dataset": options.pop("name"),
-            **{f"dataset.{name}": value for name, value in options.items()},
-            **_reducer(row["reducer"], json.loads(row["params"])),
-            "r_grid": sorted({int(r) for r in group["r"]}),
-            "k": int(row["k"]),
-            "repeats": int(group["repeat"].max()) + 1,
-            "seed": int(row["seed"]),
-            **{f"kmeans.{name}": row[name] for name in KMEANS_COLUMNS if row[name] != ""},
-            **_kmeans(json.loads(row["kmeans"] or "{}")),
-            "matching": row["matching"] or "best",
-        }
-        commands.append(shlex.join(["kmdr", *(f"{name}={override(value)}" for name, value in settings.items())]))
+        sizes = sorted({int(r) for r in group["r"]})
+        commands.append(
+            command_of({str(k): v for k, v in group.iloc[0].items()}, sizes, int(group["repeat"].max()) + 1)
+        )
     return tuple(dict.fromkeys(commands))
-
-
-def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that select a reducer; a reducer of another package is named by its import path."""
-    if "." not in name:
-        return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
-    return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
-
-
-def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
-    args = settings.get("args", {})
-    args = json.loads(args) if isinstance(args, str) else args
-    others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
-    return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}

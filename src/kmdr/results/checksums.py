@@ -30,14 +30,14 @@ UNKNOWN = "0" * 12  # in a note: the table was made from something unknown
 _MOST_INDENTED = 2**16  # characters of a JSON file
 
 
-def _sha256(content: bytes) -> str:
+def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
 # -- in the last line ------------------------------------------------------------------------------------------------
 
 
-def _last_line(content: bytes) -> bytes:
+def _last_line(content: bytes | memoryview) -> bytes:
     return b"%b%b\n" % (_LINE, _sha256(content).encode())
 
 
@@ -51,13 +51,23 @@ def has_checksum(content: bytes) -> bool:
     return content.startswith(_LINE, content.rfind(b"\n", 0, -1) + 1)
 
 
+def verify_checksum(content: bytes, path: Path) -> int:
+    """Return the length of the content of a file without the checksum in its last line, which is not copied.
+
+    Raises
+    ------
+    DamagedError
+        If the checksum is wrong.
+    """
+    length = len(content) - len(_last_line(b""))
+    if length < 0 or content[length:] != _last_line(memoryview(content)[:length]):
+        raise DamagedError(f"{path} is damaged: its content does not match its checksum")
+    return length
+
+
 def without_checksum(content: bytes, path: Path) -> bytes:
     """Return the content of a file without the checksum in its last line; raise `DamagedError` if that is wrong."""
-    length = len(_last_line(b""))
-    plain = content[:-length]
-    if content[-length:] != _last_line(plain):
-        raise DamagedError(f"{path} is damaged: its content does not match its checksum")
-    return plain
+    return content[: verify_checksum(content, path)]
 
 
 # -- in JSON objects -------------------------------------------------------------------------------------------------

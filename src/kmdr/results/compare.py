@@ -18,8 +18,9 @@ _OTHER_PATH = 0.01
 
 def platform_of(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of an environment's manifest that decide the last bits of a number."""
-    packages = {name: environment["packages"].get(name) for name in _PACKAGES}
-    return {"cpu": environment["cpu"], "blas": environment["blas"], **packages}
+    listed = environment.get("packages")  # a stranger's manifest may be any object
+    packages = {name: listed.get(name) for name in _PACKAGES} if isinstance(listed, Mapping) else {}
+    return {"cpu": environment.get("cpu"), "blas": environment.get("blas"), **packages}
 
 
 def compare(row: Mapping[str, str], again: Row, same_platform: bool) -> tuple[str, str]:

@@ -158,8 +158,8 @@ def require_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes:
     return content
 
 
-def list_files(root: Path, path: Path | str = "") -> Iterator[Path]:
-    """Yield the sorted paths of all files within a folder, or a subfolder, except hidden ones.
+def list_files(root: Path, path: Path | str = "", *, hidden: bool = False) -> Iterator[Path]:
+    """Yield the sorted paths of all files within a folder, or a subfolder, except hidden ones by default.
 
     Links are yielded but not followed; `read_file` refuses them.
 
@@ -179,9 +179,9 @@ def list_files(root: Path, path: Path | str = "") -> Iterator[Path]:
             return
         raise _refused(root, path, _reason(error)) from error
     for name, is_folder in listed:
-        if not name.startswith("."):
+        if hidden or not name.startswith("."):
             within = root.joinpath(*parts, name)
-            yield from list_files(root, within) if is_folder else (within,)
+            yield from list_files(root, within, hidden=hidden) if is_folder else (within,)
 
 
 def files_at(root: Path, path: Path) -> list[Path]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.files import DamagedError
-from kmdr.results.checksums import without_checksum
+from kmdr.results.checksums import verify_checksum
 from kmdr.results.folder import read_file
 
 # Pairs of r and the cluster of each point.
@@ -46,7 +46,7 @@ def read_labels(folder: Path, path: Path) -> Labels:
     if whole is None:
         return
     try:
-        whole = without_checksum(whole, path)  # by the same name, so that memory holds it once
+        verify_checksum(whole, path)  # which stays at the end, where an archive may have anything
         with zipfile.ZipFile(io.BytesIO(whole)) as members:
             with members.open("r.npy") as file:
                 count, dtype = _header(file, 1)

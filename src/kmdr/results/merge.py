@@ -159,6 +159,23 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
     return rows, Tally(len(rows), len(shared), len(timed_apart))
 
 
+def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
+    """Return the number of trials that a folder shares with others, which are only read.
+
+    Raises
+    ------
+    UserError
+        If a shared trial has other numbers, so that `merge` would refuse the folders.
+    """
+    new = read(folder)
+    trials, shared = {*map(trial_of, new.rows)}, 0
+    for other in others:
+        known = read(other)
+        rows = [row for row in known.rows if trial_of(row) in trials]
+        shared += tally([known._replace(rows=rows), new], folder)[1].shared
+    return shared
+
+
 # -- files that rows rest on -----------------------------------------------------------------------------------------
 
 

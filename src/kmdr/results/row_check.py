@@ -52,8 +52,8 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Callable[[Any], bool]]]] = {
     "params": ("a JSON object", {"": _is(object)}),
     "options": ("a JSON object whose name is text", {"name": _is(str), "": _is(object)}),
     "kmeans": (
-        "a JSON object of args, online and empty_action",
-        {"args": _is_arguments, "online": _is(bool), "empty_action": _is(str)},
+        "a JSON object of args, online, empty_action and until_found",
+        {"args": _is_arguments, "online": _is(bool), "empty_action": _is(str), "until_found": _is_number},
     ),
     "metrics": ("a JSON object of finite numbers", {"": _is_number}),
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The views "Answers" and "Explore". All statistics are computed by kmdr; the scripts choose, order and draw them.
+// The views "Answers", "Explore" and "Which method?". All statistics are computed by kmdr; the scripts choose, order and draw them.
 (() => {
   const carrier = document.getElementById("measured");
   if (!carrier || !("DecompressionStream" in window)) return;
@@ -146,4 +146,6 @@
 {% include "answers.js" %}
 
 {% include "explore.js" %}
+
+{% include "which.js" %}
 })();

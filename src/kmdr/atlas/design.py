@@ -1,0 +1,162 @@
+"""The design of the atlas, from ``atlas.yaml``: datasets, forms of the data, methods, and r in multiples of k."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kmdr.base.text import canonical
+from kmdr.config.protocols import Config, choice
+from kmdr.config.studies import load_config
+from kmdr.datasets import registry
+from kmdr.reducers import named, recorded
+
+STUDY, TIMES = "atlas", "atlas_times"
+ALL_FEATURES = "none"
+_FILE = Path(__file__).with_name("atlas.yaml")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of the data: options of a dataset, and the domains that it makes sense for.
+
+    Attributes
+    ----------
+    options : mapping
+        As ``dataset.NAME=VALUE`` on the command line.
+    only, but : sequence of str
+        The domains that have this form, if not all, and those that do not.
+    multiples : sequence of float
+        The multiples of k that are run, if not all.
+    methods : {"all", "some"}
+        Whether methods with ``some: false`` are omitted.
+    """
+
+    options: Mapping[str, Any]
+    only: Sequence[str] = ()
+    but: Sequence[str] = ()
+    multiples: Sequence[float] = ()
+    methods: str = "all"
+
+    def suits(self, domain: str) -> bool:
+        """Return whether data of a domain have this form."""
+        return domain not in self.but and (not self.only or domain in self.only)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A reducer with settings.
+
+    Attributes
+    ----------
+    settings : mapping
+        As ``reducer.NAME=VALUE`` on the command line.
+    kmeans : mapping
+        Settings of k-means that differ from the atlas's.
+    most : float
+        Largest multiple of k.
+    some : bool
+        Whether forms of the data with ``methods: some`` have it.
+    """
+
+    reducer: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    kmeans: Mapping[str, Any] = field(default_factory=dict)
+    most: float = float("inf")
+    some: bool = True
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the reducer."""
+        return {**choice("reducer", self.reducer), **self.settings}
+
+
+class Rule(NamedTuple):
+    """How many repetitions are run: ``least``, then more until the intervals are narrow, at most ``most``.
+
+    ``width`` has the widest 95 % interval of a paired difference to k-means on all features, by quantity.
+    """
+
+    least: int
+    most: int
+    width: Mapping[str, float]
+
+
+class Large(NamedTuple):
+    """The methods and multiples of k of matrices with at least so many entries."""
+
+    entries: float
+    methods: str
+    multiples: Sequence[float]
+
+
+class Timed(NamedTuple):
+    """The multiples of k that are timed serially, and how often."""
+
+    multiples: Sequence[float]
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Design:
+    """The content of ``atlas.yaml``."""
+
+    collection: str
+    kmeans: Mapping[str, Any]
+    multiples: Sequence[float]
+    forms: Mapping[str, Form]
+    large: Large
+    timed: Timed
+    repeats: Rule
+    methods: Mapping[str, Method]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The registered datasets of the collection."""
+        return [name for name, entry in registry.entries().items() if self.collection in entry.collections]
+
+
+@cache
+def design() -> Design:
+    """Return the content of ``atlas.yaml``."""
+    content = load_config(_FILE)
+    return Design(
+        **content
+        | {
+            "forms": {name: Form(**form) for name, form in content["forms"].items()},
+            "methods": {name: Method(**method) for name, method in content["methods"].items()},
+            "large": Large(**content["large"]),
+            "timed": Timed(**content["timed"]),
+            "repeats": Rule(**content["repeats"]),
+        }
+    )
+
+
+def sizes(k: int, d: int, multiples: Sequence[float]) -> dict[float, int]:
+    """Return r for each multiple of k, rounded up, that is below d; the smallest multiple of equal ones.
+
+    Examples
+    --------
+    >>> sizes(3, 100, [0.5, 1, 2, 50])
+    {0.5: 2, 1: 3, 2: 6}
+    """
+    r_of = {multiple: ceil(multiple * k) for multiple in multiples if ceil(multiple * k) < d}
+    return {multiple: r for multiple, r in r_of.items() if next(m for m in r_of if r_of[m] == r) == multiple}
+
+
+@cache
+def method_names() -> Mapping[tuple[str, str], str]:
+    """Return the name of each method by reducer and recorded parameters, as rows have them."""
+    names = {}
+    for name, method in design().methods.items():
+        reducer, params = named(method.config)
+        names[reducer, canonical(recorded(reducer, params))] = name
+    return names
+
+
+@cache
+def form_names() -> Mapping[str, str]:
+    """Return the name of each form of the data by the options as rows have them."""
+    return {canonical(dict(form.options)): name for name, form in design().forms.items()}

@@ -1,0 +1,255 @@
+"""Run the atlas: rounds of more and more repetitions, until the intervals are narrow or the time is over."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from kmdr import datasets, reducers
+from kmdr.analysis.results import Results
+from kmdr.atlas import tables
+from kmdr.atlas.design import (
+    ALL_FEATURES,
+    STUDY,
+    TIMES,
+    Design,
+    Form,
+    Method,
+    Rule,
+    design,
+    form_names,
+    method_names,
+    sizes,
+)
+from kmdr.atlas.traits import traits
+from kmdr.base.errors import UserError
+from kmdr.base.text import tell
+from kmdr.config.protocols import Config, choice
+from kmdr.datasets import UnavailableError, registry
+from kmdr.harness.jobs import Job, run_jobs
+from kmdr.harness.plan import Limits, duration_text
+from kmdr.results.checksums import write_table
+
+_CELL = ["dataset", "options", "reducer", "params", "r"]
+_SETTINGS = {
+    "matching": "best", "seed": 0, "refresh": False, "verify": "once", "keep_labels": False, "k": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one dataset in one form, at the r that it can provide.
+
+    Attributes
+    ----------
+    left_out : tuple of (int, str)
+        Each r that the method cannot provide, with the reason.
+    """
+
+    dataset: str
+    form: str
+    method: str
+    r_grid: tuple[int, ...]
+    left_out: tuple[tuple[int, str], ...]
+
+
+def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list[Cell]:
+    """Return what the atlas runs on some datasets, k-means on all features first; thinned, a part of it."""
+    chosen_cells = []
+    for dataset in available:
+        entry = registry.entry(dataset)
+        part = thin or entry.n * entry.d >= plan.large.entries
+        for number, (name, form) in enumerate(plan.forms.items()):
+            if not form.suits(entry.domain) or (thin and number):
+                continue
+            multiples = form.multiples or (plan.large.multiples if part else plan.multiples)
+            chosen_cells += [
+                _cell(dataset, name, method_name, method, sizes(entry.k, entry.d, multiples))
+                for method_name, method in plan.methods.items()
+                if method.some or (form.methods == "all" and not part)
+            ]
+    return chosen_cells
+
+
+def _cell(dataset: str, form: str, name: str, method: Method, r_of: Mapping[float, int]) -> Cell:
+    entry, left_out, grid = registry.entry(dataset), [], []
+    reducer = None if method.reducer == "outside" else reducers.make_allowed(*reducers.named(method.config))
+    fixed = reducer.fixed_r(entry.d, entry.k) if reducer else None
+    for multiple, r in r_of.items() if fixed is None else [(1, fixed)]:
+        try:
+            if reducer:
+                reducer.check(entry.n, entry.d, entry.k, r)
+            elif r > min(entry.n, entry.d):
+                raise UserError(f"r = {r} is more than the {min(entry.n, entry.d)} components of this matrix")
+        except UserError as error:
+            left_out.append((r, str(error)))
+        else:
+            if multiple > method.most and fixed is None:
+                left_out.append((r, f"takes too long above {method.most:g} k"))
+            else:
+                grid.append(r)
+    return Cell(dataset, form, name, tuple(grid), tuple(left_out))
+
+
+def _config(plan: Design, cell: Cell, study: str, r_grid: Sequence[int], repeats: int, timed: int, out: Path) -> Config:
+    form: Form = plan.forms[cell.form]
+    method: Method = plan.methods[cell.method]
+    return {
+        **_SETTINGS,
+        "dataset": {**choice("dataset", cell.dataset), **form.options},
+        "reducer": method.config,
+        "kmeans": {**plan.kmeans, **method.kmeans},
+        "runner": choice("runner", "loky"),
+        "study": {"name": study},
+        "r_grid": list(r_grid),
+        "repeats": repeats,
+        "timing_repeats": timed,
+        "out": str(out),
+    }
+
+
+def half_widths(rows: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
+    """Return the half width of the 95 % interval of each paired difference to k-means on all features.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one study.
+    quantities : sequence of str
+        "objective", whose difference is relative to that of all features, or other columns.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``dataset``, ``options``, ``reducer``, ``params``, ``r`` and the quantities; infinite below two pairs.
+    """
+    rows = rows[rows["status"] == "ok"]
+    keys = ["dataset", "options", "repeat"]
+    full = rows[rows["reducer"] == ALL_FEATURES].drop_duplicates(keys).set_index(keys)
+    others = rows[rows["reducer"] != ALL_FEATURES].join(full[list(quantities)].add_suffix("_full"), on=keys)
+    for name in quantities:
+        change = others[name] - others[f"{name}_full"]
+        others[name] = change / others[f"{name}_full"] if name == "objective" else change
+    groups = others.groupby(_CELL, observed=True)
+    runs = groups[next(iter(quantities))].count()
+    factor = pd.Series(t.ppf(0.975, np.maximum(runs - 1, 1)) / np.sqrt(np.maximum(runs, 1)), index=runs.index)
+    widths = groups[list(quantities)].std().mul(factor, axis=0).where(runs > 1, np.inf)
+    return widths.reset_index()
+
+
+def available(names: Sequence[str]) -> list[str]:
+    """Return the datasets that are available, and say which are not."""
+    absent = {}
+    for name in names:
+        try:
+            datasets.prepare(name)
+        except UnavailableError as error:
+            absent[name] = error
+    if len(absent) == 1:
+        tell(f"kmdr: {next(iter(absent.values()))}")
+    elif absent:
+        tell(f"kmdr: without {len(absent)} datasets that are not available: {', '.join(absent)}; see 'kmdr data where'")
+    return [name for name in names if name not in absent]
+
+
+def write_facts(plan: Design, todo: Sequence[Cell], out: Path) -> None:
+    """Write the traits of each matrix, and the r that methods cannot provide with the reasons."""
+    traits_of = []
+    for dataset, form in dict.fromkeys((cell.dataset, cell.form) for cell in todo):
+        data = datasets.load(dataset, dict(plan.forms[form].options))
+        domain = registry.entry(dataset).domain
+        traits_of.append({"dataset": dataset, "domain": domain, "form": form, **traits(data.A, data.k)})
+    left_out = [
+        {"dataset": cell.dataset, "form": cell.form, "method": cell.method, "r": r, "reason": reason}
+        for cell in todo
+        for r, reason in cell.left_out
+    ]
+    for name, lines in (("traits", traits_of), ("left_out", left_out)):
+        write_table(out, f"facts/{name}.csv", tables.csv_bytes(pd.DataFrame(lines)))
+
+
+def _rounds(rule: Rule) -> Iterator[int]:
+    repeats = rule.least
+    while repeats < rule.most:
+        yield repeats
+        repeats = min(2 * repeats, rule.most)
+    yield rule.most
+
+
+def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = ()) -> int:
+    """Run the atlas into a folder; return the exit status.
+
+    With a budget, a thinned atlas: the methods that all forms of the data have, at three r, on the data as they are.
+    Rows that the folder has are not computed again, so that the whole atlas continues a thinned one.
+
+    Parameters
+    ----------
+    budget : float or None
+        Seconds of wall time.
+    chosen : sequence of str
+        Datasets, if not all of the collection.
+    """
+    plan, start = design(), time.time()
+    thin = budget is not None
+    names = available([name for name in plan.datasets if not chosen or name in chosen])
+    if not names:
+        raise UserError("no dataset of the atlas is available; 'kmdr data where' says where their files go")
+    todo = cells(plan, names, thin=thin)
+    until = math.inf if budget is None else start + budget
+    status = 0
+    asked: dict[Cell, Sequence[int]] = {cell: cell.r_grid for cell in todo if cell.r_grid}
+
+    def run(study: str, grids: Mapping[Cell, Sequence[int]], repeats: int, timed: int = 0) -> int:
+        configs = [_config(plan, cell, study, grid, repeats, timed, out) for cell, grid in grids.items()]
+        left = None if math.isinf(until) else max(until - time.time(), 0.0)
+        return run_jobs([Job.from_configs(configs)], Limits(budget=left), stated=False)
+
+    timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
+    for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):
+        count = sum(len(grid) for grid in asked.values())
+        tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
+        status = max(status, run(STUDY, asked, repeats))
+        if repeats == plan.repeats.least:
+            status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
+            write_facts(plan, todo, out)
+        asked = _wide(plan, asked, out)
+        if not asked:
+            break
+    tables.write(out)
+    tell(f"kmdr: atlas: {duration_text(time.time() - start)}")
+    return status
+
+
+def _timed_grid(plan: Design, cell: Cell) -> list[int]:
+    entry = registry.entry(cell.dataset)
+    if cell.form != next(iter(plan.forms)):
+        return []
+    r_of = set(sizes(entry.k, entry.d, plan.timed.multiples).values())
+    return [r for r in cell.r_grid if r in r_of or len(cell.r_grid) == 1]
+
+
+def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[Cell, Sequence[int]]:
+    """Return the cells, with their r, whose intervals are wider than the rule says; all features go along."""
+    rows = Results.from_folder(out).rows(STUDY, mixed=True)
+    rows["options"] = rows["options"].where(rows["options"] != "", "{}")
+    widths = half_widths(rows, list(plan.repeats.width))
+    wide = np.any([2 * widths[name] > width for name, width in plan.repeats.width.items()], axis=0)
+    chosen_cells = {
+        (str(dataset), str(options), str(reducer), str(params), int(r))
+        for dataset, options, reducer, params, r in widths.loc[wide, _CELL].itertuples(index=False)
+    }
+    names = {name: key for key, name in method_names().items()}
+    options = {name: text for text, name in form_names().items()}
+    left = {}
+    for cell, grid in asked.items():
+        more = [r for r in grid if (cell.dataset, options[cell.form], *names[cell.method], r) in chosen_cells]
+        if more:
+            left[cell] = more
+    with_wide = {(cell.dataset, cell.form) for cell in left}
+    full = [c for c in asked if c.method == ALL_FEATURES and (c.dataset, c.form) in with_wide]
+    return {**{cell: cell.r_grid for cell in full}, **left}

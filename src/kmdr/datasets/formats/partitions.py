@@ -1,0 +1,106 @@
+"""Read partitions that any program wrote: every column of a file of labels is one."""
+
+from collections.abc import Sequence
+from csv import reader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kmdr.base.errors import UserError, check_memory
+from kmdr.base.text import counted
+from kmdr.datasets.file_options import DEFAULTS, FileOptions
+from kmdr.datasets.formats import tables
+from kmdr.datasets.formats.arrays import map_npy
+from kmdr.datasets.formats.common import COMPRESSED, memory_limit, reading, refuse_irregular, unpacked
+
+# Separators of text by its extension; other text is split by what most lines have in common.
+_USUAL = {".csv": "comma", ".tsv": "tab"}
+# Numbers of eight bytes that a cell of text takes in memory.
+_CELL = 10
+
+
+def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
+    """Read every column of a file of labels of n points, by its name, or by its number from 0.
+
+    The file is ``.npy``, Parquet, or text, which may be compressed. Lines of text are split at commas, semicolons, tabs
+    or bars, and at spaces if all cells below the first line are whole numbers. Text with one line more than the n
+    points has a header. Columns of arrays and Parquet may have any length.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or text does not have n lines of equally many cells.
+    """
+    refuse_irregular(path)
+    with reading(path, "label"):
+        limit = memory_limit([path], DEFAULTS["max_gb"])
+        if path.suffix.lower() == ".npy":
+            return _array_columns(path)
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = tables.parquet(path, limit, FileOptions()).A
+            return {str(name): tables.classes_of(frame[name]) for name in frame}
+        rows = _rows(path, n, limit)
+    named = len(rows) == n + 1
+    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]))]
+    if len(set(names)) < len(names):
+        raise UserError(f"{path.name} has several columns of the same name; rename them in the first line")
+    columns = {}
+    for j, name in enumerate(names):
+        texts = [row[j].strip() for row in rows[named:]]
+        if named and name != "0" and name in texts:  # pandas names an unnamed column 0
+            raise UserError(
+                f"{path.name} has {len(rows)} lines for {n} points, and the first line, {name!r}, is one of the labels "
+                "below it; remove the extra line"
+            )
+        columns[name] = tables.as_labels(texts)
+    return columns
+
+
+def _array_columns(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)  # np.load would take any other file for a pickle
+    array = map_npy(path)
+    if array.ndim not in (1, 2) or not array.size:
+        raise UserError(f"{path.name} has an array of shape {array.shape}; give one label per point")
+    columns = array[:, None] if array.ndim == 1 else array.T if array.shape[0] == 1 else array
+    return {str(j): columns[:, j] for j in range(columns.shape[1])}
+
+
+def _rows(path: Path, n: int, limit: float) -> list[list[str]]:
+    """Return the cells of n or n + 1 lines of text, equally many in each."""
+    content = b"".join(unpacked(path, limit))
+    if b"\0" in content:
+        raise UserError(f"{path.name} contains null bytes; save it as UTF-8 text")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path.name} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = lines[:-1] if lines[-1] == "" else lines
+    if len(lines) not in (n, n + 1):
+        raise UserError(f"{path.name} has {counted(len(lines), 'line')} for {n} points; give one line per point")
+    inner = Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix
+    separator = tables._separator(lines[: tables._SAMPLE_LINES], _USUAL.get(inner.lower(), "comma"))
+    first = tables._cells(lines[0], separator)
+    check_memory(f"the labels of {path.name}", float(_CELL * len(lines) * len(first)))
+    rows = [tables._cells(line, separator) for line in lines]
+    if separator == "space" and not all(map(_is_whole, (cell for row in rows[1:] for cell in row))):
+        return [[line] for line in lines]  # labels of several words
+    _refuse_ragged(path, rows)
+    # A single column may be quoted.
+    return rows if len(first) > 1 else [next(reader([line]), [""])[:1] or [""] for line in lines]
+
+
+def _is_whole(text: str) -> bool:
+    return tables._INTEGER.fullmatch(text) is not None
+
+
+def _refuse_ragged(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise UserError(
+                f"line {number} of {path.name} has {counted(len(row), 'cell')}, but the first has {len(rows[0])}; give "
+                "one cell per partition in each line"
+            )

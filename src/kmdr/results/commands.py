@@ -1,0 +1,51 @@
+"""The command that computes the rows of a configuration."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kmdr.base.text import override
+from kmdr.config.task import SETTINGS, data_of
+from kmdr.results.schema import WHOLE_NUMBERS
+
+_KMEANS_COLUMNS = SETTINGS[:4]
+
+
+def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> str:
+    """Return the command that computes the rows of a row's configuration, for some r and repetitions.
+
+    The row is of text, or typed; files of the user's are named without their folders, as in the row.
+    """
+    dataset, options = data_of(row["dataset"], row["options"])
+    settings = {
+        "dataset": dataset,
+        **{f"dataset.{name}": value for name, value in options.items()},
+        **_reducer(row["reducer"], json.loads(row["params"])),
+        "r_grid": list(r_grid),
+        "k": int(row["k"]),
+        "repeats": repeats,
+        "seed": int(row["seed"]),
+        **{f"kmeans.{name}": _value(name, row[name]) for name in _KMEANS_COLUMNS if row[name] != ""},
+        **_kmeans(json.loads(row["kmeans"] or "{}")),
+        "matching": row["matching"] or "best",
+    }
+    return shlex.join(["kmdr", *(f"{name}={override(value)}" for name, value in settings.items())])
+
+
+def _value(name: str, value: Any) -> Any:
+    return int(value) if name in WHOLE_NUMBERS else value
+
+
+def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that select a reducer; a reducer of another package is named by its import path."""
+    if "." not in name:
+        return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
+    return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
+
+
+def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
+    args = settings.get("args", {})
+    args = json.loads(args) if isinstance(args, str) else args
+    others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
+    return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}

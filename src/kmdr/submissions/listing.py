@@ -1,0 +1,70 @@
+"""The accepted submissions of a folder, with their status."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kmdr.base.errors import UserError
+from kmdr.base.text import tell
+from kmdr.results.folder import file_status, read_file
+from kmdr.results.paths import COMPRESSED_TABLE
+from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, sha256, stated_card
+
+STATUSES = ("verified", "consistent", "as reported")
+
+
+class Submission(NamedTuple):
+    """An accepted submission. Its texts are a stranger's: one printable line each, to be escaped where they are shown.
+
+    Attributes
+    ----------
+    folder : Path
+        A folder of results, with the table of its rows.
+    name, method, author, licence : str
+    status : str
+        One of `STATUSES`.
+    reason : str
+        Why it is not *verified*.
+    rows : int
+    """
+
+    folder: Path
+    name: str
+    method: str
+    author: str
+    licence: str
+    status: str
+    reason: str
+    rows: int
+
+
+def submission(folder: Path) -> Submission | None:
+    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since.
+
+    Raises
+    ------
+    UserError
+        If there is no valid card.
+    """
+    card = stated_card(folder)
+    check = card.get(VERIFICATION)
+    if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):
+        return None
+    table = read_file(folder, COMPRESSED_TABLE) or b""
+    if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256(table):
+        return None
+    stated = {name: card[name] for name in STATED}
+    return Submission(folder, **stated, status=check["status"], reason=str(check.get("reason", "")), rows=card["rows"])
+
+
+def submissions(folder: Path) -> list[Submission]:
+    """Return the accepted submissions in a folder such as ``results/submitted``, by name; damaged ones are reported."""
+    accepted = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            is_folder = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+            has_card = is_folder and file_status(path, CARD) is not None
+            if has_card and (listed := submission(path)):
+                accepted.append(listed)
+        except UserError as error:
+            tell(f"kmdr: {error}")
+    return accepted

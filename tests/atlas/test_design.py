@@ -1,0 +1,96 @@
+"""The design of the atlas: r in multiples of k, methods and forms by name, and when repetitions end."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from kmdr import reducers
+from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, sizes
+from kmdr.atlas.run import _rounds, cells, half_widths
+from kmdr.datasets import registry
+
+
+def test_every_built_in_method_takes_part():
+    known = set(reducers.names()) | {"none"}
+    assert known <= {method.reducer for method in design().methods.values()}
+    assert len(method_names()) == len(design().methods)  # no two are the same
+    assert len(form_names()) == len(design().forms)
+
+
+def test_sizes_are_ascending_distinct_and_below_d(rng):
+    for _ in range(200):
+        k, d = int(rng.integers(1, 80)), int(rng.integers(2, 3000))
+        r_of = sizes(k, d, design().multiples)
+        assert list(r_of.values()) == sorted(set(r_of.values()))
+        assert all(multiple * k <= r < min(d, multiple * k + 1) for multiple, r in r_of.items())
+        assert (k in r_of.values()) == (k < d)
+
+
+def test_each_dataset_of_the_collection_has_all_features_in_each_form():
+    plan = design()
+    assert len(plan.datasets) >= 35
+    found = cells(plan, plan.datasets)
+    assert len({(c.dataset, c.form, c.method) for c in found}) == len(found)
+    by_data = {}
+    for cell in found:
+        by_data.setdefault((cell.dataset, cell.form), set()).add(cell.method)
+    assert {name for name, _ in by_data} == set(plan.datasets)
+    for (name, form), methods in by_data.items():
+        assert ALL_FEATURES in methods
+        assert plan.forms[form].suits(registry.entry(name).domain)
+    for name in plan.datasets:
+        large = registry.entry(name).n * registry.entry(name).d >= plan.large.entries
+        every = {method for method in plan.methods if plan.methods[method].some or not large}
+        assert by_data[name, "raw"] == every
+        assert ("tf-idf" in {f for n, f in by_data if n == name}) == (registry.entry(name).domain == "text")
+
+
+def test_an_r_that_a_method_cannot_provide_is_left_out_with_the_reason():
+    found = {cell.method: cell for cell in cells(design(), ["colon"]) if cell.form == "raw"}  # 62 points, k = 2
+    assert found["svd"].r_grid == (1, 2, 4, 10, 20, 40)
+    assert [r for r, _ in found["svd"].left_out] == [100, 200]
+    assert "62" in found["svd"].left_out[0][1]
+    assert found["random signs"].left_out == ()
+    assert found["svd, rank k"].r_grid == (2,)
+    assert found["none"].r_grid == (2000,)
+
+
+def test_a_thinned_atlas_is_part_of_the_whole():
+    plan = design()
+    whole = {(c.dataset, c.form, c.method): set(c.r_grid) for c in cells(plan, plan.datasets)}
+    thin = cells(plan, plan.datasets, thin=True)
+    assert {cell.dataset for cell in thin} == set(plan.datasets)
+    for cell in thin:
+        assert set(cell.r_grid) <= whole[cell.dataset, cell.form, cell.method]
+
+
+def test_rounds_grow_to_the_most():
+    rounds = list(_rounds(design().repeats))
+    assert rounds == sorted(set(rounds))
+    assert (rounds[0], rounds[-1]) == (design().repeats.least, design().repeats.most)
+
+
+def test_half_widths_are_those_of_paired_t_intervals(rng):
+    lines = []
+    for reducer, r in (("none", 50), ("svd", 5), ("svd", 9), ("leverage", 5)):
+        for repeat in range(6):
+            row = {"dataset": "a", "options": "{}", "reducer": reducer, "params": "{}", "r": r, "repeat": repeat}
+            lines.append(row | {"objective": rng.random() + 0.5, "accuracy": rng.random(), "status": "ok"})
+    rows = pd.DataFrame(lines)
+    rows.loc[rows.index[-1], "status"] = "failed"
+    found = half_widths(rows.sample(frac=1, random_state=1), ["objective", "accuracy"])
+    found = found.set_index(["reducer", "r"])
+    full = rows[rows["reducer"] == "none"]
+    for (reducer, r), part in rows[(rows["reducer"] != "none") & (rows["status"] == "ok")].groupby(["reducer", "r"]):
+        m = len(part)
+        for name, scale in (("objective", full["objective"].to_numpy()[:m]), ("accuracy", 1.0)):
+            difference = (part[name].to_numpy() - full[name].to_numpy()[:m]) / scale
+            low, high = stats.t.interval(0.95, m - 1, difference.mean(), stats.sem(difference))
+            assert found.loc[(reducer, r), name] == pytest.approx((high - low) / 2)
+
+
+def test_one_pair_has_no_interval():
+    row = {"dataset": "a", "options": "{}", "params": "{}", "repeat": 0, "objective": 0.5, "status": "ok"}
+    rows = pd.DataFrame([{**row, "reducer": "none", "r": 50}, {**row, "reducer": "svd", "r": 5}])
+    assert np.isinf(half_widths(rows, ["objective"])["objective"]).all()
