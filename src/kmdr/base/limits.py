@@ -31,7 +31,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a trial may take; by default whatever it needs. A limit is true if it limits anything.
+    """The time and the memory that a trial may take; by default as much as it needs. It is true if it limits anything.
 
     Attributes
     ----------
@@ -49,10 +49,10 @@ class Limit:
     until: float = math.inf
 
     def __bool__(self) -> bool:
-        return self.of_trials or self.until != math.inf
+        return self.limits_trials or self.until != math.inf
 
     @property
-    def of_trials(self) -> bool:
+    def limits_trials(self) -> bool:
         """Return whether it limits each trial, and not only the run."""
         return self.seconds is not None or self.memory is not None
 

@@ -48,7 +48,7 @@ def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) 
         def perform_here(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
             return workers.run(calls, runner.n_jobs, call_name)
 
-        yield perform_with_limits(perform_here) if limit.of_trials else perform_here
+        yield perform_with_limits(perform_here) if limit.limits_trials else perform_here
     else:
         with runner.connection() as cluster:
             progress.stage(f"{cluster.size()} at a time")

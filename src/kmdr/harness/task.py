@@ -18,6 +18,7 @@ from kmdr.base.seeding import generator
 from kmdr.base.signals import is_interrupt
 from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, best_of_starts, same_points, starter
 from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
@@ -301,8 +302,11 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
-    if third_party and is_watched():  # its import may never end; what kmdr compiles for the scores does not count
-        warm_up("none", "{}", Protocol(1, 2, engine="sklearn"), *kind, not alone)
+    if third_party and is_watched():  # its import may never end, but what kmdr compiles and loads does not count
+        own_engine = (
+            Protocol(1, 2, engine="sklearn") if engines.origin_of_engine(task.protocol.engine) else task.protocol
+        )
+        warm_up("none", "{}", own_engine, *kind, not alone)
         begin()
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     begin()

@@ -25,7 +25,7 @@ import distributed
 from distributed.comm import CommClosedError
 
 from kmdr.base.errors import UserError
-from kmdr.base.limits import Limit
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.base.signals import undisturbed
 from kmdr.base.text import short_hash, single_line
 from kmdr.base.text import tell as warn
@@ -140,7 +140,7 @@ class Cluster:
             raise disconnected(f"the scheduler at {self._where}") from error
 
     def perform(
-        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit
+        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit = UNLIMITED
     ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         source = iter(calls)

@@ -129,7 +129,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
         shared, limit = pipe.recv()
-        if limit.of_trials:
+        if limit.limits_trials:
             watch(limit, pipe.send)
         pipe.send(None)
         while True:
@@ -268,7 +268,7 @@ class Workers:
             What the function raised, with the worker's traceback as a note.
         """
         source = iter(calls)
-        interval = _LIMIT_SECONDS if self._limit.of_trials else _END_SECONDS if self._limit else None
+        interval = _LIMIT_SECONDS if self._limit.limits_trials else _END_SECONDS if self._limit else None
         queue: deque[_Job] = deque()
         never_ready = 0
 

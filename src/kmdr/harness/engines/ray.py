@@ -16,7 +16,7 @@ import ray
 
 import kmdr
 from kmdr.base.errors import UserError
-from kmdr.base.limits import Limit
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, never_alone, serve
 from kmdr.harness.engines.local import TRIES, Late, Lost, disconnected, safe_imports
@@ -64,7 +64,7 @@ class Cluster:
         return self._cores
 
     def perform(
-        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit
+        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit = UNLIMITED
     ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         if not self._look():
