@@ -303,10 +303,8 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
     if third_party and is_watched():  # its import may never end, but what kmdr compiles and loads does not count
-        own_engine = (
-            Protocol(1, 2, engine="sklearn") if engines.origin_of_engine(task.protocol.engine) else task.protocol
-        )
-        warm_up("none", "{}", own_engine, *kind, not alone)
+        engine = "sklearn" if engines.origin_of_engine(task.protocol.engine) else task.protocol.engine
+        warm_up("none", "{}", Protocol(1, 2, engine=engine), *kind, not alone)
         begin()
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     begin()

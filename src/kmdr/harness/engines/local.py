@@ -125,6 +125,7 @@ def _end_with(parent: int) -> None:
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed."""
     _end_with(parent)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
     # A driver that was killed before it had read everything resets the pipe.
     with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
