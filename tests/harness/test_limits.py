@@ -112,14 +112,14 @@ def rogue(tmp_path, monkeypatch):
 
 @needs_proc
 @pytest.mark.slow
-@pytest.mark.parametrize("runner", ["sequential", "loky", "dask"])
+@pytest.mark.parametrize("runner", ["sequential", "loky", "dask", "ray"])
 def test_a_bad_trial_is_a_failed_row_and_all_others_are_those_of_a_run_without_it(runner, rogue, monkeypatch):
-    if runner == "dask":
-        pytest.importorskip("distributed")
+    if runner in ("dask", "ray"):
+        pytest.importorskip({"dask": "distributed", "ray": "ray"}[runner])
     assert run_jobs([compose(*SETTINGS, "runner=sequential", "timing_repeats=2", "out=good")]) == 0
     good = {(row["r"], row["repeat"]): row for row in computed(read_rows(rogue / "good" / "rows.csv"))}
     monkeypatch.setenv("ROGUE", " ".join(f"{r}:{how}" for r, (how, _) in BAD.items()))
-    timed = "timing_repeats=0" if runner == "dask" else "timing_repeats=1"
+    timed = "timing_repeats=0" if runner in ("dask", "ray") else "timing_repeats=1"
     size = () if runner == "sequential" else ("runner.n_jobs=2",)
     assert run_jobs([compose(*SETTINGS, timed, f"runner={runner}", *size, *LIMITS, "out=bad")]) == 1
     rows = computed(read_rows(rogue / "bad" / "rows.csv"))
@@ -356,3 +356,10 @@ def test_a_trial_announces_its_memory_only_if_it_is_limited(monkeypatch):
     if can_measure_memory():
         assert announced[1].memory > 1 << 20
     assert os.getpid() in process_tree(os.getpid())
+
+
+@pytest.mark.parametrize("setting", [("reducer=outside", "reducer.path=ends.A"), ("kmeans.engine=ends.A",)])
+def test_a_module_that_ends_the_process_when_it_is_imported_is_refused_in_a_sentence(setting, rogue):
+    (rogue / "ends.py").write_text("import sys\nsys.exit(3)\nclass A: pass\n")
+    with pytest.raises(UserError, match=r"the module of 'ends\.A' cannot be imported \(SystemExit: 3\)"):
+        compose("dataset=synth", *setting)
