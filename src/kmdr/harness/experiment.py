@@ -72,8 +72,8 @@ def _import_errors(name: Any) -> Iterator[None]:
         if isinstance(error, Exception) or is_interrupt(error):
             raise
         raise UserError(
-            f"the module of {name!r} cannot be imported ({type(error).__name__}: {error}); remove from it what ends the "
-            "process"
+            f"the module of {name!r} cannot be imported ({type(error).__name__}: {error}); remove what ends "
+            "the process from it"
         ) from error
 
 
