@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import Pipe
 from textwrap import dedent
 
 import numpy as np
@@ -20,6 +22,7 @@ from kmdr.base.signals import Interrupted, is_interrupt
 from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import open_prepared, prepare
 from kmdr.harness import runner as module
+from kmdr.harness.engines import local
 from kmdr.harness.engines.contract import Answer, call_name, execute, perform_with_limits
 from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
@@ -83,8 +86,8 @@ ROGUE = dedent("""
             return A @ np.random.default_rng(self.random_state).standard_normal((A.shape[1], self.n_components))
     """)
 BAD = {
-    3: ("sleep", "stopped: it took more than 8 s; raise runner.limit.seconds to allow more"),
-    4: ("hold", "stopped: it took more than 8 s; raise runner.limit.seconds to allow more"),
+    3: ("sleep", "stopped: it took more than {} s; raise runner.limit.seconds to allow more"),
+    4: ("hold", "stopped: it took more than {} s; raise runner.limit.seconds to allow more"),
     5: ("eat", "stopped: it took more than 200M of memory; raise runner.limit.memory to allow more"),
     6: ("exit", "its worker ended with exit status 3, 3 times"),
     7: ("crash", "its worker was ended by SIGSEGV, 3 times"),
@@ -120,15 +123,21 @@ def test_a_bad_trial_is_a_failed_row_and_all_others_are_those_of_a_run_without_i
     good = {(row["r"], row["repeat"]): row for row in computed(read_rows(rogue / "good" / "rows.csv"))}
     monkeypatch.setenv("ROGUE", " ".join(f"{r}:{how}" for r, (how, _) in BAD.items()))
     timed = "timing_repeats=0" if runner in ("dask", "ray") else "timing_repeats=1"
+    most = 30 if runner == "ray" else 8  # its workers have a low priority
     size = () if runner == "sequential" else ("runner.n_jobs=2",)
-    assert run_jobs([compose(*SETTINGS, timed, f"runner={runner}", *size, *LIMITS, "out=bad")]) == 1
+    assert (
+        run_jobs(
+            [compose(*SETTINGS, timed, f"runner={runner}", *size, f"runner.limit.seconds={most}", LIMITS[1], "out=bad")]
+        )
+        == 1
+    )
     rows = computed(read_rows(rogue / "bad" / "rows.csv"))
     assert len(rows) == len(good) == 20
     for row in rows:
         expected = good[row["r"], row["repeat"]]
         assert row["config_hash"] == expected["config_hash"]
         if int(row["r"]) in BAD:
-            assert (row["status"], row["error"]) == ("failed", BAD[int(row["r"])][1])
+            assert (row["status"], row["error"]) == ("failed", BAD[int(row["r"])][1].format(most))
         else:
             assert row == expected
 
@@ -363,3 +372,22 @@ def test_a_module_that_ends_the_process_when_it_is_imported_is_refused_in_a_sent
     (rogue / "ends.py").write_text("import sys\nsys.exit(3)\nclass A: pass\n")
     with pytest.raises(UserError, match=r"the module of 'ends\.A' cannot be imported \(SystemExit: 3\)"):
         compose("dataset=synth", *setting)
+
+
+def test_a_worker_with_limits_ends_when_it_is_idle_and_is_replaced_for_the_next_call(monkeypatch):
+    monkeypatch.setattr(local, "_IDLE_SECONDS", 0.2)
+    ours, theirs = Pipe()
+    with ThreadPoolExecutor() as pool:
+        monkeypatch.setattr(local, "_end_with", lambda parent: None)
+        served = pool.submit(local._serve, divmod, theirs, os.getppid())
+        assert ours.recv() is None
+        ours.send(((), Limit(until=time.time() + 600)))
+        assert ours.recv() is None
+        assert served.result(60) is None
+    ours.close()
+    theirs.close()
+    with Workers(divmod, 1, print, limit=Limit(seconds=60)) as workers:
+        assert [answer for _, answer in workers.run([(7, 2)], 1, str)] == [(3, 1)]
+        (worker,) = workers._pool.values()
+        kill_tree(worker.process.pid)
+        assert [answer for _, answer in workers.run([(9, 2)], 1, str)] == [(4, 1)]

@@ -31,6 +31,8 @@ _WATCH_SECONDS = 0.5
 # Intervals of measuring the time and the memory of trials that have a limit, and of comparing the clock with the end of
 # a run.
 _LIMIT_SECONDS, _END_SECONDS = 0.05, 0.5
+# A worker with limits may be that of another engine's worker, which outlives the run, and ends when idle for longer.
+_IDLE_SECONDS = 120.0
 # How often a call is tried whose worker dies.
 TRIES = 3
 
@@ -133,7 +135,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
         if limit.limits_trials:
             watch(limit, pipe.send)
         pipe.send(None)
-        while True:
+        while pipe.poll(_IDLE_SECONDS if limit else None):
             arguments = pipe.recv()
             try:
                 answer = function(*shared, *arguments)
