@@ -392,18 +392,19 @@ def test_entries_are_checked_wherever_they_are(monkeypatch, sparse):
         validation.check(make(with_value(-1.0)), None, nonnegative=True)
 
 
-def test_rows_without_an_entry_are_refused_in_sparse_data_and_counts(monkeypatch):
+def test_rows_of_zeros_are_points_in_dense_and_sparse_data_but_refused_in_counts(monkeypatch):
     monkeypatch.setattr(validation, "_BLOCK_BYTES", 70)
     A = np.ones((5, 4))
     A[[2, 4]] = 0
     validation.check(A, None)  # the origin is a point like any other
+    validation.check(scipy.sparse.csr_array(A), None)
     with pytest.raises(UserError, match=r"row 2, counted from 0, has only zeros .*: 2\)"):
-        validation.check(scipy.sparse.csr_array(A), None)
+        validation.check(scipy.sparse.csr_array(A), None, nonnegative=True)
     with pytest.raises(UserError, match="row 2, counted from 0"):
         validation.check(A, None, nonnegative=True)
     stored = scipy.sparse.csr_array((np.array([1.0, 0.0]), ([0, 1], [0, 0])))
     with pytest.raises(UserError, match="row 1"):
-        validation.check(validation.canonical(stored), None)
+        validation.check(validation.canonical(stored), None, nonnegative=True)
 
 
 @pytest.mark.parametrize(

@@ -220,10 +220,6 @@ def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path):
         ({"X": A.astype(object), "y": Y}, "holds Python objects"),
         ({"X": A, "feature_names": ["a", "b"]}, "2 names for 3 features"),
         ({"data": [1.0], "indices": [7], "indptr": [0, 1, 1], "shape": [2, 3]}, "are inconsistent"),
-        (
-            {"data": [1.0], "indices": [2], "indptr": [0, 1, 1], "shape": [2, 3]},
-            "row 1, counted from 0, has only zeros",
-        ),
     ],
 )
 def test_what_is_no_dataset_is_refused_and_nothing_is_kept(tmp_path, arrays, reason):

@@ -62,6 +62,15 @@ def _handle(number: int, frame: FrameType | None) -> None:
         raise Interrupted(number)
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception may come from a user who interrupts this process, and not from a method."""
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):  # as in a worker
+        return False
+    return isinstance(error, Interrupted) or signal.getsignal(signal.SIGINT) is not _handle
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Postpone a first signal to the end of a critical section."""

@@ -47,17 +47,23 @@ def summary(name: str) -> str:
 
 def module_of(name: str) -> str:
     """Return the name of the module that defines an engine; for an import path, the module that calls it."""
-    return __name__ if "." in name else _registry.known()[name].__module__
+    return __name__ if _is_class(name) else _registry.known()[name].__module__
 
 
 def entry_point(name: str) -> str:
     """Return where the code of an engine begins, for `kmdr.base.identity.reach`."""
-    return name_of(_outside if "." in name else _registry.known()[name])
+    return name_of(_outside if _is_class(name) else _registry.known()[name])
 
 
 def origin_of_engine(name: str) -> str:
     """Return name, version and hash of the plugin or package that provides an engine; empty for kmdr's own."""
-    return origin(name) if "." in name else origin_of(module_of(name))
+    parts = [] if _is_class(name) else [origin_of(module_of(name))]
+    return "; ".join(filter(None, [*parts, origin(name) if "." in name else ""]))
+
+
+def _is_class(name: str) -> bool:
+    """Return whether a name is the import path of a class for which no plugin has an adapter."""
+    return "." in name and name not in _registry.known()
 
 
 @engine("kmdr")
@@ -168,10 +174,10 @@ def check_allowed(protocol: Protocol) -> None:
             f"kmeans.online and kmeans.empty_action work with kmeans.engine=kmdr only, not with {protocol.engine!r}; "
             "remove them, or use kmeans.engine=kmdr"
         )
-    if not isinstance(protocol.engine, str) or "." not in protocol.engine:
+    if not isinstance(protocol.engine, str) or not _is_class(protocol.engine):
         if protocol.engine not in names():
             raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
-        if protocol.arguments:
+        if protocol.arguments and "." not in protocol.engine:
             raise UserError(
                 f"kmeans.args = {protocol.args} are not accepted by engine {protocol.engine!r}; only engines named by "
                 "their import path take arguments"

@@ -17,9 +17,10 @@ DECIMALS: Mapping[str, str] = {"point": ".", "comma": ","}
 
 FORMATS = (
     "csv", "tsv", "xlsx", "parquet", "npz", "npy", "mat", "mtx", "hdf5", "svmlight", "images", "parts", "zarr",
+    "arff", "json", "stata", "r", "idx", "vectors", "docword",
 )  # fmt: skip
 _TEXT = ("csv", "tsv")
-_TABLES = (*_TEXT, "xlsx", "parquet")
+_TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r")
 _ARRAYS = ("npz", "mat", "hdf5", "zarr")
 _WITH_COLUMNS = tuple(name for name in FORMATS if name != "images")
 
@@ -50,8 +51,8 @@ class FileOptions:
     )
     labels: str = _option(
         "",
-        "a file with the labels only: npy, text with one label per line, or a table; none ignores the labels in the "
-        "data file",
+        "a file with the labels only: npy, mat, idx, text with one label per line (may be gz), or a table; none "
+        "ignores the labels in the data file",
     )
     label: str = _option(
         "",
@@ -66,7 +67,9 @@ class FileOptions:
         0.5, "gigabytes of memory that a compressed file may take, if that is more than 20 times its size"
     )
     matrix: str = _option(
-        "", "the variable, array or sheet that holds the points, in mat, npz, hdf5, zarr and xlsx", ("xlsx", *_ARRAYS)
+        "",
+        "the variable, array or sheet that holds the points, in mat, npz, hdf5, zarr, xlsx and r",
+        ("xlsx", "r", *_ARRAYS),
     )
     columns: Sequence[str] = _option(
         [], "keep only these columns, by name, or by number from 0 if they have no names", _WITH_COLUMNS

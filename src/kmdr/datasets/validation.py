@@ -123,7 +123,7 @@ def check(
     """Refuse data that are not a valid dataset. The matrix is read block by block.
 
     Refused are a matrix of fewer than two rows or one column; an entry that is NaN, infinite or, if counts or
-    intensities are to be `nonnegative`, negative; a row of zeros in a sparse matrix or in counts; labels of another
+    intensities are to be `nonnegative`, negative; a row of zeros in counts; labels of another
     length or of a single class. Sparse A is canonical. `remedy` says how to deal with NaN without changing the file.
     """
     if A.ndim != 2:
@@ -145,7 +145,7 @@ def check(
             )
             if not sparse:
                 _refuse_empty_rows(start, (block == 0).all(axis=1))
-    if sparse:
+    if sparse and nonnegative:
         _refuse_empty_rows(0, np.diff(A.indptr) == 0)
     if labels is not None:
         if labels.shape != (n,):

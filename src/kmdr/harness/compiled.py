@@ -34,12 +34,13 @@ def is_compiled() -> bool:
 def parts(tasks: Sequence[Task]) -> list[Part]:
     """Return what tasks need: k-means and scores, listed as reducer none, then each reducer; for dense and sparse data.
 
-    Tasks with another k-means engine are skipped: compiling kmdr's own for them would only delay them.
+    Tasks with another k-means engine are skipped: compiling kmdr's own for them would only delay them. Third-party
+    reducers are skipped too: they run in trials only, which may have limits.
     """
     own_engine = (task for task in tasks if task.protocol.engine == "kmdr")
     kinds = {(task.reducer, task.params, task.nnz < task.n * task.d) for task in own_engine}
     rest = {("none", "{}", sparse) for _, _, sparse in kinds}
-    return [*sorted(rest), *sorted(kinds - rest)]
+    return [*sorted(rest), *sorted(part for part in kinds - rest if not reducers.origin_of_reducer(part[0]))]
 
 
 def compile_part(reducer: str, params: str, sparse: bool) -> None:

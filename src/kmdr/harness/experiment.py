@@ -1,6 +1,7 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kmdr.base.errors import UserError, check_memory, plain_name, section, shown
 from kmdr.base.outside import allow
 from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
+from kmdr.base.signals import is_interrupt
 from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
@@ -59,6 +61,20 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     protocol = Protocol(**settings, args=canonical(args))
     engines.check_allowed(protocol)
     return protocol
+
+
+@contextmanager
+def _import_errors(name: Any) -> Iterator[None]:
+    """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or is_interrupt(error):
+            raise
+        raise UserError(
+            f"the module of {name!r} cannot be imported ({type(error).__name__}: {error}); remove what ends "
+            "the process from it"
+        ) from error
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
@@ -128,10 +144,13 @@ class Experiment:
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducers.named(reducer)
-        allow(name, section(config, "kmeans").get("engine"))  # named by the user, from whom all tasks come
-        protocol = _protocol(config)
+        engine = section(config, "kmeans").get("engine")
+        allow(name, engine)  # named by the user, from whom all tasks come
+        with _import_errors(engine):
+            protocol = _protocol(config)
         try:
-            reducers.make_allowed(name, params).check_protocol(protocol)
+            with _import_errors(name):
+                reducers.make_allowed(name, params).check_protocol(protocol)
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"reducer {name} cannot be made from {shown(params)} ({error}); give other values"

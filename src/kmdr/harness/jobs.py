@@ -364,7 +364,7 @@ def _report(
         show(request.store.folder, asked)
     announce(f"{table}: {counted(len(rows), 'row')}" + (f", {failed} of this run failed" if failed else ""))
     if late:
-        tell(f"kmdr: the budget was over before {late} tasks began; the same command runs them")
+        tell(f"kmdr: the budget was over before {late} tasks ended; the same command runs them")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table; rows of failed trials count as rows.

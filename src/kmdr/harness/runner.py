@@ -2,8 +2,8 @@
 
 A run has two stages. The serial stage runs the timed tasks one after another, while this run alone holds the folder's
 clock; the parallel stage runs the rest. Both give the same numbers, so quality figures use the rows of both. No task
-runs in this process unless the backend is "sequential": whatever kills the process of a task, such as a mapped file
-that shrinks or the end of memory, costs that task alone.
+runs in this process unless the backend is "sequential" and there are no limits: whatever kills the process of a task,
+such as a mapped file that shrinks or the end of memory, costs that task alone.
 """
 
 import math
@@ -12,18 +12,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kmdr.base.limits import Limit
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.signals import undisturbed
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
 from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
-from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute
-from kmdr.harness.engines.local import Lost, Workers
+from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute, perform_with_limits
+from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
+from kmdr.harness.plan import ALLOWANCE_SECONDS, DRAWING_SECONDS
 from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp, failed, seconds_inside
 from kmdr.results.rows import TextRow
@@ -37,18 +39,22 @@ _SELDOM_SECONDS = 0.1
 
 
 @contextmanager
-def _engine(runner: Runner, workers: Workers, progress: Progress) -> Iterator[Perform]:
-    if runner.backend == "sequential":
+def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) -> Iterator[Perform]:
+    if runner.backend == "sequential" and not limit:
         with pinned(runner.threads):
             yield lambda calls: ((call, execute(*call)) for call in calls)
-    elif runner.backend == "loky":
-        yield lambda calls: workers.run(calls, runner.n_jobs, call_name)
+    elif runner.backend in ("loky", "sequential"):
+
+        def perform_here(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
+            return workers.run(calls, runner.n_jobs, call_name)
+
+        yield perform_with_limits(perform_here) if limit.limits_trials else perform_here
     else:
         with runner.connection() as cluster:
             progress.stage(f"{cluster.size()} at a time")
 
-            def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost]]:
-                for answered in cluster.perform(calls, progress.tell):
+            def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
+                for answered in cluster.perform(calls, progress.tell, limit):
                     progress.stage(f"{cluster.size()} at a time")  # workers join and leave
                     yield answered
 
@@ -57,7 +63,7 @@ def _engine(runner: Runner, workers: Workers, progress: Progress) -> Iterator[Pe
 
 @dataclass
 class _Stage:
-    """Totals of one stage: tasks, seconds of wall time, seconds of its workers inside trials, tasks not begun."""
+    """Totals of one stage: tasks, seconds of wall time, seconds of its workers inside trials, tasks not finished."""
 
     tasks: int = 0
     wall: float = 0.0
@@ -144,6 +150,11 @@ def _run_stage(
                 writing: deque[Future[tuple[Task, list[Row]]]] = deque()
                 asked = time.monotonic()
                 for (task, _), answer in perform(free(tasks, taken)):
+                    if isinstance(answer, Late):
+                        claims.release(task)
+                        stage.late += 1
+                        done(task, [])
+                        continue
                     seldom = time.monotonic() - asked >= _SELDOM_SECONDS
                     rows = Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
                     writing.append(writers.submit(write, task, rows))
@@ -167,7 +178,7 @@ def run_tasks(
     until: float = math.inf,
     shards: int = 1,
 ) -> tuple[list[TextRow], int]:
-    """Run tasks, merge the table, and return its rows and the number of tasks not begun.
+    """Run tasks, merge the table, and return its rows and the number of tasks that the end of the time stopped.
 
     Interrupting it loses at most the tasks in flight. Calls at the same time on the same folder share the work.
 
@@ -178,7 +189,8 @@ def run_tasks(
     seconds : mapping
         Expected wall time of each task, for the time left.
     until : float
-        Seconds since the epoch after which no task begins.
+        Seconds since the epoch after which no task begins. Those that run have the time until the facts and figures,
+        and are then stopped.
     shards : int
         Number of parts of the plan that may run at the same time. Their workers count in ``concurrency`` of untimed
         rows; on nodes with one core each row would otherwise look as if it had run alone, and enter time figures.
@@ -187,6 +199,7 @@ def run_tasks(
     serial = [task for task in left if task.serial]
     parallel = [task for task in left if not task.serial]
     one_worker = Runner(runner.backend if runner.backend == "sequential" else "loky", 1, runner.threads)
+    limit = replace(runner.limit, until=until + ALLOWANCE_SECONDS - DRAWING_SECONDS)
     timed, other = _Stage(), _Stage()
 
     def done(task: Task, rows: list[Row]) -> None:
@@ -200,14 +213,14 @@ def run_tasks(
             processes = runner.n_jobs if runner.backend == "loky" else 0
             with progress.compiling(COMPILE_SECONDS / min(max(processes, 1), 2)):
                 compile_kernels(needed, processes, progress.tell)
-        with Workers(execute, runner.threads, progress.tell) as workers:
+        with Workers(execute, runner.threads, progress.tell, limit=limit) as workers:
             if serial:
                 progress.stage("timing, one at a time")
-                with _engine(one_worker, workers, progress) as perform:
+                with _engine(one_worker, workers, progress, limit) as perform:
                     timed = _run_stage(store, serial, stamp(1), until, done, perform)
             if parallel:
                 progress.stage(f"{runner.size} at a time")
-                with _engine(runner, workers, progress) as perform:
+                with _engine(runner, workers, progress, limit) as perform:
                     other = _run_stage(store, parallel, stamp(runner.size * shards), until, done, perform)
         store.log(
             {

@@ -12,10 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from kmdr import metrics, reducers
+from kmdr.base.limits import begin, is_watched
 from kmdr.base.plugins import plugin_roots
 from kmdr.base.seeding import generator
+from kmdr.base.signals import is_interrupt
 from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, best_of_starts, same_points, starter
 from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
@@ -62,7 +65,7 @@ def warm_up(
         short = replace(protocol, n_init=1, max_iter=2)
         tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
         with treat_as_out_of_core(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
-            _trials(tiny_task, data, {}, together=together)
+            _guarded_trials(tiny_task, data, {}, together=together)
             metrics.residual(A, labels)  # a partition by itself is scored by another kernel than several
 
 
@@ -85,7 +88,7 @@ def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
     return matrices
 
 
-def _failure(error: Exception) -> dict[str, Any]:
+def _failure(error: BaseException) -> dict[str, Any]:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return {"status": "failed", "error": " ".join(text.split())[:2000]}
 
@@ -172,6 +175,21 @@ def _trials(
     return rows
 
 
+def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> list[Row]:
+    """Return what `_trials` does, with failed rows for exceptions such as `SystemExit` and a panic of compiled code.
+
+    They end all trials of a task, so each r is then run by itself. An interrupt of the user is raised.
+    """
+    try:
+        return _trials(task, data, shared, **settings)
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        if len(task.r_grid) == 1:
+            return [{**shared, "r": task.r_grid[0], **_failure(error)}]
+        return [row for r in task.r_grid for row in _guarded_trials(task.restricted((r,)), data, shared, **settings)]
+
+
 def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
     """Return the residuals of several clusterings and the seconds of each; none if each is scored by itself."""
     residuals: list[metrics.Residual] = []
@@ -246,7 +264,7 @@ def _warm_cells(task: Task, data: Dataset, threads: int) -> None:
     cell = (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, task.protocol, threads)
     cells = {r: (*cell, r) for r in task.r_grid}
     if cold := tuple(r for r in task.r_grid if cells[r] not in _warm):
-        _trials(task.restricted(cold), data, {}, score=False)
+        _guarded_trials(task.restricted(cold), data, {}, score=False)
         _warm.update(cells.values())
 
 
@@ -284,10 +302,16 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
+    if third_party and is_watched():  # its import may never end, but what kmdr compiles and loads does not count
+        engine = "sklearn" if engines.origin_of_engine(task.protocol.engine) else task.protocol.engine
+        warm_up("none", "{}", Protocol(1, 2, engine=engine), *kind, not alone)
+        begin()
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
+    begin()
     if alone and timed:
         _warm_cells(task, data, stamp.threads)
-    rows = _trials(task, data, _shared(task, stamp), key, together=not alone)
+        begin()
+    rows = _guarded_trials(task, data, _shared(task, stamp), key=key, together=not alone)
     reason = changed(data)
     return failed(task, stamp, reason) if reason else rows
 

@@ -48,6 +48,7 @@ class Profile:
     constant: list[str] = field(default_factory=list)
     repeated: list[tuple[str, str]] = field(default_factory=list)  # columns with an equal earlier one, named second
     repeated_rows: int = 0
+    empty_rows: int = 0  # rows of zeros
     deviations: tuple[float, float] | None = None  # least and largest standard deviation of columns, unless constant
     identifiers: list[str] = field(default_factory=list)  # columns that look like an index or identifier
     like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
@@ -117,6 +118,8 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
     if seen.repeated:
         which = first_few([f"{name} is {earlier}" for name, earlier in seen.repeated])
         yield "repeated", f"{_count(seen.repeated)}: {which}"
+    if seen.empty_rows:
+        yield "zeros", f"{seen.empty_rows} row{'s have' if seen.empty_rows > 1 else ' has'} only zeros"
     if seen.repeated_rows:
         rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
         yield "repeated", f"{rows} equal to an earlier one"
@@ -242,6 +245,7 @@ def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[n
                 values = np.add(part, 0.0, out=buffer[:size], dtype=np.float64, casting="unsafe")
                 least, work = values.min(axis=0), product[:size]
                 nan = np.isnan(values) if np.isnan(least).any() else None
+                seen.empty_rows += int((~values.any(axis=1)).sum()) if not seen.text else 0
                 if nan is not None:
                     values[nan] = np.nan  # one bit pattern for all NaN
                 terms, bits = work.view(np.uint64), hash_array(values.ravel()).reshape(size, d)
@@ -286,6 +290,7 @@ def _profile_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
         mean = np.asarray(A.sum(axis=0)).ravel() / n
         squares = scipy.sparse.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).sum(axis=0)
         deviations = np.sqrt(np.maximum(np.asarray(squares).ravel() / n - mean**2, 0))
+    seen.empty_rows = int((np.diff(A.indptr) == 0).sum())
     constant = np.asarray(A.max(axis=0).toarray() == A.min(axis=0).toarray()).ravel()
     _fill(seen, names, constant, deviations, columns, rows, bits)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,23 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
+from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions
-from kmdr.datasets.formats import arrays, hdf5, images, parts, preprocessing, svmlight, tables, zarr
-from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular
+from kmdr.datasets.formats import (
+    arrays,
+    hdf5,
+    images,
+    parts,
+    preprocessing,
+    programs,
+    svmlight,
+    tables,
+    vectors,
+    zarr,
+)
+from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular, unpacked
 from kmdr.datasets.validation import codes, csr
+from kmdr.linalg.matrix import read_only
 
 Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
 """A (ndarray, CSR array or `Streamed`, n x d), labels (n) counted from 0 or None, names of the features or None."""
@@ -24,31 +38,39 @@ _EXTENSIONS = {
     ".npz": "npz", ".npy": "npy", ".mat": "mat", ".csv": "csv", ".data": "csv", ".tsv": "tsv", ".tab": "tsv",
     ".parquet": "parquet", ".pq": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx", ".mtx": "mtx", ".h5": "hdf5",
     ".hdf5": "hdf5", ".h5ad": "hdf5", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
+    ".arff": "arff", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dta": "stata", ".rds": "r", ".rda": "r",
+    ".rdata": "r", ".idx": "idx", **dict.fromkeys(vectors.SUFFIXES, "vectors"),
 }  # fmt: skip
 # The reader of each format. A reader gets the first path, the most bytes that the matrix may take, and the options.
 _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "csv": tables.csv, "tsv": partial(tables.csv, usual="tab"), "xlsx": tables.xlsx, "parquet": tables.parquet,
     "npz": arrays.npz, "npy": arrays.npy, "mat": arrays.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
+    "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": programs.r_data,
+    "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
 }  # fmt: skip
-_TO_CSV, _TO_NPY = "by pandas: {}.to_csv('data.csv', index=False)", "by numpy.save('data.npy', {})"
-_R = ("R's format", "in R: write.csv(x, 'data.csv', row.names=FALSE)")
-_PICKLE = ("a pickle, which can run any code,", _TO_NPY.format("array"))
-_ARCHIVE = ("an archive", "by unpacking it, and name the file or the folder of images in it")
+_TO_CSV = "by pandas: {}.to_csv('data.csv', index=False)"
+_TO_NPY = "in Python, if you trust the file: import numpy, {}; numpy.save('data.npy', {})"
 # Known formats that are not read, and how to convert them.
 _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
-    ".arff": ("ARFF", _TO_CSV.format("pandas.DataFrame(scipy.io.arff.loadarff('data.arff')[0])")),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLE),
-    **dict.fromkeys((".rds", ".rda", ".rdata"), _R),
-    **dict.fromkeys((".pt", ".pth"), ("PyTorch's format", _TO_NPY.format("tensor.numpy()"))),
-    **dict.fromkeys((".json", ".jsonl"), ("JSON", _TO_CSV.format("pandas.read_json(FILE)"))),
+    **dict.fromkeys(
+        (".pkl", ".pickle"),
+        ("a pickle, which can run any code when read,", _TO_NPY.format("pickle", "pickle.load(open(FILE, 'rb'))")),
+    ),
+    ".joblib": ("a pickle of joblib, which can run any code when read,", _TO_NPY.format("joblib", "joblib.load(FILE)")),
+    **dict.fromkeys(
+        (".pt", ".pth"),
+        ("PyTorch's format, a pickle,", _TO_NPY.format("torch", "torch.load(FILE, weights_only=True).numpy()")),
+    ),
     **dict.fromkeys((".feather", ".arrow"), ("Arrow's format", _TO_CSV.format("pandas.read_feather(FILE)"))),
     **dict.fromkeys((".xls", ".ods"), ("this spreadsheet", "by saving it as .xlsx or .csv")),
-    ".dta": ("Stata's format", _TO_CSV.format("pandas.read_stata(FILE)")),
     ".sav": ("SPSS's format", _TO_CSV.format("pandas.read_spss(FILE)")),
     ".sas7bdat": ("SAS's format", _TO_CSV.format("pandas.read_sas(FILE)")),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
+    **dict.fromkeys((".7z", ".rar"), ("an archive", "by unpacking it, and name the file in it")),
 }  # fmt: skip
+_ARCHIVES = (".zip", ".tar", ".tgz")
+# Formats whose readers unpack compressed files.
+_UNPACKING = ("csv", "tsv", "mtx", "svmlight", "idx", "docword")
 _FOLDERS = ("images", "parts", "zarr")
 
 
@@ -68,6 +90,9 @@ def look(options: FileOptions) -> Content:
     Columns are selected, but their text, missing values and scale are left to `treat`.
     """
     paths = options.paths
+    if len(paths) == 1 and _is_archive(paths[0]):
+        refuse_irregular(paths[0])
+        return _look_into(paths[0], options)
     kinds = {options.format or _format(file) for file in paths}
     first, kind = paths[0], next(iter(kinds))
     if kind not in _READERS:
@@ -80,7 +105,7 @@ def look(options: FileOptions) -> Content:
     for file in paths:
         refuse_irregular(file, folder=kind in _FOLDERS)
     limit = memory_limit(files_in(first, kind) if kind in _FOLDERS else paths, options.max_gb)
-    content = _READERS[kind](first, limit, reading_options)
+    content = _reader(first, kind)(first, limit, reading_options)
     if scipy.sparse.issparse(content.A):
         try:
             content.A = csr(content.A)  # compiled code relies on its parts
@@ -98,6 +123,61 @@ def look(options: FileOptions) -> Content:
     content.warnings += tuple(tables.doubts(content, first.name))
     if content.labels is not None and (unlabelled := int(pd.isna(np.ravel(np.asarray(content.labels))).sum())):
         content.labelled += f", {unlabelled} without a label,"
+    return content
+
+
+def _reader(path: Path, kind: str) -> Callable[[Path, float, FileOptions], Content]:
+    """Return the reader of a format, or one that unpacks the file for it."""
+    packed = path.suffix.lower() in COMPRESSED and kind not in _UNPACKING
+    return partial(_read_packed, kind=kind) if packed else _READERS[kind]
+
+
+def _is_archive(path: Path) -> bool:
+    *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
+    return not path.is_dir() and (last in _ARCHIVES or (before == ".tar" and last in COMPRESSED))
+
+
+def _look_into(path: Path, options: FileOptions) -> Content:
+    """Read the single file of data in an archive."""
+    limit = int(memory_limit([path], options.max_gb))
+    refused = f"name the file in it, or the folder, after unpacking {path.name}"
+    names = list[str]()
+
+    def wanted(name: str) -> bool:
+        member = PurePosixPath(name)
+        hidden = any(part.startswith((".", "__MACOSX")) for part in member.parts)
+        read = not hidden and not member.name.lower().startswith(("readme", "license"))
+        names.extend([name] * read)
+        if len(names) > 1:
+            raise UserError(f"{path.name} holds several files, such as {names[0]} and {names[1]}; {refused}")
+        return read
+
+    members = read_members(path, wanted, limit)
+    if not members:
+        raise UserError(f"{path.name} holds no file of data; choose another")
+    ((name, data),) = members.items()
+    return _look_at_unpacked(path, PurePosixPath(name).name, data, options)
+
+
+def _read_packed(path: Path, limit: float, options: FileOptions, kind: str) -> Content:
+    """Read a compressed file of a format whose reader does not unpack it."""
+    return _look_at_unpacked(
+        path, path.stem, b"".join(unpacked(path, limit)), replace(options, format=kind, labels="", columns=[], drop=[])
+    )
+
+
+def _look_at_unpacked(path: Path, name: str, data: bytes, options: FileOptions) -> Content:
+    """Read what a file was unpacked to, from a temporary folder, with the memory that `path` may take."""
+    if PurePosixPath(name).suffix.lower() in _ARCHIVES:
+        raise UserError(f"{path.name} holds an archive, {name}; unpack it")
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(data)
+        max_gb = memory_limit([path], options.max_gb) / 1e9
+        content = look(replace(options, path=[file], max_gb=max_gb))
+        if isinstance(content.A, np.memmap):  # whose file ends here
+            content.A = read_only(np.array(content.A))
+    content.form = f"{content.form.replace(', mapped in place', '')}, unpacked from {path.suffix[1:].lower()}"
     return content
 
 
@@ -129,14 +209,27 @@ def folder_kind(folder: Path, kind: str = "") -> str:
     return "parts" if not images.find_images(folder) and parts.part_files(folder) else "images"
 
 
+def _known_inside(path: Path) -> bool:
+    """Return whether the extension below that of a compressed file says its format."""
+    return path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() in _EXTENSIONS
+
+
 def _format(path: Path) -> str:
     if path.is_dir():
         return folder_kind(path)
+    doubtful = path.suffix.lower() in ("", *COMPRESSED, ".txt") or "ubyte" in path.name
+    if doubtful and not _known_inside(path) and (sniffed := vectors.sniff(path)):
+        return sniffed
     *rest, last = [suffix.lower() for suffix in path.suffixes] or [""]
     if last in COMPRESSED:
         # LIBSVM's compressed files have no extension of their own: sector.t.bz2, rcv1_train.multiclass.bz2.
         inner = _EXTENSIONS.get(rest[-1] if rest else "", "")
-        return inner if inner in ("csv", "tsv", "mtx") else "svmlight"
+        if rest and not inner and rest[-1] in _UNSUPPORTED:
+            last = rest[-1]
+        elif inner or not rest or rest[-1] != ".txt":
+            return inner or "svmlight"
+        else:
+            return "svmlight" if svmlight.is_likely(path) else "csv"
     if last == ".txt":
         return "svmlight" if svmlight.is_likely(path) else "csv"
     if last in _UNSUPPORTED:

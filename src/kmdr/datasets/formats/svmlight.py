@@ -84,9 +84,9 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
 def is_likely(path: Path) -> bool:
     """Return whether the first lines of a text contain ``index:value``, or it is empty or cannot be read."""
     try:
-        with path.open("rb") as file:
+        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
-    except OSError:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return True
     return bool(re.search(rb"(?<!\S)\d+:\S", head)) or not head.strip()
 

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
-from kmdr.datasets.formats.common import COMPRESSED, READ_BYTES, Content, afford, import_extra, memory_limit, reading
+from kmdr.datasets.formats import arrays, vectors
+from kmdr.datasets.formats.common import (
+    COMPRESSED,
+    READ_BYTES,
+    Content,
+    afford,
+    import_extra,
+    memory_limit,
+    reading,
+    unpacked,
+)
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
 _PANDAS = tuple(int(number) for number in pd.__version__.split(".")[:2])
@@ -475,6 +485,11 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
     return Content(frame, labels, None, form, labelled)
 
 
+def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: str, label: str) -> Content:
+    """Return a table that another library read, with its column of labels separated."""
+    return _with_labels(path, frame, form, _columns(path, names, len(names), label))
+
+
 def doubts(content: Content, name: str) -> Iterable[str]:
     """Yield warnings about rounded integers, a second column of labels, and similar labels."""
     if isinstance(content.A, pd.DataFrame):
@@ -590,6 +605,12 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         if suffix == ".npy":
             return np.load(path, allow_pickle=False), path.name
         limit = memory_limit([path], DEFAULTS["max_gb"])
+        if suffix == ".mat":
+            return _mat_labels(path, limit, label)
+        if vectors.sniff(path) == "idx":
+            return vectors.idx_array(path, limit), path.name
+        if suffix in COMPRESSED:
+            suffix = Path(path.stem).suffix.lower()
         if suffix in (".parquet", ".pq"):
             content = parquet(path, limit, FileOptions(label=label))
             if content.labels is None:
@@ -603,7 +624,8 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
             )
             rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
         else:
-            lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]
+            text = b"".join(unpacked(path, limit)).decode("utf-8-sig")
+            lines = [line.strip() for line in text.split("\n")]
             lines = lines[:-1] if lines[-1] == "" else lines
             rows = [[line] for line in lines]
             if suffix in (".csv", ".tsv"):
@@ -628,6 +650,13 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         )
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
     return as_labels(texts), where
+
+
+def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str]:
+    """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
+    held = [name for name, _, _ in arrays.mat_variables(path)]
+    name = arrays.pick_classes(path, held, label) or _single_column(path, held or [""])
+    return np.asarray(arrays.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
 
 
 def _single_column(path: Path, names: Sequence[str]) -> str:

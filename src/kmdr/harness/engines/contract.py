@@ -6,6 +6,7 @@ their content: in their own cache, prepared from files available there, or sent 
 
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,13 +16,14 @@ from typing import Any, Protocol
 
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.base.outside import allow
 from kmdr.base.provenance import code_version, environment, machine
-from kmdr.base.text import short_hash
+from kmdr.base.text import short_hash, tell
 from kmdr.base.threads import pin
 from kmdr.config.task import Task, data_of
 from kmdr.datasets import Dataset, open_prepared, registry, transfer
-from kmdr.harness.engines.local import Lost
+from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.task import Stamp, failed, run
 from kmdr.results.schema import Row
 
@@ -52,7 +54,7 @@ class Refused:
 # Arguments of `execute`.
 Call = tuple[Task, Stamp]
 # Yields the answers of calls as they come, and takes the calls one by one, each when a worker is free for it.
-Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost]]]
+Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost | Late]]]
 
 
 class Cluster(Protocol):
@@ -62,8 +64,10 @@ class Cluster(Protocol):
         """Return the number of its workers, at least 1."""
         ...
 
-    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
-        """Run calls as `Perform` does, and report problems by ``tell``."""
+    def perform(
+        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit
+    ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
+        """Run calls as `Perform` does, within the limits of each trial, and report problems by ``tell``."""
         ...
 
 
@@ -104,6 +108,103 @@ def execute(task: Task, stamp: Stamp) -> Answer:
         return Answer(failed(task, stamp, str(error)))
 
 
+# -- with limits -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Divided:
+    """A call whose r are run one by one, and the answers that there are by now."""
+
+    call: Call
+    answers: dict[int, Answer | Late]
+
+
+class _Source(Iterator[Call]):
+    """Calls to do: first those that are added, then the others; it may have another one after it had none."""
+
+    def __init__(self, calls: Iterable[Call], divide: Callable[[Call], bool]) -> None:
+        self.first: deque[Call] = deque()
+        self._calls, self._divide = iter(calls), divide
+
+    def __next__(self) -> Call:
+        if not self.first:
+            call = next(self._calls)
+            if not self._divide(call):
+                return call
+        return self.first.popleft()
+
+
+def perform_with_limits(perform: Perform) -> Perform:
+    """Return the function that runs each r of a task by itself if the task as a whole is lost.
+
+    So a limit is one of each trial, and a trial that exceeds it or kills its process is the only one that fails. The
+    other repetitions of such a configuration are run that way from the beginning.
+    """
+
+    def run(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
+        divided: dict[Call, _Divided] = {}
+        configurations: set[str] = set()
+
+        def divide(call: Call) -> bool:
+            task, stamp = call
+            if len(task.r_grid) == 1 or task.config_hash not in configurations:
+                return False
+            whole = _Divided(call, {})
+            parts = [(task.restricted((r,)), stamp) for r in task.r_grid]
+            divided.update(dict.fromkeys(parts, whole))
+            source.first.extend(parts)
+            return True
+
+        source = _Source(calls, divide)
+        for call, answer in perform(source):
+            task, stamp = call
+            if isinstance(answer, Lost):
+                configurations.add(task.config_hash)
+                if divide(call):
+                    continue
+            whole = divided.pop(call, None)
+            if whole is None:
+                yield call, answer
+                continue
+            whole.answers[task.r_grid[0]] = (
+                Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
+            )
+            if len(whole.answers) == len(whole.call[0].r_grid):
+                yield whole.call, _united(whole)
+
+    return run
+
+
+def _united(whole: _Divided) -> Answer | Late:
+    """Return the rows of all r of a call, in their order."""
+    answers = [answer for r in whole.call[0].r_grid if isinstance(answer := whole.answers[r], Answer)]
+    if len(answers) < len(whole.answers):
+        return Late()
+    environment = next((answer.environment for answer in answers if answer.environment), None)
+    return Answer([row for answer in answers for row in answer.rows], environment)
+
+
+# The process that does the calls of this one, by its limits and threads.
+_children: dict[tuple[Limit, int], Workers] = {}
+
+
+def execute_within(task: Task, stamp: Stamp, limit: Limit) -> Answer | Late:
+    """Run a task as `execute` does; with limits, in a process of its own that is killed if a trial exceeds them."""
+    if not limit:
+        return execute(task, stamp)
+    key = (limit, stamp.threads)
+    if key not in _children:
+        while _children:
+            _children.popitem()[1].__exit__()
+        _children[key] = Workers(execute, stamp.threads, tell, limit=limit)
+
+    def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
+        yield from _children[key].run(calls, 1, call_name)
+
+    ((_, answer),) = perform_with_limits(perform)([(task, stamp)])
+    return Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
+
+
 # -- on another machine ----------------------------------------------------------------------------------------------
 
 # The folder in which this process found each dataset, by content hash.
@@ -118,11 +219,17 @@ def check_installation() -> None:
     code_version()
 
 
-def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = None) -> Answer | Lacking | Refused:
+def serve(
+    task: Task,
+    stamp: Stamp,
+    code: str,
+    parcel: transfer.Parcel | None = None,
+    limit: Limit = UNLIMITED,
+) -> Answer | Lacking | Refused | Late:
     """Run one task far from the driver, on data found by their content, and name this machine in its rows.
 
     The task's folder is the driver's and is not used. ``code`` is `Task.current_code` on the driver; other code is
-    refused. ``parcel`` has the data, if this machine lacked them.
+    refused. ``parcel`` has the data, if this machine lacked them. ``limit`` is that of each trial.
     """
     allow(task.reducer, task.protocol.engine)
     with _at_work:  # one task at a time per process, to which times and pinned threads belong
@@ -139,7 +246,8 @@ def serve(task: Task, stamp: Stamp, code: str, parcel: transfer.Parcel | None = 
             return Lacking()
         manifest, key = _this_environment()
         stamp = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
-        return replace(execute(replace(task, folder=str(folder)), stamp), environment=manifest)
+        answer = execute_within(replace(task, folder=str(folder)), stamp, limit)
+        return replace(answer, environment=manifest) if isinstance(answer, Answer) else answer
 
 
 @cache

@@ -25,6 +25,7 @@ import distributed
 from distributed.comm import CommClosedError
 
 from kmdr.base.errors import UserError
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.base.signals import undisturbed
 from kmdr.base.text import short_hash, single_line
 from kmdr.base.text import tell as warn
@@ -32,7 +33,7 @@ from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
 from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, check_installation, never_alone, serve
-from kmdr.harness.engines.local import TRIES, Lost, disconnected, safe_imports
+from kmdr.harness.engines.local import TRIES, Late, Lost, disconnected, safe_imports
 
 if TYPE_CHECKING:
     from kmdr.harness.engines.batch import Jobs
@@ -50,7 +51,7 @@ _AHEAD_SECONDS = 15.0
 _QUEUE_SECONDS = 30.0
 
 
-def _serve(*call: Any) -> tuple[Answer | Lacking | Refused, str, float]:
+def _serve(*call: Any) -> tuple[Answer | Lacking | Refused | Late, str, float]:
     """Return what `serve` does, the address of the worker that did it, and the seconds it took."""
     with Stopwatch() as watch:
         answer = serve(*call)
@@ -138,7 +139,9 @@ class Cluster:
                 raise
             raise disconnected(f"the scheduler at {self._where}") from error
 
-    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+    def perform(
+        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit = UNLIMITED
+    ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         source = iter(calls)
         queue: deque[_Attempt] = deque()
@@ -150,7 +153,7 @@ class Cluster:
             stamp = never_alone(stamp, max(self._look().values(), default=2))
             workers = attempt.workers or (self._usable() if any(self._faults.values()) else None)
             future = self._client.submit(
-                _serve, task, stamp, task.current_code,
+                _serve, task, stamp, task.current_code, None, limit,
                 key=f"kmdr-{short_hash([repr(task), *astuple(stamp), attempt.number])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
             )  # fmt: skip
@@ -165,6 +168,13 @@ class Cluster:
             while self._lines:
                 tell(self._lines.pop(0))
             queue.extend(_Attempt(call) for call in islice(source, max(0, free)))
+            if limit.is_over() and (late := [*(attempt for _, attempt in in_flight.values()), *queue]):
+                with self._connection():
+                    self._client.cancel([future for future, _ in in_flight.values()])
+                in_flight.clear()
+                queue.clear()
+                yield from ((attempt.call, Late()) for attempt in late)
+                continue
             if not queue and not in_flight:
                 return
             if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
@@ -205,7 +215,7 @@ class Cluster:
         self._look()
         return any(self._faults.values())
 
-    def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost, str]:
+    def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost | Late, str]:
         """Return the answer in a finished future, and the address of the worker if it has one."""
         if future.status == "finished":
             answer, worker, seconds = result

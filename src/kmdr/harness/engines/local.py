@@ -1,7 +1,8 @@
 """Worker processes of this machine, and what happens to a call whose process dies.
 
 A worker does one call at a time, so it is known which call it died at, and no other call is affected. Only a pipe
-connects it to the driver, so nothing stays in shared memory or on disk, however either ends.
+connects it to the driver, so nothing stays in shared memory or on disk, however either ends. A call that takes more
+than its limit is ended by killing its worker.
 """
 
 import os
@@ -14,18 +15,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import Pipe, resource_tracker
+from multiprocessing import Pipe, current_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from joblib.externals.loky.backend import get_context
 
 from kmdr.base.errors import UserError
+from kmdr.base.limits import UNLIMITED, Begun, Limit, kill_tree, watch
 from kmdr.base.process import THREAD_VARIABLES
 from kmdr.base.signals import STOPS, kill, undisturbed
 from kmdr.base.text import escaped_output
 
 _WATCH_SECONDS = 0.5
+# Intervals of measuring the time and the memory of trials that have a limit, and of comparing the clock with the end of
+# a run.
+_LIMIT_SECONDS, _END_SECONDS = 0.05, 0.5
+# A worker with limits may be that of another engine's worker, which outlives the run, and ends when idle for longer.
+_IDLE_SECONDS = 120.0
 # How often a call is tried whose worker dies.
 TRIES = 3
 
@@ -41,6 +48,11 @@ class Lost:
     """The answer of a call that no worker survives, with how the last of them ended."""
 
     reason: str
+
+
+@dataclass(frozen=True)
+class Late:
+    """The answer of a call that was not done because the time budget of its run ended."""
 
 
 def disconnected(what: str) -> UserError:
@@ -60,12 +72,16 @@ class _Job:
 
 @dataclass
 class _Worker:
-    """A process and its current call; None while it starts and while it is idle."""
+    """A process and its current call; None while it starts and while it is idle.
+
+    ``clock`` is when the current trial of the call began, and the memory that the process had by then.
+    """
 
     process: Any
     begun: bool = False
     ready: bool = False
     job: _Job | None = None
+    clock: tuple[float, int] | None = None
 
 
 @contextmanager
@@ -85,6 +101,18 @@ def safe_imports() -> Iterator[None]:
             os.environ[SAFE_PATH] = before
 
 
+@contextmanager
+def _children_allowed() -> Iterator[None]:
+    """Let this process start another, even if it is a worker of an engine that forbids that."""
+    config = current_process()._config  # type: ignore[attr-defined]
+    daemon = config.pop("daemon", None)
+    try:
+        yield
+    finally:
+        if daemon is not None:
+            config["daemon"] = daemon
+
+
 def _end_with(parent: int) -> None:
     """End this worker soon after its parent, instead of idling for minutes next to a later run."""
 
@@ -99,18 +127,21 @@ def _end_with(parent: int) -> None:
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed."""
     _end_with(parent)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
     # A driver that was killed before it had read everything resets the pipe.
     with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
-        shared = pipe.recv()
+        shared, limit = pipe.recv()
+        if limit.limits_trials:
+            watch(limit, pipe.send)
         pipe.send(None)
-        while True:
+        while pipe.poll(_IDLE_SECONDS if limit else None):
             arguments = pipe.recv()
             try:
                 answer = function(*shared, *arguments)
             except UserError as error:
                 answer = UserError(str(error))
-            except Exception as error:  # its own class may not be picklable
+            except BaseException as error:  # its own class may not be picklable
                 answer = RuntimeError(f"{type(error).__name__}: {error}")
                 answer.add_note("".join(traceback.format_exception(error)))
             pipe.send(answer)
@@ -134,13 +165,18 @@ class Workers:
 
     ``function`` is their work, defined at the top level of a module, and ``threads`` the number of BLAS and OpenMP
     threads of each. ``tell`` is called with a sentence for each worker that dies. ``shared`` has arguments that come
-    before the arguments of each call; they are sent to each worker once.
+    before the arguments of each call; they are sent to each worker once. ``limit`` is that of each trial of a call.
     """
 
     def __init__(
-        self, function: Callable[..., Any], threads: int, tell: Callable[[str], None], shared: Call = ()
+        self,
+        function: Callable[..., Any],
+        threads: int,
+        tell: Callable[[str], None],
+        shared: Call = (),
+        limit: Limit = UNLIMITED,
     ) -> None:
-        self._function, self._threads, self._tell, self._shared = function, threads, tell, shared
+        self._function, self._threads, self._tell, self._shared, self._limit = function, threads, tell, shared, limit
         self._pool: dict[Connection, _Worker] = {}
 
     def __enter__(self) -> "Workers":
@@ -149,10 +185,49 @@ class Workers:
     def __exit__(self, *exc: object) -> None:
         with undisturbed():
             for worker in self._pool.values():
-                kill(worker.process)
+                if worker.job is None:
+                    kill(worker.process)
+                else:
+                    kill_tree(worker.process.pid)
             for pipe, worker in self._pool.items():
                 worker.process.join()
                 pipe.close()
+            self._pool.clear()
+
+    def _stop(self, pipe: Connection) -> None:
+        """Kill a worker with the processes that its call has started."""
+        worker = self._pool.pop(pipe)
+        kill_tree(worker.process.pid)
+        worker.process.join()
+        pipe.close()
+
+    def _stop_all(self) -> list[_Job]:
+        """Stop the workers that have a job, and return their jobs."""
+        at_work = [(pipe, worker.job) for pipe, worker in self._pool.items() if worker.job]
+        for pipe, _ in at_work:
+            self._stop(pipe)
+        return [job for _, job in at_work]
+
+    def _stop_excessive(self) -> Iterator[tuple[Call, Lost]]:
+        """Stop the workers whose trials exceed the limits, and yield their calls, each with the reason."""
+        for pipe, worker in [*self._pool.items()]:
+            if worker.job and worker.clock:
+                excess = self._limit.excess(worker.process.pid, *worker.clock)
+                if excess:
+                    self._stop(pipe)
+                    yield worker.job.call, Lost(excess)
+
+    def _receive_note(self, pipe: Connection, worker: _Worker, message: Any) -> bool:
+        """Take a message of a worker that is not the answer of its call; return whether it was one."""
+        if not worker.begun:
+            worker.begun = True
+            with suppress(OSError):  # it died, which the next wait will show
+                pipe.send((self._shared, self._limit))
+            return True
+        if isinstance(message, Begun):
+            worker.clock = time.monotonic(), message.memory
+            return True
+        return False
 
     def _start(self) -> None:
         ours, theirs = Pipe()
@@ -161,7 +236,7 @@ class Workers:
         process = get_context("loky").Process(
             target=_serve, args=(self._function, theirs, os.getpid()), env=environment, daemon=True
         )
-        with undisturbed(), safe_imports():
+        with undisturbed(), safe_imports(), _children_allowed():
             resource_tracker.ensure_running()  # would change the mask if it were started with the process
             # A worker keeps this mask: signals reach all processes of a command, but only the driver handles them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
@@ -175,7 +250,8 @@ class Workers:
     def run(self, calls: Iterable[Call], size: int, name: Callable[[Call], str]) -> Iterator[tuple[Call, Any]]:
         """Do calls and yield each with its answer, as they finish.
 
-        A worker that dies is replaced and its call is tried again, two times; after that the answer is `Lost`.
+        A worker that dies is replaced and its call is tried again, two times; after that the answer is `Lost`. So it is
+        at once if a trial of the call exceeds its limit. When the time of all is over, the answer is `Late`.
 
         Parameters
         ----------
@@ -195,6 +271,7 @@ class Workers:
             What the function raised, with the worker's traceback as a note.
         """
         source = iter(calls)
+        interval = _LIMIT_SECONDS if self._limit.limits_trials else _END_SECONDS if self._limit else None
         queue: deque[_Job] = deque()
         never_ready = 0
 
@@ -207,13 +284,17 @@ class Workers:
                 self._start()
             for pipe, worker in self._pool.items():
                 if queue and worker.ready and worker.job is None:
-                    worker.job = queue.popleft()
+                    worker.job, worker.clock = queue.popleft(), None
                     with suppress(OSError):  # it died, which the next wait will show
                         pipe.send(worker.job.call)
             return not_done
 
         while give():
-            for pipe in [pipe for pipe in wait([*self._pool]) if isinstance(pipe, Connection)]:
+            if self._limit.is_over():
+                yield from ((job.call, Late()) for job in [*self._stop_all(), *queue])
+                queue.clear()
+                continue
+            for pipe in [pipe for pipe in wait([*self._pool], interval) if isinstance(pipe, Connection)]:
                 worker = self._pool[pipe]
                 job = worker.job
                 try:
@@ -233,18 +314,16 @@ class Workers:
                     self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
                     queue.appendleft(job)
                     continue
-                if not worker.begun:
-                    worker.begun = True
-                    with suppress(OSError):  # see above
-                        pipe.send(self._shared)
+                if self._receive_note(pipe, worker, answer):
                     continue
-                worker.ready, worker.job, never_ready = True, None, 0
+                worker.ready, worker.job, worker.clock, never_ready = True, None, None, 0
                 if isinstance(answer, Exception):
                     raise answer
                 if job is not None:
                     if size > 1:
                         give()
                     yield job.call, answer
+            yield from self._stop_excessive()
 
 
 def _refuse_many(never_ready: int, end: str) -> None:

@@ -16,9 +16,10 @@ import ray
 
 import kmdr
 from kmdr.base.errors import UserError
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, never_alone, serve
-from kmdr.harness.engines.local import TRIES, Lost, disconnected, safe_imports
+from kmdr.harness.engines.local import TRIES, Late, Lost, disconnected, safe_imports
 
 # Tasks in flight per core: the running one and the next.
 _TASKS_PER_CORE = 2
@@ -62,7 +63,9 @@ class Cluster:
                 time.sleep(_WATCH_SECONDS)
         return self._cores
 
-    def perform(self, calls: Iterable[Call], tell: Callable[[str], None]) -> Iterator[tuple[Call, Answer | Lost]]:
+    def perform(
+        self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit = UNLIMITED
+    ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         if not self._look():
             tell(f"kmdr: the Ray cluster at {self._where} has no cores yet; the run continues when there are some")
@@ -70,15 +73,22 @@ class Cluster:
         source = iter(calls)
         in_flight: dict[Any, Call] = {}
 
-        def submit(call: Call, *parcel: Any) -> None:
+        def submit(call: Call, parcel: Any = None) -> None:
             task, stamp = call
-            in_flight[serving.remote(task, never_alone(stamp), task.current_code, *parcel)] = call
+            in_flight[serving.remote(task, never_alone(stamp), task.current_code, parcel, limit)] = call
 
         while True:
             size = self.size()
             free = (self._most or _TASKS_PER_CORE * size) - len(in_flight)
             for call in islice(source, max(0, free)):
                 submit(call)
+            if limit.is_over() and in_flight:
+                for running in in_flight:
+                    ray.cancel(running, force=True)
+                late = [*in_flight.values()]
+                in_flight.clear()
+                yield from ((call, Late()) for call in late)
+                continue
             if not in_flight:
                 return
             for finished in ray.wait([*in_flight], timeout=_WATCH_SECONDS)[0]:
@@ -89,7 +99,7 @@ class Cluster:
                 else:
                     yield call, answer
 
-    def _answer(self, finished: Any) -> Answer | Lacking | Lost:
+    def _answer(self, finished: Any) -> Answer | Lacking | Lost | Late:
         try:
             answer = ray.get(finished)
         except ray.exceptions.WorkerCrashedError:

@@ -1,6 +1,7 @@
 """Where tasks run: the settings under ``runner``, checked, and the connection to the engine that they name."""
 
 import importlib.util
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -10,11 +11,12 @@ from typing import Any
 import joblib
 
 from kmdr.base.errors import UserError, shown, unknown, whole_number
+from kmdr.base.limits import UNLIMITED, Limit, can_measure_memory, parse_size
 from kmdr.harness.engines.contract import Cluster
 
 # Largest number of workers or threads per core of this machine.
 _MOST_PER_CORE = 32
-_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "cluster", "options", "folder")
+_SETTINGS = ("backend", "n_jobs", "threads", "address", "scheduler_file", "cluster", "options", "folder", "limit")
 # Each backend, and the package that it needs beyond kmdr's own.
 BACKENDS = {"loky": None, "sequential": None, "dask": "distributed", "ray": "ray"}
 # Each batch system whose jobs can be workers of Dask, and the class of dask-jobqueue that submits them.
@@ -49,6 +51,8 @@ class Runner:
         Options of the jobs, as the batch system's class of dask-jobqueue takes them.
     folder : str or None
         For credentials and logs of the jobs, on a file system that their nodes share.
+    limit : Limit
+        Of each trial.
     """
 
     backend: str
@@ -59,6 +63,7 @@ class Runner:
     cluster: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
+    limit: Limit = UNLIMITED
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Runner":
@@ -68,7 +73,7 @@ class Runner:
             if name not in _SETTINGS:
                 raise unknown("setting of runner", name, _SETTINGS)
         settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
-        _, n_jobs, threads, address, scheduler_file, cluster, options, folder = settings.values()
+        _, n_jobs, threads, address, scheduler_file, cluster, options, folder, limit = settings.values()
         places = {"address": address, "scheduler_file": scheduler_file}
         elsewhere = any(place is not None for place in (address, scheduler_file, cluster))
         most = _MOST_PER_CORE * joblib.cpu_count()
@@ -88,7 +93,9 @@ class Runner:
             n_jobs = 1
         elif n_jobs == -1 and not (elsewhere and BACKENDS[backend]):
             n_jobs = joblib.cpu_count()
-        return cls(backend, n_jobs, threads, address, scheduler_file, cluster, options or {}, folder)
+        return cls(
+            backend, n_jobs, threads, address, scheduler_file, cluster, options or {}, folder, _checked_limit(limit)
+        )
 
     @cached_property
     def size(self) -> int:
@@ -129,6 +136,33 @@ def _checked_backend(backend: Any) -> str:
     if package is not None and importlib.util.find_spec(package) is None:
         raise UserError(f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]'")
     return backend
+
+
+def _checked_limit(settings: Any) -> Limit:
+    """Return the limit of each trial."""
+    if settings is None:
+        return UNLIMITED
+    if not isinstance(settings, Mapping):
+        raise UserError(
+            f"runner.limit = {shown(settings)} is not a group of settings; write e.g. runner.limit.seconds=60"
+        )
+    valid = ("seconds", "memory")
+    for name in settings:
+        if name not in valid:
+            raise unknown("setting of runner.limit", name, valid)
+    seconds, memory = (settings.get(name) for name in valid)
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf
+    ):
+        raise UserError(f"runner.limit.seconds = {shown(seconds)} is not a number above 0; give seconds, e.g. 60")
+    if memory is None:
+        return Limit(seconds)
+    size = None if isinstance(memory, bool) else parse_size(str(memory))
+    if not size:
+        raise UserError(f"runner.limit.memory = {shown(memory)} is not a size; give bytes, or e.g. 500M or 2G")
+    if not can_measure_memory():
+        raise UserError("runner.limit.memory needs /proc, which Linux has; remove it, or limit runner.limit.seconds")
+    return Limit(seconds, size)
 
 
 def _check_batch(settings: Mapping[str, Any]) -> None:

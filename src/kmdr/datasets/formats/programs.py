@@ -1,0 +1,275 @@
+"""Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, Arrow's feather, R's rds and RData."""
+
+import io
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from kmdr.base.errors import UserError
+from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.arrays import pick, pick_classes
+from kmdr.datasets.formats.common import Content, afford, afford_shape, reading
+from kmdr.datasets.formats.tables import as_labels, is_number, table_content
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE | re.DOTALL)
+_CELL = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
+_PAIR = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(,|$)")
+_NUMERIC = ("numeric", "real", "integer")
+_CELL_BYTES = 64
+
+
+def arff(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read an ARFF file, dense or sparse, with numeric, nominal, string and date columns.
+
+    By default the labels are the column ``label`` or, if it is nominal, ``class``.
+    """
+    with reading(path, "ARFF"):
+        lines = enumerate(_lines(path), 1)
+        names, kinds = _attributes(path, lines)
+        first = next(((number, line) for number, line in lines if _has_data(line)), None)
+        if first is None:
+            raise UserError(f"{path.name} has no rows after @data; choose a file with points")
+        nominal = next((j for j, name in enumerate(names) if name.lower() == "class" and kinds[j][:1] == "{"), None)
+        label = options.label or (names[nominal] if nominal is not None and "label" not in names else "")
+        sparse, held = first[1].lstrip().startswith("{"), 0
+        if sparse and all(
+            kind in _NUMERIC or name == (label or "label") for name, kind in zip(names, kinds, strict=True)
+        ):
+            return _sparse_arff(path, chain([first], lines), names, kinds, label, limit)
+        cells: list[list[str | None]] = [[] for _ in names]
+        for number, line in chain([first], lines):
+            if not _has_data(line):
+                continue
+            held += _CELL_BYTES * len(names)
+            afford(path, f"unpacks to at least {number} lines of {len(names)} columns", held / 8, limit)
+            row = _sparse_row(path, number, line, names) if sparse else {}
+            values = [row.get(j, _absent(kinds[j])) for j in range(len(names))] if sparse else _cells(line)
+            if len(values) != len(names):
+                raise UserError(
+                    f"line {number} of {path.name} has {len(values)} cells, but there are {len(names)} attributes; "
+                    "write one cell for each, and ? for a missing value"
+                )
+            for column, value in zip(cells, values, strict=True):
+                column.append(value)
+        frame = pd.DataFrame({j: _column(path, names[j], kinds[j], column) for j, column in enumerate(cells)})
+        form = f"ARFF{', sparse' if sparse else ''}, {len(names)} columns"
+        return table_content(path, frame, names, form, label)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    if "\0" in text:
+        raise UserError(f"{path.name} is not a readable ARFF file: it contains null bytes; save it as UTF-8 text")
+    return iter(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+
+def _has_data(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("%")
+
+
+def _attributes(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[list[str], list[str]]:
+    """Return names and types of the attributes, and leave the lines after ``@data``."""
+    names, kinds = list[str](), list[str]()
+    for number, raw in lines:
+        line = raw.strip()
+        if not _has_data(line) or line.lower().startswith("@relation"):
+            continue
+        if line.lower().startswith("@data"):
+            if not names:
+                raise UserError(f"{path.name} has no @attribute before @data; declare one for each column")
+            return names, kinds
+        while "{" in line and "}" not in line and (following := next(lines, None)):
+            line += f" {following[1].strip()}"
+        if not (match := _ATTRIBUTE.fullmatch(line)):
+            raise UserError(f"line {number} of {path.name} is neither an @attribute nor @data; it is not an ARFF file")
+        kind = match[2].strip()
+        names.append(_unquoted(match[1]) or "")
+        kinds.append(kind if kind.startswith("{") else kind.partition(" ")[0].partition("\t")[0].lower())
+    raise UserError(f"{path.name} has no line @data; the file is damaged or truncated, so download it again")
+
+
+def _cells(line: str) -> list[str | None]:
+    """Return the cells of a line; a missing value is None."""
+    cells, at = list[str | None](), 0
+    while match := _CELL.match(line, at):
+        cells.append(_unquoted(match[1]))
+        at = match.end()
+        if match[2] != ",":
+            break
+    if at < len(line):
+        raise ValueError(f"the quotes of the line {line[:40]!r} are not closed")
+    return cells
+
+
+def _unquoted(cell: str) -> str | None:
+    if cell[:1] in ("'", '"') and len(cell) > 1:
+        return re.sub(r"\\(.)", r"\1", cell[1:-1])
+    return None if cell in ("?", "") else cell
+
+
+def _sparse_row(path: Path, number: int, line: str, names: list[str]) -> dict[int, str | None]:
+    """Return the cells of a sparse line by their column."""
+    text = line.strip()
+    row, at, body = dict[int, str | None](), 0, text[1:-1].strip()
+    good = text.startswith("{") and text.endswith("}")
+    while good and at < len(body):
+        match = _PAIR.match(body, at)
+        good = match is not None and int(match[1]) < len(names) and int(match[1]) not in row
+        if match is not None and good:
+            row[int(match[1])], at = _unquoted(match[2]), match.end()
+    if not good:
+        raise UserError(
+            f"line {number} of {path.name} is not of the form '{{column value, column value}}'; write it so"
+        )
+    return row
+
+
+def _absent(kind: str) -> str | None:
+    """Return the value of a column that a sparse line omits: 0, or the first nominal value."""
+    return _cells(kind[1:].rstrip("} \t"))[0] if kind.startswith("{") else "0"
+
+
+def _column(path: Path, name: str, kind: str, cells: list[str | None]) -> pd.Series:
+    known = [cell for cell in cells if cell is not None]
+    if kind in _NUMERIC or all(map(is_number, known)):
+        if odd := next((cell for cell in known if not is_number(cell)), None):
+            raise UserError(
+                f"column {name!r} of {path.name} is {kind} but holds {odd!r}; write a number, or ? for none"
+            )
+        return pd.Series([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+    return pd.Series(cells, dtype=object)
+
+
+def _sparse_arff(
+    path: Path, lines: Iterator[tuple[int, str]], names: list[str], kinds: list[str], label: str, limit: float
+) -> Content:
+    """Read sparse lines whose columns are all numeric, apart from the labels, to a sparse matrix."""
+    at = names.index(label or "label") if (label or "label") in names else -1
+    data, indices, ends, labels = list[float](), list[int](), [0], list[str]()
+    for number, line in lines:
+        if not _has_data(line):
+            continue
+        row = _sparse_row(path, number, line, names)
+        if at >= 0:
+            labels.append(row.pop(at, _absent(kinds[at])) or "?")
+        for j, cell in row.items():
+            indices.append(j - (0 <= at < j))
+            data.append(np.nan if cell is None else float(cell))
+        ends.append(len(data))
+        afford(path, f"unpacks to at least {number} lines", 16.0 * len(data), limit)
+    d = len(names) - (at >= 0)
+    afford_shape(path, (len(ends) - 1, d), limit)
+    A = scipy.sparse.csr_array((data, indices, ends), shape=(len(ends) - 1, d))
+    features = tuple(name for j, name in enumerate(names) if j != at)
+    return Content(A, as_labels(labels) if at >= 0 else None, features, "ARFF, sparse", f"column {names[at]!r}")
+
+
+def json_table(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read JSON lines, or one JSON array: each row is an object of named cells, or an array of cells."""
+    with reading(path, "JSON"):
+        text = path.read_text("utf-8-sig")
+        if text.lstrip().startswith("[") and path.suffix.lower() == ".json":
+            rows = json.loads(text)
+        else:
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            rows = rows[0] if len(rows) == 1 and isinstance(rows[0], list) and path.suffix.lower() == ".json" else rows
+        if not rows or not (all(isinstance(row, dict) for row in rows) or all(isinstance(row, list) for row in rows)):
+            raise UserError(f"{path.name} does not hold one JSON object or array per row; write one for each point")
+        named = isinstance(rows[0], dict)
+        keys = dict.fromkeys(chain.from_iterable(rows)) if named else dict.fromkeys(range(max(map(len, rows))))
+        afford(path, f"unpacks to {len(rows)} rows of {len(keys)} columns", 8.0 * len(rows) * len(keys), limit)
+        cells = chain.from_iterable(row.values() if named else row for row in rows)
+        if any(isinstance(cell, dict | list) for cell in cells):
+            raise UserError(f"{path.name} has cells that are themselves arrays or objects; write one cell per number")
+        if not named and len({len(row) for row in rows}) > 1:
+            raise UserError(f"{path.name} has rows of several lengths; write the same number of cells in all rows")
+        frame = pd.DataFrame(rows)
+        return table_content(path, frame, list(map(str, frame.columns)), "JSON", options.label)
+
+
+def stata(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read a table of Stata; values with a label are read as this label."""
+    with reading(path, "Stata"):
+        afford(path, "holds a table", float(path.stat().st_size), limit)
+        frame = pd.read_stata(io.BytesIO(path.read_bytes()))
+        return table_content(path, frame, list(map(str, frame.columns)), "Stata", options.label)
+
+
+def r_data(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read an object of R: a data frame, a matrix, a sparse matrix, or a list or workspace that holds one."""
+    from rdata import conversion, parser  # imports xarray
+
+    def plain(slots: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        del slots
+        return dict(attributes)
+
+    def bounded(constructor: Any) -> Any:
+        def construct(state: Any) -> Any:
+            claimed = float(np.ravel(state.value[0].value if isinstance(state.value, tuple | list) else state.value)[0])
+            afford(path, f"claims a sequence of {claimed:.0f} numbers", 8 * claimed, limit)
+            return constructor(state)
+
+        return construct
+
+    with reading(path, "R"):
+        try:
+            with open_decompressed(path, int(limit)) as stream:
+                data = stream.read()
+        except UnverifiedError as error:
+            raise UserError(f"{error}; if the file is right, allow more with dataset.max_gb=…") from error
+        sequences = {
+            name: bounded(make) if name.startswith(b"compact_") else make
+            for name, make in parser.DEFAULT_ALTREP_MAP.items()
+        }
+        classes = {**conversion.DEFAULT_CLASS_MAP, "dgCMatrix": plain, "dgRMatrix": plain}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the type of the file, and classes that are read as plain objects
+            held = conversion.convert(parser.parse_data(data, altrep_constructor_dict=sequences), classes)
+        label = options.label
+        if isinstance(held, dict) and "Dim" not in held:
+            tables = [name for name, value in held.items() if not isinstance(value, str)]
+            only = tables[0] if len(tables) == 1 and not options.matrix else ""
+            points = only or pick(path, tables, options.matrix)
+            classes_at = "" if isinstance(held[points], pd.DataFrame) else pick_classes(path, tables, label, points)
+            labels = held[classes_at] if classes_at else None
+            A, form = held[points], f"R, object {points!r}"
+        else:
+            A, form, labels, classes_at = held, "R", None, ""
+        if isinstance(A, pd.DataFrame):
+            return table_content(
+                path, A.reset_index(drop=True), list(map(str, A.columns)), f"{form}, data frame", label
+            )
+        features = None
+        if isinstance(A, dict) and "Dim" in A:
+            n, d = (int(size) for size in A["Dim"])
+            afford_shape(path, (n, d), limit)
+            make, index = (scipy.sparse.csr_array, A["j"]) if "j" in A else (scipy.sparse.csc_array, A["i"])
+            A, form = make((A["x"], index, A["p"]), shape=(n, d)), f"{form}, sparse matrix"
+        elif hasattr(A, "to_numpy"):  # with names of rows and columns
+            A = A.to_numpy()
+        if not scipy.sparse.issparse(A) and (np.ndim(A) != 2 or np.asarray(A).dtype.kind not in "biuf"):
+            raise UserError(
+                f"{path.name} holds no data frame or matrix of numbers; in R: write.csv(x, 'data.csv', row.names=FALSE)"
+            )
+        A = (
+            A
+            if scipy.sparse.issparse(A)
+            else np.ma.filled(np.ma.asarray(A), np.nan)
+            if np.ma.isMA(A)
+            else np.asarray(A)
+        )
+        return Content(A, labels, features, form, f"object {classes_at!r}")

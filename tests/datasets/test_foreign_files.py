@@ -1,0 +1,302 @@
+"""Files of other programs: the same matrix in every format, damaged and hostile files, archives, label files."""
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+import zipfile
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import rdata
+import scipy.io
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from kmdr.base.errors import UserError
+from kmdr.datasets import validation
+from kmdr.datasets.formats import readers, tables
+from kmdr.datasets.formats.profile import lines, profile
+
+A = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 0.0], [4.0, 5.0, 6.0], [0.0, 0.0, 1.0]])
+Y = ["b", "a", "b", "a"]
+FRAME = pd.DataFrame(A, columns=["x", "y one", "z"]).assign(label=Y)
+
+
+def arff_text(A, labels=None, sparse=False):
+    head = ["% made by a test", "@relation 'a b'", *(f"@ATTRIBUTE 'column {j}' real" for j in range(A.shape[1]))]
+    head += ["@attribute label {b, a}"] if labels is not None else []
+    body = []
+    for i, row in enumerate(A):
+        cells = [repr(float(value)) for value in row] + ([labels[i]] if labels is not None else [])
+        if sparse:
+            cells = [f"{j} {cell}" for j, cell in enumerate(cells) if cell not in ("0.0", "b")]
+        body.append("{" + ", ".join(cells) + "}" if sparse else ",".join(cells))
+    return "\n".join([*head, "", "@DATA", *body])
+
+
+def idx_bytes(array, code):
+    return (
+        struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape)
+        + array.astype(array.dtype.newbyteorder(">")).tobytes()
+    )
+
+
+def vector_bytes(A, dtype):
+    return b"".join(struct.pack("<i", len(row)) + row.astype(dtype).tobytes() for row in A)
+
+
+def docword_text(A):
+    rows, columns = np.nonzero(A)
+    entries = "".join(f"{i + 1} {j + 1} {A[i, j]:g}\n" for i, j in zip(rows, columns, strict=True))
+    return f"{A.shape[0]}\n{A.shape[1]}\n{len(rows)}\n{entries}"
+
+
+def mat73(path, **variables):
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, value in variables.items():
+            if scipy.sparse.issparse(value):
+                csc = scipy.sparse.csc_array(value)
+                group = file.create_group(name)
+                group.attrs["MATLAB_sparse"] = np.uint64(csc.shape[0])
+                group["data"], group["ir"], group["jc"] = csc.data, csc.indices, csc.indptr
+            else:
+                file[name] = np.atleast_2d(value).T
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM")
+
+
+def write(path, A):  # noqa: PLR0912
+    """Write a matrix in the format that the name says."""
+    name = path.name
+    if ".fbin" in name:
+        path.write_bytes(struct.pack("<2I", *A.shape) + A.astype("<f4").tobytes())
+    elif ".fvecs" in name:
+        path.write_bytes(vector_bytes(A, "<f4"))
+    elif ".ivecs" in name:
+        path.write_bytes(vector_bytes(A, "<i4"))
+    elif ".bvecs" in name:
+        path.write_bytes(vector_bytes(A, "<u1"))
+    elif "ubyte" in name:
+        path.write_bytes(idx_bytes(A.astype("u1"), 8))
+    elif ".idx" in name:
+        path.write_bytes(idx_bytes(A.astype("f8"), 14))
+    elif "sparse.arff" in name:
+        path.write_text(arff_text(A, sparse=True))
+    elif ".arff" in name:
+        path.write_text(arff_text(A))
+    elif ".jsonl" in name:
+        path.write_text("".join(json.dumps(row.tolist()) + "\n" for row in A))
+    elif ".json" in name:
+        path.write_text(json.dumps([{f"c{j}": value for j, value in enumerate(row)} for row in A.tolist()]))
+    elif ".dta" in name:
+        pd.DataFrame(A, columns=[f"c{j}" for j in range(A.shape[1])]).to_stata(path, write_index=False)
+    elif ".rds" in name:
+        rdata.write_rds(path, pd.DataFrame(A, columns=[f"c{j}" for j in range(A.shape[1])]))
+    elif ".RData" in name:
+        rdata.write_rda(path, {"X": A})
+    elif ".mat" in name:
+        mat73(path, X=A)
+    elif "docword" in name:
+        path.write_text(docword_text(A))
+    else:
+        np.save(path, A.astype(">f8"))
+
+
+NAMES = (
+    "a.fbin", "a.fvecs", "a.ivecs", "a.bvecs", "images-idx2-ubyte", "a.idx", "sparse.arff", "a.arff", "a.jsonl",
+    "a.json", "a.dta", "a.rds", "a.RData", "a.mat", "docword.a.txt", "a.npy",
+)  # fmt: skip
+
+
+BY_ROW = ("arff", "jsonl", "vecs")
+
+
+def message_of(path):
+    try:
+        return "", read(path)[0]
+    except UserError as error:
+        return str(error), None
+
+
+def read(path, **options):
+    matrix, labels, _ = readers.read(path, **options)
+    return np.asarray(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, np.float64), labels
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(B=arrays.arrays(np.uint8, st.tuples(st.integers(2, 6), st.integers(1, 5)), elements=st.integers(0, 200)))
+def test_a_matrix_is_the_same_through_every_format(tmp_path, name, B):
+    path = tmp_path / name
+    write(path, B.astype(float))
+    assert np.array_equal(read(path)[0], B)
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert np.array_equal(read(packed)[0], B)
+    with zipfile.ZipFile(tmp_path / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(path, f"folder/{name}")
+        archive.writestr("README.txt", "text")
+    assert np.array_equal(read(tmp_path / f"{name}.zip")[0], B)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_truncated_file_is_refused_in_one_sentence_or_holds_fewer_points(tmp_path, name):
+    path = tmp_path / name
+    write(path, A.round())
+    whole = path.read_bytes()
+    for length in range(0, len(whole), max(1, len(whole) // 97)):
+        path.write_bytes(whole[:length])
+        refused, B = message_of(path)
+        assert "\n" not in refused
+        # Some formats do not say how many points follow, and only the last line end is missing from a text.
+        by_row = name.endswith((*BY_ROW, ".mat")) or length == len(whole) - 1
+        assert refused or (by_row and len(B) <= len(A))
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<i2", ">i2", ">u8", "<f2"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numpy_of_any_endianness_and_order_is_read(tmp_path, dtype, order):
+    np.save(tmp_path / "a.npy", np.asarray(A.round(), dtype, order=order))
+    assert np.array_equal(read(tmp_path / "a.npy")[0], A.round())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_arff_has_labels_line_ends_and_byte_order_marks(tmp_path, sparse, end, bom):
+    (tmp_path / "a.arff").write_bytes(bom + arff_text(A, Y, sparse).replace("\n", end).encode())
+    B, labels = read(tmp_path / "a.arff")
+    assert np.array_equal(B, A)
+    assert labels.tolist() == [1, 0, 1, 0]
+
+
+def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
+    (tmp_path / "a.arff").write_text(
+        "@relation r\n@attribute 'it\\'s' {'a b', \"c,d\"}\n@attribute n {0, 1}\n@attribute t string\n"
+        "@attribute class {yes,\n no}\n@data\n'a b', 1, 'x, y', yes % no comment\n".replace(" % no comment", "")
+        + "\"c,d\",?,z,no\n% a comment\n\n'a b',0,z,yes"
+    )
+    content = readers.look(readers.FileOptions([tmp_path / "a.arff"]))
+    assert list(content.A.columns) == ["it's", "n", "t"]
+    assert content.A["it's"].tolist() == ["a b", "c,d", "a b"]
+    assert content.A["t"].tolist() == ["x, y", "z", "z"]
+    assert content.labelled == "column 'class'"
+    assert list(content.labels) == ["yes", "no", "yes"]
+    B, _ = read(tmp_path / "a.arff", encode="onehot", missing="mean")
+    assert np.array_equal(B, [[1, 0, 1, 1, 0], [0, 1, 0.5, 0, 1], [1, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.arff", "", "no line @data"),
+        ("a.arff", "@attribute a real\n@data\n", "no rows after @data"),
+        ("a.arff", "@data\n1", "no @attribute"),
+        ("a.arff", "@attribute a real\n@data\n1,2", "2 cells, but there are 1 attributes"),
+        ("a.arff", "@attribute a real\n@data\nx", "real but holds 'x'"),
+        ("a.arff", "@attribute a real\n@data\n{7 1}", "not of the form"),
+        ("a.jsonl", "[1, 2]\n[1]", "several lengths"),
+        ("a.jsonl", "3", "one JSON object or array per row"),
+        ("a.jsonl", "[[1]]", "themselves arrays"),
+        ("a.json", "[" * 100_000, "not a readable JSON file"),
+        ("docword.a.txt", "2\n2\n3\n1 1 1\n2 2 1\n", "2 entries, but its third line says 3"),
+        ("docword.a.txt", "2\n2\n1\n3 1 1\n", "not a readable docword file"),
+        ("docword.a.txt", "99999999999\n2\n1\n1 1 1\n", "are allowed for a file of its size"),
+        ("a.pkl", "", "can run any code"),
+        ("a.joblib", "", "joblib.load"),
+        ("a.pt", "", "weights_only=True"),
+        ("a.pkl.gz", "", "can run any code|is not a readable"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path, name, text, reason):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=reason) as caught:
+        read(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.arff.gz", "a.csv.zip", "docword.a.txt.gz", "images-idx3-ubyte.gz", "a.rds"])
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, name):
+    data = b"1,2\n" * 2_000_000
+    data = b"\0\0\x08\2" + bytes(8_000_000) if "ubyte" in name else data
+    data = b"2\n2\n2\n" + b"1 1 1\n" * 1_000_000 if "docword" in name else data
+    if name.endswith("zip"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.csv", data)
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(data))
+    with pytest.raises(UserError, match=r"max_gb|allowed size"):
+        read(tmp_path / name, max_gb=1e-4)
+
+
+def test_an_archive_holds_one_table(tmp_path):
+    table = FRAME.to_csv(index=False)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo("folder/a.csv")
+        info.size = len(table)
+        archive.addfile(info, io.BytesIO(table.encode()))
+    (tmp_path / "a.tar.gz").write_bytes(buffer.getvalue())
+    B, labels = read(tmp_path / "a.tar.gz")
+    assert np.array_equal(B, A)
+    assert labels.tolist() == [1, 0, 1, 0]
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as several:
+        several.writestr("a.csv", table)
+        several.writestr("b.csv", table)
+    with pytest.raises(UserError, match=r"b\.zip holds several files, such as a\.csv and b\.csv"):
+        read(tmp_path / "b.zip")
+    with zipfile.ZipFile(tmp_path / "c.zip", "w"):
+        pass
+    with pytest.raises(UserError, match="no file of data"):
+        read(tmp_path / "c.zip")
+
+
+def test_images_and_labels_of_mnist_are_read_by_their_names(tmp_path):
+    images = np.arange(4 * 2 * 3, dtype="u1").reshape(4, 2, 3)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(images, 8)))
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(np.array([7, 3, 7, 0], "u1"), 8)))
+    labels = str(tmp_path / "train-labels-idx1-ubyte.gz")
+    B, classes = read(tmp_path / "train-images-idx3-ubyte.gz", labels=labels)
+    assert np.array_equal(B, images.reshape(4, 6))
+    assert classes.tolist() == [2, 1, 2, 0]
+    with pytest.raises(UserError, match="one number per point"):
+        read(labels)
+
+
+def test_mat_73_holds_sparse_matrices_and_labels(tmp_path):
+    mat73(tmp_path / "a.mat", fea=scipy.sparse.csr_array(A), gnd=np.array([2, 1, 2, 1.0]))
+    matrix, labels, _ = readers.read(tmp_path / "a.mat")
+    assert scipy.sparse.issparse(matrix)
+    assert np.array_equal(matrix.toarray(), A)
+    assert labels.tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.labels0.gz", "a.csv", "a.csv.gz", "a.npy", "a.mat", "b.mat"])
+def test_labels_are_read_from_files_of_many_kinds(tmp_path, name):
+    path, values = tmp_path / name, np.array([2, 1, 2, 1])
+    if name == "a.npy":
+        np.save(path, values)
+    elif name == "a.mat":
+        scipy.io.savemat(path, {"other": values})
+    elif name == "b.mat":
+        mat73(path, gnd=values.astype(float))
+    else:
+        data = "".join(f"{value}\n" for value in values).encode()
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    labels, where = tables.label_file(path, 4)
+    assert validation.codes(labels, "a").tolist() == [1, 0, 1, 0]
+    assert where.startswith(name)
+
+
+def test_rows_of_zeros_are_counted_in_dense_and_sparse_data():
+    B = A.copy()
+    B[1] = 0
+    for matrix in (B, scipy.sparse.csr_array(B)):
+        seen = profile(readers.Content(matrix))
+        assert ("zeros", "1 row has only zeros") in list(lines(seen))

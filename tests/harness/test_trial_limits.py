@@ -1,0 +1,393 @@
+"""Trials that never end, that take all memory, that kill their process, or that raise what is no Exception."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import Pipe
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+import kmdr
+from clusters import computed
+from kmdr.base import limits
+from kmdr.base.errors import UserError
+from kmdr.base.limits import Begun, Limit, can_measure_memory, kill_tree, memory_of, parse_size, process_tree
+from kmdr.base.signals import Interrupted, is_interrupt
+from kmdr.cli.jobs import run_jobs
+from kmdr.datasets import open_prepared, prepare
+from kmdr.harness import runner as module
+from kmdr.harness.engines import local
+from kmdr.harness.engines.contract import Answer, call_name, execute, perform_with_limits
+from kmdr.harness.engines.local import Late, Lost, Workers
+from kmdr.harness.engines.settings import Runner
+from kmdr.harness.jobs import compose
+from kmdr.harness.progress import Progress
+from kmdr.harness.runner import run_tasks
+from kmdr.harness.task import Stamp
+from kmdr.results.reader import read_rows
+from kmdr.results.store import Store
+
+needs_proc = pytest.mark.skipif(not can_measure_memory(), reason="this system does not state the memory of processes")
+
+ROGUE = dedent("""
+    import ctypes
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    import numpy as np
+
+    class PanicException(BaseException):
+        pass
+
+    def eat():
+        kept = []
+        while True:
+            kept.append(np.ones(2_000_000))
+            time.sleep(0.005)
+
+    def panic():
+        raise PanicException("called Option::unwrap() on a None value")
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    HOW = {
+        "sleep": lambda: time.sleep(10**6),
+        "hold": lambda: ctypes.PyDLL(None).sleep(10**6),  # compiled code that never releases the interpreter
+        "wait": lambda: subprocess.run(["sleep", "1000000"]),
+        "eat": eat,
+        "exit": lambda: os._exit(3),
+        "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+        "leave": lambda: sys.exit(4),
+        "panic": panic,
+        "interrupt": interrupt,
+    }
+
+    class Rogue:
+        '''A random map, which does at some r what ROGUE states.'''
+
+        def __init__(self, n_components=2, random_state=None):
+            self.n_components, self.random_state = n_components, random_state
+
+        def fit_transform(self, A):
+            for text in os.environ.get("ROGUE", "").split():
+                r, how = text.split(":")
+                if int(r) == self.n_components:
+                    HOW[how]()
+            return A @ np.random.default_rng(self.random_state).standard_normal((A.shape[1], self.n_components))
+    """)
+BAD = {
+    3: ("sleep", "stopped: it took more than {} s; raise runner.limit.seconds to allow more"),
+    4: ("hold", "stopped: it took more than {} s; raise runner.limit.seconds to allow more"),
+    5: ("eat", "stopped: it took more than 200M of memory; raise runner.limit.memory to allow more"),
+    6: ("exit", "its worker ended with exit status 3, 3 times"),
+    7: ("crash", "its worker was ended by SIGSEGV, 3 times"),
+    8: ("leave", "SystemExit: 4"),
+    9: ("panic", "PanicException: called Option::unwrap() on a None value"),
+    10: ("interrupt", "KeyboardInterrupt"),
+}
+SETTINGS = (
+    "dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=2", "kmeans.n_init=2", "repeats=2",
+    "r_grid=[2,3,4,5,6,7,8,9,10,11]", "reducer=outside", "reducer.path=rogue.Rogue",
+)  # fmt: skip
+LIMITS = ("runner.limit.seconds=8", "runner.limit.memory=200M")
+
+
+@pytest.fixture
+def rogue(tmp_path, monkeypatch):
+    (tmp_path / "rogue.py").write_text(ROGUE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("rogue", None)
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["sequential", "loky", "dask", "ray"])
+def test_a_bad_trial_is_a_failed_row_and_all_others_are_those_of_a_run_without_it(runner, rogue, monkeypatch):
+    if runner in ("dask", "ray"):
+        pytest.importorskip({"dask": "distributed", "ray": "ray"}[runner])
+    assert run_jobs([compose(*SETTINGS, "runner=sequential", "timing_repeats=2", "out=good")]) == 0
+    good = {(row["r"], row["repeat"]): row for row in computed(read_rows(rogue / "good" / "rows.csv"))}
+    monkeypatch.setenv("ROGUE", " ".join(f"{r}:{how}" for r, (how, _) in BAD.items()))
+    timed = "timing_repeats=0" if runner in ("dask", "ray") else "timing_repeats=1"
+    most = 30 if runner == "ray" else 8  # its workers have a low priority
+    size = () if runner == "sequential" else ("runner.n_jobs=2",)
+    assert (
+        run_jobs(
+            [compose(*SETTINGS, timed, f"runner={runner}", *size, f"runner.limit.seconds={most}", LIMITS[1], "out=bad")]
+        )
+        == 1
+    )
+    rows = computed(read_rows(rogue / "bad" / "rows.csv"))
+    assert len(rows) == len(good) == 20
+    for row in rows:
+        expected = good[row["r"], row["repeat"]]
+        assert row["config_hash"] == expected["config_hash"]
+        if int(row["r"]) in BAD:
+            assert (row["status"], row["error"]) == ("failed", BAD[int(row["r"])][1].format(most))
+        else:
+            assert row == expected
+
+
+def stay():
+    limits.begin()
+    time.sleep(600)
+
+
+def eat():
+    limits.begin()
+    kept = []
+    while True:
+        kept.append(np.ones(1_000_000))
+        time.sleep(0.005)
+
+
+def start_another(file):
+    limits.begin()
+    process = subprocess.Popen(["sleep", "600"])
+    file.write_text(str(process.pid))
+    process.wait()
+
+
+def answered(function, limit, calls):
+    with Workers(function, 1, print, limit=limit) as workers:
+        return [answer for _, answer in workers.run(calls, 2, str)]
+
+
+def test_a_call_that_takes_too_long_is_lost_at_once_and_its_worker_is_replaced():
+    answers = answered(stay, Limit(seconds=0.2), [(), ()])
+    assert answers == [Lost("stopped: it took more than 0.2 s; raise runner.limit.seconds to allow more")] * 2
+
+
+@needs_proc
+def test_a_call_that_takes_too_much_memory_is_lost():
+    (answer,) = answered(eat, Limit(memory=100 << 20), [()])
+    assert answer == Lost("stopped: it took more than 100M of memory; raise runner.limit.memory to allow more")
+
+
+@needs_proc
+def test_the_processes_that_a_stopped_call_started_end_with_it(tmp_path):
+    file = tmp_path / "pid"
+    answered(start_another, Limit(seconds=1.0), [(file,)])
+    pid, until = int(file.read_text()), time.monotonic() + 20
+    while memory_of(pid):  # a process that has ended has none, until somebody asks for its status
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_the_time_of_a_call_counts_from_where_its_trial_begins():
+    assert answered(time.sleep, Limit(seconds=0.05), [(0.5,)]) == [None]
+
+
+def test_when_the_time_is_over_what_runs_is_late():
+    assert answered(stay, Limit(until=time.time() + 0.5), [(), (), ()]) == [Late()] * 3
+
+
+@needs_proc
+def test_the_memory_of_a_process_counts_its_descendants():
+    code = "import os, subprocess, sys, time; x = bytearray(30 << 20); {}; print('ready', flush=True); time.sleep(600)"
+    inner = code.format("pass")
+    outer = code.format(f"c = subprocess.Popen([sys.executable, '-c', {inner!r}], stdout=-1); c.stdout.readline()")
+    process = subprocess.Popen([sys.executable, "-c", outer], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    tree = process_tree(process.pid)
+    assert len(tree) == 2
+    assert 60 << 20 < memory_of(process.pid) < 200 << 20
+    kill_tree(process.pid)
+    assert process.wait(30) == -signal.SIGKILL
+    process.stdout.close()
+    assert memory_of(process.pid) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2G", 2 << 30), ("500mb", 500 << 20), (" 3K ", 3 << 10), ("17", 17), ("1T", 1 << 40), ("", None), ("-1", None),
+     ("1.5G", None), ("2GG", None), ("٣", None), ("1e9", None)],
+)  # fmt: skip
+def test_sizes_are_bytes_with_a_unit(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("seconds=0", "runner.limit.seconds = 0 is not a number above 0"),
+        ("seconds=-1", "is not a number above 0"),
+        ("seconds=true", "is not a number above 0"),
+        ("seconds=.nan", "is not a number above 0"),
+        ("seconds=.inf", "is not a number above 0"),
+        ("seconds=5m", "runner.limit.seconds = '5m' is not a number above 0; give seconds, e.g. 60"),
+        ("memory=much", "runner.limit.memory = 'much' is not a size; give bytes, or e.g. 500M or 2G"),
+        ("memory=0", "is not a size"),
+        ("memory=1.5", "is not a size"),
+        ("memory=true", "is not a size"),
+        ("memory=[1]", "is not a size"),
+        ("second=3", "did you mean 'seconds'?"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused_in_a_sentence(setting, sentence):
+    with pytest.raises(UserError) as raised:
+        compose("dataset=synth", "reducer=svd", f"++runner.limit.{setting}")
+    assert sentence in str(raised.value)
+
+
+@needs_proc
+def test_limits_are_settings_of_every_runner_and_not_of_a_trial():
+    some = ("dataset=synth", "dataset.n=40", "reducer=svd", "r_grid=[2]", "repeats=1")
+    for name in ("loky", "sequential"):
+        limited, plain = (compose(*some, f"runner={name}", *more) for more in (LIMITS, ()))
+        assert limited.runner.limit == Limit(8, 200 << 20)
+        assert not plain.runner.limit
+        assert limited.experiments == plain.experiments
+    with pytest.raises(UserError, match=r"runner\.limit = 3 is not a group"):
+        Runner.from_config({"backend": "loky", "n_jobs": 1, "threads": 1, "limit": 3})
+
+
+# -- one r at a time -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    (experiment,) = compose(
+        "dataset=synth", "dataset.n=40", "dataset.d=10", "dataset.k=2", "r_grid=[2,3,4]", "repeats=3"
+    ).experiments
+    folder = prepare("synth", experiment.options)
+    return experiment.tasks(open_prepared(folder), folder)
+
+
+STAMP = Stamp(concurrency=2, threads=1, code_version="v", env_hash="0" * 12)
+
+
+def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_from_the_beginning(tasks):
+    asked = []
+
+    def perform(calls):
+        for call in calls:
+            asked.append((call[0].repeat, call[0].r_grid))
+            yield call, Lost("it died") if 3 in call[0].r_grid else execute(*call)
+
+    answers = dict(perform_with_limits(perform)((task, STAMP) for task in tasks))
+    assert [call[0] for call in answers] == tasks
+    assert asked == [(0, (2, 3, 4)), *((repeat, (r,)) for repeat in range(3) for r in (2, 3, 4))]
+    for (task, _), answer in answers.items():
+        whole = execute(task, STAMP).rows
+        assert [row["status"] for row in answer.rows] == ["ok", "failed", "ok"]
+        assert [row["r"] for row in answer.rows] == [2, 3, 4]
+        assert answer.rows[1]["error"] == "it died"
+        assert [answer.rows[i]["objective"] for i in (0, 2)] == [whole[i]["objective"] for i in (0, 2)]
+
+
+def test_a_task_with_a_late_r_is_late(tasks):
+    def perform(calls):
+        for call in calls:
+            r_grid = call[0].r_grid
+            yield call, Lost("it died") if len(r_grid) > 1 else Late() if r_grid == (4,) else Answer([])
+
+    assert [answer for _, answer in perform_with_limits(perform)([(tasks[0], STAMP)])] == [Late()]
+
+
+def test_what_runs_when_the_budget_ends_is_stopped_and_left_to_the_same_command(rogue, monkeypatch):
+    monkeypatch.setattr(
+        module, "ALLOWANCE_SECONDS", module.DRAWING_SECONDS
+    )  # no time between the last beginning and it
+    monkeypatch.setenv("ROGUE", "2:sleep")
+    (experiment,) = compose(
+        *SETTINGS[:-3], "r_grid=[2]", *SETTINGS[-2:], "repeats=1", "timing_repeats=0"
+    ).experiments  # fmt: skip
+    folder = prepare("synth", experiment.options)
+    tasks = experiment.tasks(open_prepared(folder), folder)
+    for backend in ("sequential", "loky"):
+        store, seconds = Store(rogue / backend), dict.fromkeys(tasks, 1.0)
+        until = time.time() + 4
+        done = run_tasks(tasks, Runner(backend, 1, 1), store, seconds, Progress(1, 1.0), until=until)
+        assert done == ([], 1)
+        assert call_name((tasks[0],)) == "synth rogue.Rogue repeat=0"
+    monkeypatch.delenv("ROGUE")
+    rows, late = run_tasks(tasks, Runner("loky", 1, 1), store, seconds, Progress(1, 1.0))
+    assert ([row["status"] for row in rows], late) == (["ok"], 0)
+
+
+# -- what is no Exception --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("how", "error"), [BAD[8], BAD[9]])
+def test_what_is_no_exception_is_a_row_of_a_comparison_and_not_a_traceback(how, error, rogue, monkeypatch, rng):
+    A = rng.standard_normal((40, 8))
+    good = kmdr.compare(A, ["rogue.Rogue"], k=3, r_grid=[2, 3, 4], repeats=2, progress=False).rows
+    monkeypatch.setenv("ROGUE", f"3:{how}")
+    rows = kmdr.compare(A, ["rogue.Rogue"], k=3, r_grid=[2, 3, 4], repeats=2, progress=False).rows
+    assert rows["status"].tolist() == ["ok", "failed", "ok"] * 2
+    assert set(rows.loc[rows["r"] == 3, "error"]) == {error}
+    assert rows.loc[rows["r"] != 3, "objective"].tolist() == good.loc[good["r"] != 3, "objective"].tolist()
+
+
+def test_the_users_interrupt_is_none_of_a_method(rogue, monkeypatch, rng):
+    monkeypatch.setenv("ROGUE", "2:interrupt")
+    with pytest.raises(KeyboardInterrupt):
+        kmdr.compare(rng.standard_normal((60, 4)), ["rogue.Rogue"], k=2, r_grid=[2], repeats=1, progress=False)
+
+
+def test_an_interrupt_is_the_users_where_a_signal_can_raise_it():
+    assert is_interrupt(KeyboardInterrupt())
+    assert is_interrupt(Interrupted(2))
+    assert not is_interrupt(SystemExit())
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        assert not is_interrupt(KeyboardInterrupt())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def test_a_trial_announces_its_memory_only_if_it_is_limited(monkeypatch):
+    announced = []
+    monkeypatch.setattr(limits._State, "announce", None)
+    limits.begin()
+    assert not limits.is_watched()
+    limits.watch(Limit(seconds=1), announced.append)
+    limits.begin()
+    assert announced == [Begun(0)]
+    limits.watch(replace(Limit(seconds=1), memory=1), announced.append)
+    limits.begin()
+    if can_measure_memory():
+        assert announced[1].memory > 1 << 20
+    assert os.getpid() in process_tree(os.getpid())
+
+
+@pytest.mark.parametrize("setting", [("reducer=outside", "reducer.path=ends.A"), ("kmeans.engine=ends.A",)])
+def test_a_module_that_ends_the_process_when_it_is_imported_is_refused_in_a_sentence(setting, rogue):
+    (rogue / "ends.py").write_text("import sys\nsys.exit(3)\nclass A: pass\n")
+    with pytest.raises(UserError, match=r"the module of 'ends\.A' cannot be imported \(SystemExit: 3\)"):
+        compose("dataset=synth", *setting)
+
+
+def test_a_worker_with_limits_ends_when_it_is_idle_and_is_replaced_for_the_next_call(monkeypatch):
+    monkeypatch.setattr(local, "_IDLE_SECONDS", 0.2)
+    ours, theirs = Pipe()
+    with ThreadPoolExecutor() as pool:
+        monkeypatch.setattr(local, "_end_with", lambda parent: None)
+        served = pool.submit(local._serve, divmod, theirs, os.getppid())
+        assert ours.recv() is None
+        ours.send(((), Limit(until=time.time() + 600)))
+        assert ours.recv() is None
+        assert served.result(60) is None
+    ours.close()
+    theirs.close()
+    with Workers(divmod, 1, print, limit=Limit(seconds=60)) as workers:
+        assert [answer for _, answer in workers.run([(7, 2)], 1, str)] == [(3, 1)]
+        (worker,) = workers._pool.values()
+        kill_tree(worker.process.pid)
+        assert [answer for _, answer in workers.run([(9, 2)], 1, str)] == [(4, 1)]
