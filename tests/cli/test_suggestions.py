@@ -19,7 +19,7 @@ from kmdr.config.suggestions import check_words, file_settings, setting_names, u
 def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
-    for name in ("iris.csv", "my file.csv", "ünï.csv", "data.arff"):
+    for name in ("iris.csv", "my file.csv", "ünï.csv", "data.sav"):
         Path(name).write_text("a,b,label\n1,2,x\n3,4,y\n5,6,x\n")
 
 
@@ -48,7 +48,7 @@ def folder(monkeypatch, tmp_path):
         (["bzmd15_fig1"], "'bzmd15_fig1' is a study, not a command; write study=bzmd15_fig1"),
         (["reducer", "svd"], "'reducer' is a setting; write reducer=svd"),
         (["tabel"], "no command is named 'tabel'; did you mean 'table'?"),
-        (["dataset=file", "dataset.path=data.arff"], "data.arff: ARFF is not supported; convert it, e.g. by pandas"),
+        (["dataset=file", "dataset.path=data.sav"], "data.sav: SPSS's format is not supported; convert it, e.g."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kmdr.analysis import statistics
@@ -77,6 +77,7 @@ def test_positions_keep_the_order_of_the_values_on_linear_and_logarithmic_scales
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=6, max_size=6))
+@example([0.0, 0.0, 0.0, 0.0, 1.7285510912137654e306, 0.0])
 def test_no_number_is_too_great_or_too_small_for_a_plot(numbers):
     """A bound of 1e-308 ended the report with a traceback."""
     effect, other, bound, *_ = numbers

@@ -116,6 +116,6 @@ def position_on(first: float, last: float, *, logarithmic: bool) -> Callable[[fl
         if math.isnan(value) or math.isnan(first):
             return math.nan
         value = min(max(value, first), last)
-        return 100 * ((math.log(value) if logarithmic else value) - start) / (end - start)
+        return 100 * (((math.log(value) if logarithmic else value) - start) / (end - start))
 
     return place
