@@ -1,6 +1,7 @@
-"""What somebody cites says the same everywhere: pyproject.toml, CITATION.cff, codemeta.json."""
+"""What somebody cites says the same everywhere: pyproject.toml, CITATION.cff, codemeta.json, .zenodo.json."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
 CODEMETA = json.loads((ROOT / "codemeta.json").read_text("utf-8"))
+ZENODO = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
 # Those of the terms of codemeta 3.0 that are used here, with the type of their values.
 TERMS = {
     "@context": str, "type": str, "name": str, "description": str, "version": str, "license": str, "author": list,
@@ -32,6 +34,37 @@ def test_they_agree():
     assert PROJECT["requires-python"] in CODEMETA["runtimePlatform"]
     cited = [(paper["title"], str(paper["year"])) for paper in CITATION["references"]]
     assert [(paper["name"], paper["datePublished"]) for paper in CODEMETA["referencePublication"]] == cited
+
+
+def test_zenodo_has_the_same_entry():
+    assert ZENODO["title"] == CITATION["title"]
+    assert ZENODO["description"] == PROJECT["description"]
+    assert ZENODO["version"] == PROJECT["version"]
+    assert ZENODO["license"] == PROJECT["license"]
+    assert ZENODO["keywords"] == PROJECT["keywords"]
+    assert [creator["name"] for creator in ZENODO["creators"]] == [author["name"] for author in PROJECT["authors"]]
+    stated = {paper.get("doi") or paper.get("url", "") for paper in CITATION["references"]}
+    for related in ZENODO["related_identifiers"]:
+        assert any(place.endswith(related["identifier"].removeprefix("arXiv:")) for place in stated)
+
+
+def test_workflows_parse_and_name_the_supported_pythons():
+    workflows = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in ROOT.glob(".github/workflows/*.yml")}
+    supported = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    assert workflows["release.yml"]["jobs"]["try"]["strategy"]["matrix"]["python"] == supported
+    assert workflows["ci.yml"]["jobs"]["test"]["strategy"]["matrix"]["python"] == supported
+    assert workflows["release.yml"]["permissions"] == {"contents": "read"}
+    for workflow in workflows.values():
+        assert all("timeout-minutes" in job or "environment" in job for job in workflow["jobs"].values())
+
+
+def test_pages_for_contributors_name_files_and_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for name in ("AGENTS.md", "CODE_OF_CONDUCT.md"):
+        text = (ROOT / name).read_text("utf-8")
+        assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets
+        for path in re.findall(r"(?:\.ci|scripts|tests|results)/[\w./]+", text):
+            assert (ROOT / path.rstrip(".")).exists(), path
 
 
 def test_codemeta_is_what_its_version_3_asks_for():
