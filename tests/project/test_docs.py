@@ -121,7 +121,7 @@ def test_the_workflow_is_valid_and_runs_targets_that_exist():
             assert job["runs-on"]
             for step in job["steps"]:
                 assert ("uses" in step) != ("run" in step)
-                assert re.fullmatch(r"[\w.-]+/[\w./-]+@v\d+", step.get("uses", "a/b@v1"))
+                assert re.fullmatch(r"[\w.-]+/[\w./-]+@v\d+(\.\d+)*", step.get("uses", "a/b@v1"))
                 for target in re.findall(r"^make (\w[\w-]*)", step.get("run", ""), re.MULTILINE):
                     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE), target
 
