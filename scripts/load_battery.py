@@ -16,6 +16,7 @@ from kmdr.datasets.command import run
 
 _LABELS = re.compile(r"\.labels\d*(\.gz)?$")
 _DATA = re.compile(r"\.data(\.gz)?$")
+_DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
 _OTHER = {".md", ".rst", ".py", ".r", ".png", ".pdf", ".html", ""}
 
 
@@ -24,6 +25,8 @@ def commands(folder: Path) -> Iterator[list[str]]:
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if hidden or not path.is_file() or path.suffix.lower() in _OTHER or _LABELS.search(path.name):
+            continue
+        if _DESCRIPTION.match(path.name):
             continue
         stem = _DATA.sub("", path.name)
         if path.suffix == ".txt" and any(

@@ -300,3 +300,18 @@ def test_rows_of_zeros_are_counted_in_dense_and_sparse_data():
     for matrix in (B, scipy.sparse.csr_array(B)):
         seen = profile(readers.Content(matrix))
         assert ("zeros", "1 row has only zeros") in list(lines(seen))
+
+
+def test_objects_of_r_that_are_no_matrix_are_refused_and_sequences_have_a_limit(tmp_path):
+    folder = rdata.TESTDATA_PATH
+    for file in sorted(folder.rglob("test_*.rds")):
+        refused, B = message_of(file)
+        assert refused or B.ndim == 2, file
+        assert "\n" not in refused
+        assert "not a readable" not in refused or "expression" in file.name, refused
+    sequence = next(folder.rglob("test_altrep_compact_intseq__ascii__version_3.rds"))
+    text = gzip.decompress(sequence.read_bytes()) if sequence.read_bytes()[:2] == b"\x1f\x8b" else sequence.read_bytes()
+    assert b"\n1000\n" in text
+    (tmp_path / "a.rds").write_bytes(text.replace(b"\n1000\n", b"\n1000000000000\n"))
+    with pytest.raises(UserError, match="claims a sequence of 1000000000000 numbers"):
+        read(tmp_path / "a.rds")

@@ -217,10 +217,12 @@ def r_data(path: Path, limit: float, options: FileOptions) -> Content:
         del slots
         return dict(attributes)
 
+    lengths = list[float]()
+
     def bounded(constructor: Any) -> Any:
         def construct(state: Any) -> Any:
-            claimed = float(np.ravel(state.value[0].value if isinstance(state.value, tuple | list) else state.value)[0])
-            afford(path, f"claims a sequence of {claimed:.0f} numbers", 8 * claimed, limit)
+            lengths.append(float(state.value[0]))
+            afford(path, f"claims a sequence of {lengths[-1]:.0f} numbers", 8 * sum(lengths), limit)
             return constructor(state)
 
         return construct
@@ -261,15 +263,11 @@ def r_data(path: Path, limit: float, options: FileOptions) -> Content:
             A, form = make((A["x"], index, A["p"]), shape=(n, d)), f"{form}, sparse matrix"
         elif hasattr(A, "to_numpy"):  # with names of rows and columns
             A = A.to_numpy()
-        if not scipy.sparse.issparse(A) and (np.ndim(A) != 2 or np.asarray(A).dtype.kind not in "biuf"):
+        numbers = scipy.sparse.issparse(A) or (isinstance(A, np.ndarray) and A.ndim == 2 and A.dtype.kind in "biuf")
+        if not numbers:
             raise UserError(
                 f"{path.name} holds no data frame or matrix of numbers; in R: write.csv(x, 'data.csv', row.names=FALSE)"
             )
-        A = (
-            A
-            if scipy.sparse.issparse(A)
-            else np.ma.filled(np.ma.asarray(A), np.nan)
-            if np.ma.isMA(A)
-            else np.asarray(A)
-        )
+        if np.ma.isMA(A):  # has missing values
+            A = np.ma.filled(A.astype(np.float64), np.nan)
         return Content(A, labels, features, form, f"object {classes_at!r}")
