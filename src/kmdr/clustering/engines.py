@@ -47,23 +47,21 @@ def summary(name: str) -> str:
 
 def module_of(name: str) -> str:
     """Return the name of the module that defines an engine; for an import path, the module that calls it."""
-    return __name__ if _is_class(name) else _registry.known()[name].__module__
+    return entry_point(name).partition(":")[0]
 
 
 def entry_point(name: str) -> str:
     """Return where the code of an engine begins, for `kmdr.base.identity.reach`."""
-    return name_of(_outside if _is_class(name) else _registry.known()[name])
+    known = _registry.known()
+    return name_of(_outside if "." in name and name not in known else known[name])
 
 
 def origin_of_engine(name: str) -> str:
-    """Return name, version and hash of the plugin or package that provides an engine; empty for kmdr's own."""
-    parts = [] if _is_class(name) else [origin_of(module_of(name))]
-    return "; ".join(filter(None, [*parts, origin(name) if "." in name else ""]))
+    """Return name, version and hash of the plugin or package that provides an engine; empty for kmdr's own.
 
-
-def _is_class(name: str) -> bool:
-    """Return whether a name is the import path of a class for which no plugin has an adapter."""
-    return "." in name and name not in _registry.known()
+    An adapter of a plugin for an import path has both, of the plugin and of the package.
+    """
+    return "; ".join(filter(None, (origin_of(module_of(name)), origin(name) if "." in name else "")))
 
 
 @engine("kmdr")
@@ -174,15 +172,15 @@ def check_allowed(protocol: Protocol) -> None:
             f"kmeans.online and kmeans.empty_action work with kmeans.engine=kmdr only, not with {protocol.engine!r}; "
             "remove them, or use kmeans.engine=kmdr"
         )
-    if not isinstance(protocol.engine, str) or not _is_class(protocol.engine):
-        if protocol.engine not in names():
-            raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
+    if protocol.engine in names():
         if protocol.arguments and "." not in protocol.engine:
             raise UserError(
                 f"kmeans.args = {protocol.args} are not accepted by engine {protocol.engine!r}; only engines named by "
                 "their import path take arguments"
             )
         return
+    if not isinstance(protocol.engine, str) or "." not in protocol.engine:
+        raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
     cls = find_class(protocol.engine, "engine")
     if not hasattr(cls, "fit_predict"):
         raise UserError(f"engine {protocol.engine!r} has no fit_predict; name a clusterer")
