@@ -26,6 +26,7 @@ from kmdr.datasets.acquire.find import UnavailableError
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.svmlight import svmlight
 from kmdr.datasets.registry import entry
+from kmdr.datasets.sources.digits import digits
 from kmdr.datasets.sources.features_like import features_like
 from kmdr.datasets.sources.synth import synth
 from kmdr.datasets.sources.text_like import text_like
@@ -35,6 +36,7 @@ Loaded = tuple[Any, NDArray[np.int64] | None] | tuple[Any, NDArray[np.int64] | N
 
 _registry: Registry[Callable[..., Loaded]] = Registry("datasets")
 for _name, _function in (
+    ("digits", digits),
     ("synth", synth),
     ("text_like", text_like),
     ("features_like", features_like),
@@ -74,21 +76,6 @@ def generated_by(name: str) -> list[str]:
     """Return the function that generates a dataset, for `kmdr.base.identity.reach`; empty if it is read from files."""
     e = entry(name)
     return [] if e.sources or e.needs_path else [name_of(all_loaders()[e.format])]
-
-
-@loader
-def digits() -> Loaded:
-    """Return 1797 images of 8 x 8 grey levels from 0 to 16, each row by row, by `sklearn.datasets.load_digits`.
-
-    References
-    ----------
-    Kaynak, Methods of combining multiple classifiers and their applications to handwritten digit recognition, MSc
-    thesis, Bogazici University, 1995; test part of the UCI data set 80.
-    """
-    from sklearn.datasets import load_digits
-
-    A, labels = load_digits(return_X_y=True)
-    return np.asarray(A, dtype=np.float64), np.asarray(labels, dtype=np.int64)
 
 
 @loader
