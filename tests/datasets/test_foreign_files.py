@@ -277,6 +277,33 @@ def test_mat_73_holds_sparse_matrices_and_labels(tmp_path):
     assert labels.tolist() == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("place", ["fea", "fea/data", "fea/jc", "text of gnd"])
+def test_mat_73_that_leads_to_another_file_is_refused(tmp_path, place):
+    mat73(tmp_path / "a.mat", fea=scipy.sparse.csr_array(A))
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["secret"] = np.arange(5.0)
+    with h5py.File(tmp_path / "a.mat", "r+") as file:
+        if place in file:
+            del file[place]
+            file[place] = h5py.ExternalLink(tmp_path / "other.h5", "secret")
+        else:
+            layout = h5py.VirtualLayout(5, "f8")
+            layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "secret", 5)
+            text = file.create_virtual_dataset("#text", layout)
+            file["gnd"] = np.array([[text.ref] * 4], dtype=h5py.ref_dtype)
+    with pytest.raises(UserError, match="to another file; choose that file instead"):
+        read(tmp_path / "a.mat")
+
+
+def test_texts_of_mat_73_have_a_limit_together(tmp_path):
+    mat73(tmp_path / "a.mat", fea=A)
+    with h5py.File(tmp_path / "a.mat", "r+") as file:
+        text = file.create_dataset("#text", 1 << 25, dtype="u2", chunks=(1 << 16,), compression="gzip")
+        file["gnd"] = np.array([[text.ref] * 4], dtype=h5py.ref_dtype)
+    with pytest.raises(UserError, match="claims the texts of gnd"):
+        read(tmp_path / "a.mat")
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.labels0.gz", "a.csv", "a.csv.gz", "a.npy", "a.mat", "b.mat"])
 def test_labels_are_read_from_files_of_many_kinds(tmp_path, name):
     path, values = tmp_path / name, np.array([2, 1, 2, 1])

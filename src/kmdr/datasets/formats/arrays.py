@@ -18,7 +18,7 @@ import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.common import Content, afford, afford_shape, import_extra, reading, unpacked
+from kmdr.datasets.formats.common import Content, afford, afford_shape, reading, unpacked
 
 _POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
 _NAMES = ("feature_names", "words")
@@ -113,10 +113,8 @@ def map_npy(path: Path) -> Any:
 
 
 def mat(path: Path, limit: float, options: FileOptions) -> Content:
-    """Read MATLAB variables."""
+    """Read MATLAB variables, of versions up to 7."""
     with reading(path, "MAT"):
-        if is_mat73(path):
-            return _mat73(path, limit, options)
         held = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(path)}
         points = pick(path, list(held), options.matrix)
         shape, kind = held[points]
@@ -132,56 +130,6 @@ def mat(path: Path, limit: float, options: FileOptions) -> Content:
         arrays = scipy.io.loadmat(path, variable_names=[points, classes] if classes else [points])
         labels = arrays[classes] if classes else None
         return Content(arrays[points], labels, None, f"MATLAB, variable {points!r}", f"variable {classes!r}")
-
-
-def is_mat73(path: Path) -> bool:
-    """Return whether a MAT file is in the format 7.3, which is HDF5 after a header."""
-    with path.open("rb") as file:
-        file.seek(512)
-        return file.read(8) == b"\x89HDF\r\n\x1a\n"
-
-
-def mat_variables(path: Path) -> list[tuple[str, tuple[int, ...], str]]:
-    """Return name, shape and class of each variable of a MAT file."""
-    if not is_mat73(path):
-        return list(scipy.io.whosmat(path))
-    with import_extra("h5py", "hdf5", path).File(path, "r") as file:
-        return [(name, (), "") for name in file if not name.startswith("#")]
-
-
-def _mat73(path: Path, limit: float, options: FileOptions) -> Content:
-    """Read variables in the format 7.3. HDF5 has the axes in reverse order."""
-    with import_extra("h5py", "hdf5", path).File(path, "r") as file:
-        held = [name for name in file if not name.startswith("#")]
-        points = pick(path, held, options.matrix)
-        classes = pick_classes(path, held, options.label, points)
-        A = _variable73(path, file, points, limit)
-        if A.dtype.kind not in "biuf":
-            raise UserError(f"{points} of {path.name} is not a matrix of numbers; choose one with dataset.matrix=…")
-        labels = _variable73(path, file, classes, limit) if classes else None
-        return Content(A, labels, None, f"MATLAB 7.3, variable {points!r}", f"variable {classes!r}")
-
-
-def _variable73(path: Path, file: Any, name: str, limit: float) -> Any:
-    """Return a variable: an array, a sparse matrix, or an array of texts for a cell array."""
-    if type(file.get(name, getlink=True)).__name__ == "ExternalLink":
-        raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
-    node = file[name]
-    parts = [node] if hasattr(node, "dtype") else [node[part] for part in ("data", "ir", "jc") if part in node]
-    if any(part.external or part.is_virtual or part.file.filename != file.filename for part in parts):
-        raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
-    afford(path, f"claims {name}", 8.0 * sum(math.prod(part.shape) for part in parts), limit)
-    if hasattr(node, "dtype"):
-        if node.dtype.kind != "O":
-            return node[()].T
-        texts = (file[reference] for reference in np.ravel(node[()].T))
-        return np.array(["".join(map(chr, np.ravel(text[()].T).astype(int))) for text in texts], dtype=object)
-    if "MATLAB_sparse" not in node.attrs or "jc" not in node:
-        raise UserError(f"{name} of {path.name} is a structure; choose a matrix of numbers with dataset.matrix=…")
-    shape = int(node.attrs["MATLAB_sparse"]), len(node["jc"]) - 1
-    afford_shape(path, shape, limit)
-    data, rows = (node[part][()] if part in node else np.empty(0, np.int64) for part in ("data", "ir"))
-    return scipy.sparse.csc_array((data, rows.astype(np.int64), node["jc"][()].astype(np.int64)), shape=shape)
 
 
 def _mat_bytes(path: Path, limit: float) -> int:

@@ -1,4 +1,4 @@
-"""Read HDF5 and AnnData's h5ad: dense arrays, sparse matrices as groups of their parts, and columns of ``obs``.
+"""Read HDF5, AnnData's h5ad and MATLAB 7.3: dense arrays, sparse matrices as groups of their parts, columns of ``obs``.
 
 Only the file itself is read: links to other files, and arrays stored in other files, are refused.
 """
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.io
 import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats import arrays
 from kmdr.datasets.formats.arrays import pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, afford_shape, import_extra, reading
 
@@ -58,6 +60,11 @@ def _inside(path: Path, file: Any, name: str) -> Any:
         if type(link).__name__ == "ExternalLink":
             raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
         node = node[part]
+    return _held_here(path, file, node, name)
+
+
+def _held_here(path: Path, file: Any, node: Any, name: str) -> Any:
+    """Return a node, or refuse one whose values are in another file."""
     foreign = hasattr(node, "dtype") and (node.is_virtual or node.external)
     if foreign or node.file.filename != file.file.filename:
         raise UserError(f"{path.name} links {name!r} to another file; choose that file instead")
@@ -146,3 +153,57 @@ def _feature_names(path: Path, file: Any, d: int) -> tuple[str, ...] | None:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+# -- MATLAB ----------------------------------------------------------------------------------------------------------
+
+
+def mat(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read MATLAB variables. Files of version 7.3 are HDF5, with the axes in reverse order."""
+    with reading(path, "MAT"):
+        if not _is_mat73(path):
+            return arrays.mat(path, limit, options)
+        names = mat_variables(path)
+        points = pick(path, names, options.matrix)
+        classes = pick_classes(path, names, options.label, points)
+        with import_extra("h5py", "hdf5", path).File(path, "r") as file:
+            A = _variable(path, file, points, limit)
+            if A.dtype.kind not in "biuf":
+                raise UserError(f"{points} of {path.name} is not a matrix of numbers; choose one with dataset.matrix=…")
+            labels = _variable(path, file, classes, limit) if classes else None
+        return Content(A, labels, None, f"MATLAB 7.3, variable {points!r}", f"variable {classes!r}")
+
+
+def mat_variables(path: Path) -> list[str]:
+    """Return the names of the variables of a MAT file."""
+    if not _is_mat73(path):
+        return [name for name, _, _ in scipy.io.whosmat(path)]
+    with import_extra("h5py", "hdf5", path).File(path, "r") as file:
+        return [name for name in file if not name.startswith("#")]
+
+
+def _is_mat73(path: Path) -> bool:
+    """Return whether a MAT file is HDF5, which begins after a header of 512 bytes."""
+    with path.open("rb") as file:
+        file.seek(512)
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+def _variable(path: Path, file: Any, name: str, limit: float) -> Any:
+    """Return a variable of MATLAB 7.3: an array, a sparse matrix, or an array of texts for a cell array."""
+    node = _inside(path, file, name)
+    if hasattr(node, "dtype"):
+        afford(path, f"claims {name}", 8.0 * math.prod(node.shape), limit)
+        if node.dtype.kind != "O":
+            return node[()].T
+        cells = [_held_here(path, file, file[reference], name) for reference in np.ravel(node[()].T)]
+        afford(path, f"claims the texts of {name}", 8.0 * sum(math.prod(cell.shape) for cell in cells), limit)
+        return np.array(["".join(map(chr, np.ravel(cell[()].T).astype(int))) for cell in cells], dtype=object)
+    parts = {part: _inside(path, node, part) for part in ("data", "ir", "jc") if part in [*node]}
+    if "MATLAB_sparse" not in node.attrs or "jc" not in parts:
+        raise UserError(f"{name} of {path.name} is a structure; choose a matrix of numbers with dataset.matrix=…")
+    afford(path, f"claims {name}", 8.0 * sum(math.prod(part.shape) for part in parts.values()), limit)
+    shape = int(node.attrs["MATLAB_sparse"]), len(parts["jc"]) - 1
+    afford_shape(path, shape, limit)
+    data, rows = (parts[part][()] if part in parts else np.empty(0, np.int64) for part in ("data", "ir"))
+    return scipy.sparse.csc_array((data, rows.astype(np.int64), parts["jc"][()].astype(np.int64)), shape=shape)

@@ -44,7 +44,7 @@ _EXTENSIONS = {
 # The reader of each format. A reader gets the first path, the most bytes that the matrix may take, and the options.
 _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "csv": tables.csv, "tsv": partial(tables.csv, usual="tab"), "xlsx": tables.xlsx, "parquet": tables.parquet,
-    "npz": arrays.npz, "npy": arrays.npy, "mat": arrays.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
+    "npz": arrays.npz, "npy": arrays.npy, "mat": hdf5.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
     "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": programs.r_data,
     "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,

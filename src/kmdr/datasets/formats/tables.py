@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
-from kmdr.datasets.formats import arrays, vectors
+from kmdr.datasets.formats import arrays, hdf5, vectors
 from kmdr.datasets.formats.common import (
     COMPRESSED,
     READ_BYTES,
@@ -654,9 +654,9 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
 
 def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str]:
     """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
-    held = [name for name, _, _ in arrays.mat_variables(path)]
+    held = hdf5.mat_variables(path)
     name = arrays.pick_classes(path, held, label) or _single_column(path, held or [""])
-    return np.asarray(arrays.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
+    return np.asarray(hdf5.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
 
 
 def _single_column(path: Path, names: Sequence[str]) -> str:
