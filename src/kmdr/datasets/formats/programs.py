@@ -25,7 +25,6 @@ _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNOREC
 _CELL = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
 _PAIR = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(,|$)")
 _NUMERIC = ("numeric", "real", "integer")
-_CELL_BYTES = 64
 
 
 def arff(path: Path, limit: float, options: FileOptions) -> Content:
@@ -41,7 +40,7 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             raise UserError(f"{path.name} has no rows after @data; choose a file with points")
         nominal = next((j for j, name in enumerate(names) if name.lower() == "class" and kinds[j][:1] == "{"), None)
         label = options.label or (names[nominal] if nominal is not None and "label" not in names else "")
-        sparse, held = first[1].lstrip().startswith("{"), 0
+        sparse = first[1].lstrip().startswith("{")
         if sparse and all(
             kind in _NUMERIC or name == (label or "label") for name, kind in zip(names, kinds, strict=True)
         ):
@@ -50,8 +49,8 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
         for number, line in chain([first], lines):
             if not _has_data(line):
                 continue
-            held += _CELL_BYTES * len(names)
-            afford(path, f"unpacks to at least {number} lines of {len(names)} columns", held / 8, limit)
+            needed = 8.0 * (len(cells[0]) + 1) * len(names)
+            afford(path, f"unpacks to at least {number} lines of {len(names)} columns", needed, limit)
             row = _sparse_row(path, number, line, names) if sparse else {}
             values = [row.get(j, _absent(kinds[j])) for j in range(len(names))] if sparse else _cells(line)
             if len(values) != len(names):
