@@ -6,6 +6,7 @@ Statistical checks are sized so that at a fresh seed each raises a false alarm w
 
 import math
 import os
+import signal
 import zlib
 
 import numpy as np
@@ -30,6 +31,8 @@ def pytest_configure(config):
 
     Each of these gets one thread of BLAS and OpenMP, unless a test asks for more: together they use all cores.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; commands would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         threadpool_limits(limits=1)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput") and not is_compiled():
