@@ -5,6 +5,7 @@ import io
 import json
 import struct
 import tarfile
+import tracemalloc
 import zipfile
 
 import h5py
@@ -205,8 +206,11 @@ def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
         ("a.jsonl", "3", "one JSON object or array per row"),
         ("a.jsonl", "[[1]]", "themselves arrays"),
         ("a.json", "[" * 100_000, "not a readable JSON file"),
+        ("a.jsonl", '{"a": 1, "label": "\\ud801"}\n{"a": 2, "label": "y"}', "not a readable JSON file"),
+        ("a.jsonl", '{"\\ud800": 1}\n{"\\ud800": 2}', "not a readable JSON file"),
         ("docword.a.txt", "2\n2\n3\n1 1 1\n2 2 1\n", "2 entries, but its third line says 3"),
         ("docword.a.txt", "2\n2\n1\n3 1 1\n", "not a readable docword file"),
+        ("docword.a.txt", "2\n2\n1\n2 1 -1\n", "negative counts"),
         ("docword.a.txt", "99999999999\n2\n1\n1 1 1\n", "are allowed for a file of its size"),
         ("a.pkl", "", "can run any code"),
         ("a.joblib", "", "joblib.load"),
@@ -342,3 +346,48 @@ def test_objects_of_r_that_are_no_matrix_are_refused_and_sequences_have_a_limit(
     (tmp_path / "a.rds").write_bytes(text.replace(b"\n1000\n", b"\n1000000000000\n"))
     with pytest.raises(UserError, match="claims a sequence of 1000000000000 numbers"):
         read(tmp_path / "a.rds")
+
+
+def test_a_damaged_archive_is_refused_in_one_sentence_wherever_the_damage_is(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.csv.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.csv", FRAME.to_csv(index=False))
+    content = (tmp_path / "a.csv.zip").read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 128
+        (tmp_path / "a.csv.zip").write_bytes(damaged)
+        assert "\n" not in message_of(tmp_path / "a.csv.zip")[0]
+
+
+@pytest.mark.parametrize("name", ["y.jsonl", "y.arff", "y.arff.gz", "y.zip", "y.pkl", "y.dta", "y.svm"])
+def test_labels_in_a_format_that_is_no_list_of_them_are_refused(tmp_path, name):
+    np.save(tmp_path / "a.npy", A)
+    (tmp_path / name).write_text('{"a": 1}\n{"a": 2}\n{"a": 3}\n{"a": 4}\n')
+    with pytest.raises(UserError, match=f"{name} is not read as a file of labels; write them as text"):
+        readers.read(tmp_path / "a.npy", labels=str(tmp_path / name))
+
+
+def test_an_empty_text_is_no_label(tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        "".join(f'{{"x": {j}, "label": "{"ab"[j % 2] if j else ""}"}}\n' for j in range(4))
+    )
+    labels = readers.look(readers.FileOptions([tmp_path / "a.jsonl"])).labels
+    assert [None if pd.isna(label) else label for label in labels] == [None, "b", "a", "b"]
+
+
+def test_comments_of_arff_take_no_memory_and_any_line_end_is_read(tmp_path):
+    (tmp_path / "a.arff").write_bytes(b"% x\n" * 300_000 + arff_text(A, Y).replace("\n", "\r").encode())
+    tracemalloc.start()
+    B, _ = read(tmp_path / "a.arff")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(B, A)
+    assert peak < 12 << 20
+
+
+def test_characters_of_mat_73_are_not_numbers(tmp_path):
+    mat73(tmp_path / "a.mat", fea=A)
+    with h5py.File(tmp_path / "a.mat", "r+") as file:
+        file["fea"].attrs["MATLAB_class"] = np.bytes_("char")
+    with pytest.raises(UserError, match="is not a matrix of numbers"):
+        read(tmp_path / "a.mat")

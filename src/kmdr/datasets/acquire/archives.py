@@ -20,6 +20,8 @@ from kmdr.base.errors import UserError
 # An archive that unpacks to more than both this size and this multiple of its packed size is refused.
 _FLOOR_BYTES = 64 * 2**20
 _MAX_RATIO = 200
+# What decompressors raise on damaged or truncated content.
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError)
 _OPENERS: dict[bytes, Callable[[Path], io.BufferedIOBase]] = {
     b"BZh": bz2.BZ2File,
     b"\x1f\x8b": gzip.GzipFile,
@@ -45,7 +47,7 @@ def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> d
     read = _read_zip if zipfile.is_zipfile(path) else _read_tar
     try:
         return read(path, wanted, max_bytes)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError, ValueError) as e:
+    except (zipfile.BadZipFile, tarfile.TarError, OSError, RuntimeError, ValueError, *DAMAGED) as e:
         raise UnverifiedError(f"archive {path.name} cannot be read: {e}") from e
 
 
@@ -81,7 +83,7 @@ class _Counted(io.RawIOBase):
         view = memoryview(buffer)
         try:
             data = self._stream.read(min(len(view), self._left + 1))
-        except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as e:
+        except (OSError, ValueError, *DAMAGED) as e:
             raise UnverifiedError(f"{self._path.name} cannot be read: {e}") from e
         if len(data) > self._left:
             raise UnverifiedError(f"{self._path.name} unpacks to more than the allowed size")

@@ -5,7 +5,6 @@ import gzip
 import lzma
 import re
 import stat
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError
+from kmdr.datasets.acquire.archives import DAMAGED
 from kmdr.linalg.matrix import read_only
 
 COMPRESSED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
@@ -117,7 +117,7 @@ def unpacked(path: Path, limit: float) -> Iterator[bytes]:
                 total += len(block)
                 afford(path, "unpacks to too much: at least", total, limit)
                 yield block
-        except (EOFError, zlib.error, lzma.LZMAError) as e:
+        except DAMAGED as e:
             raise UserError(f"{path.name} is damaged or truncated ({e}); download it again") from e
 
 

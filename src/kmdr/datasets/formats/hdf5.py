@@ -168,7 +168,7 @@ def mat(path: Path, limit: float, options: FileOptions) -> Content:
         classes = pick_classes(path, names, options.label, points)
         with import_extra("h5py", "hdf5", path).File(path, "r") as file:
             A = _variable(path, file, points, limit)
-            if A.dtype.kind not in "biuf":
+            if A.dtype.kind not in "biuf" or _text(file[points].attrs.get("MATLAB_class", "")) == "char":
                 raise UserError(f"{points} of {path.name} is not a matrix of numbers; choose one with dataset.matrix=…")
             labels = _variable(path, file, classes, limit) if classes else None
         return Content(A, labels, None, f"MATLAB 7.3, variable {points!r}", f"variable {classes!r}")

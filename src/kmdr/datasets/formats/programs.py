@@ -1,5 +1,6 @@
 """Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, Arrow's feather, R's rds and RData."""
 
+import codecs
 import io
 import json
 import re
@@ -17,7 +18,7 @@ from kmdr.base.errors import UserError
 from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.common import Content, afford, afford_shape, reading
+from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, reading
 from kmdr.datasets.formats.tables import as_labels, is_number, table_content
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -66,14 +67,22 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", "replace")
-    if "\0" in text:
-        raise UserError(f"{path.name} is not a readable ARFF file: it contains null bytes; save it as UTF-8 text")
-    return iter(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    """Yield the lines of a text, in UTF-8 or else Windows-1252."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    encoding = "utf-8-sig"
+    with path.open("rb") as file:
+        while block := file.read(READ_BYTES):
+            if b"\0" in block:
+                raise UserError(
+                    f"{path.name} is not a readable ARFF file: it contains null bytes; save it as UTF-8 text"
+                )
+            if encoding != "cp1252":
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError:
+                    encoding = "cp1252"
+    with path.open(encoding=encoding, errors="replace") as file:
+        yield from (line.rstrip("\n") for line in file)
 
 
 def _has_data(line: str) -> bool:
@@ -197,7 +206,13 @@ def json_table(path: Path, limit: float, options: FileOptions) -> Content:
         if not named and len({len(row) for row in rows}) > 1:
             raise UserError(f"{path.name} has rows of several lengths; write the same number of cells in all rows")
         frame = pd.DataFrame(rows)
-        return table_content(path, frame, list(map(str, frame.columns)), "JSON", options.label)
+        names = list(map(str, frame.columns))
+        texts = (
+            cell for column in frame.select_dtypes(exclude="number") for cell in frame[column] if isinstance(cell, str)
+        )
+        for text in chain(names, texts):
+            text.encode()  # JSON may escape half of a character
+        return table_content(path, frame, names, "JSON", options.label)
 
 
 def stata(path: Path, limit: float, options: FileOptions) -> Content:
@@ -231,7 +246,7 @@ def r_data(path: Path, limit: float, options: FileOptions) -> Content:
             with open_decompressed(path, int(limit)) as stream:
                 data = stream.read()
         except UnverifiedError as error:
-            raise UserError(f"{error}; if the file is right, allow more with dataset.max_gb=…") from error
+            raise UserError(f"{error}; download it again, or allow more with dataset.max_gb=…") from error
         sequences = {
             name: bounded(make) if name.startswith(b"compact_") else make
             for name, make in parser.DEFAULT_ALTREP_MAP.items()

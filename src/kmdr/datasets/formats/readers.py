@@ -71,6 +71,8 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
 _ARCHIVES = (".zip", ".tar", ".tgz")
 # Formats whose readers unpack compressed files.
 _UNPACKING = ("csv", "tsv", "mtx", "svmlight", "idx", "docword")
+# Formats of files with the labels only.
+_LABELS = ("csv", "tsv", "npy", "mat", "idx", "parquet", "xlsx")
 _FOLDERS = ("images", "parts", "zarr")
 
 
@@ -117,6 +119,7 @@ def look(options: FileOptions) -> Content:
     if options.labels == NO_LABELS:
         content.labels = None
     elif separate_labels:
+        _refuse_as_labels(Path(options.labels))
         content.labels, content.labelled = tables.label_file(Path(options.labels), content.A.shape[0], options.label)
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
@@ -179,6 +182,17 @@ def _look_at_unpacked(path: Path, name: str, data: bytes, options: FileOptions) 
             content.A = read_only(np.array(content.A))
     content.form = f"{content.form.replace(', mapped in place', '')}, unpacked from {path.suffix[1:].lower()}"
     return content
+
+
+def _refuse_as_labels(path: Path) -> None:
+    """Refuse a file of labels in a format that would be taken for lines of text."""
+    extension = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
+    kind = _EXTENSIONS.get(extension, extension if extension in (*_UNSUPPORTED, *_ARCHIVES) else "")
+    if kind not in ("", *_LABELS):
+        raise UserError(
+            f"{path.name} is not read as a file of labels; write them as text with one label per line, or as one of "
+            f"{', '.join(_LABELS)}"
+        )
 
 
 def treat(content: Content, options: FileOptions) -> Loaded:

@@ -5,10 +5,8 @@ and limits the memory. It also refuses two things before scikit-learn sees them:
 collects in time quadratic in the rows, and digits grouped by underscores, which Python reads as numbers.
 """
 
-import lzma
 import math
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from kmdr.base.errors import UserError
+from kmdr.datasets.acquire.archives import DAMAGED
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading
 from kmdr.datasets.validation import codes
@@ -86,7 +85,7 @@ def is_likely(path: Path) -> bool:
     try:
         with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+    except (OSError, *DAMAGED):
         return True
     return bool(re.search(rb"(?<!\S)\d+:\S", head)) or not head.strip()
 
@@ -111,7 +110,7 @@ class _Lines:
                     self.line, self.number = line, self.number + 1
                     self._check()
                     yield line
-            except (EOFError, zlib.error, lzma.LZMAError, OSError) as e:
+            except (OSError, *DAMAGED) as e:
                 raise UserError(f"{self.path.name} is damaged or truncated ({e}); download it again") from e
 
     def _check(self) -> None:

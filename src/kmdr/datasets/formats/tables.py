@@ -486,7 +486,9 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
 
 
 def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: str, label: str) -> Content:
-    """Return a table that another library read, with its column of labels separated."""
+    """Return a table that another library read, with its column of labels separated; empty texts are missing values."""
+    for column in frame.select_dtypes(exclude="number"):
+        frame[column] = frame[column].where(frame[column] != "", None)
     return _with_labels(path, frame, form, _columns(path, names, len(names), label))
 
 

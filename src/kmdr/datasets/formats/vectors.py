@@ -1,11 +1,9 @@
 """Read plain binary matrices (IDX, fvecs and its relatives, fbin) and UCI's text of word counts (docword)."""
 
-import lzma
 import math
 import re
 import struct
 import warnings
-import zlib
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
+from kmdr.datasets.acquire.archives import DAMAGED
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading, unpacked
 
@@ -35,7 +34,7 @@ def sniff(path: Path) -> str:
     try:
         with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+    except (OSError, ValueError, *DAMAGED):
         return ""
     if head[:2] == b"\0\0" and len(head) > 3 and head[2] in _IDX_TYPES and 1 <= head[3] <= _MOST_AXES:
         return "idx"
@@ -136,5 +135,7 @@ def docword(path: Path, limit: float, options: FileOptions) -> Content:
                 "truncated, so download it again"
             )
         rows, columns, counts = table.T
+        if (counts < 0).any():
+            raise UserError(f"{path.name} has negative counts of words; write numbers of occurrences")
         A = scipy.sparse.coo_array((counts.astype(np.float64), (rows - 1, columns - 1)), shape=(n, d))
         return Content(A, form=f"docword, {entries} entries")
