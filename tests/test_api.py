@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -231,6 +231,7 @@ def message_of(work):
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(list(VALID)), value=st.one_of(SCALARS, CONTAINERS))
+@example(name="n_init", value=pd.DataFrame(POINTS))
 def test_any_argument_gives_rows_or_one_sentence(name, value):
     before = POINTS.copy()
     if name in ("repeats", "n_init") and isinstance(value, int) and value > 10:

@@ -53,7 +53,7 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     for name in ("n_init", "max_iter"):
         if name not in settings:
             raise UserError(f"kmeans.{name} is not set; remove '~kmeans.{name}'")
-    if settings["n_init"] == "auto":
+    if isinstance(settings["n_init"], str) and settings["n_init"] == "auto":  # a table compares its entries
         settings |= AUTO
     args = settings.pop("args", None) or {}
     if not isinstance(args, Mapping):
