@@ -35,7 +35,8 @@ from kmdr.analysis.rows import (
 from kmdr.analysis.statistics import LEVEL, Component, above, holm, is_rounding, ratio_above, repetitions_to_show
 from kmdr.base.errors import UserError
 from kmdr.base.text import single_line
-from kmdr.metrics import BUILT_IN, metrics
+from kmdr.metrics import BUILT_IN
+from kmdr.metrics.references import known_metric
 from kmdr.results.outdated import CODE_COLUMNS
 
 
@@ -166,7 +167,7 @@ def _numbers_in(text: str) -> dict[str, float]:
 
 def _custom(name: str, taken: Collection[str]) -> Quantity:
     """Return a custom metric as a quantity with a unique title."""
-    known = metrics().get(name)
+    known = known_metric(name)
     title = single_line(known.label if known else name)
     if title in {"", *_TAKEN, *taken} or title.split(" ")[0] in _WORDS or title.endswith((" A", " B")):
         title = f"{_CUSTOM}{single_line(name)}"

@@ -134,15 +134,15 @@ _HEADINGS = {"objective": "F", "accuracy": "P", "nmi": "NMI", "ari": "ARI"}
 def score(labels: Path, settings: Sequence[str], format: str) -> None:  # noqa: A002
     """Print the scores of each partition in a file of labels, on the dataset that settings describe."""
     from kmdr.harness.score import score_file
-    from kmdr.metrics import metrics
+    from kmdr.metrics.references import known_metric
 
     rows, notes = score_file(labels, settings)
     if format == "json":
         print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         frame = pd.DataFrame(rows)
-        measures = metrics()
-        headings = {name: _HEADINGS.get(name, measures[name].label) for name in map(str, frame) if name in measures}
+        measures = {name: measure for name in map(str, frame) if (measure := known_metric(name))}
+        headings = {name: _HEADINGS.get(name, measure.label) for name, measure in measures.items()}
         formats = {"clusters": "", **dict.fromkeys(headings.values(), ".4f")}
         _print_table(Table(frame.rename(columns=headings), formats), frame, format)
     for note in notes:

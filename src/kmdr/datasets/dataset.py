@@ -101,7 +101,7 @@ def kept_form(A: Any) -> Any:
     return A if isinstance(A, np.memmap | Streamed) else read_only(np.ascontiguousarray(A, validation.kept_type(A)))
 
 
-def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
+def content_sha256(A: Any, labels: NDArray[Any] | None, references: NDArray[Any] | None = None) -> str:
     """Return a hash of a matrix and its labels that does not depend on the file they came from.
 
     It is the SHA-256 over, for each array, a line of text with its name, dtype and shape, and its little-endian bytes
@@ -124,4 +124,6 @@ def content_sha256(A: Any, labels: NDArray[Any] | None) -> str:
         add("A", A, validation.kept_type(A))
     if labels is not None:
         add("labels", labels, labels.dtype)
+    if references is not None:
+        add("references", references, references.dtype)
     return digest.hexdigest()

@@ -7,7 +7,7 @@ from typing import Any
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.find import UnavailableError, local_files
-from kmdr.datasets.file_options import NO_LABELS, checked_option, convert
+from kmdr.datasets.file_options import checked_option, convert, is_column, labelings_of
 from kmdr.datasets.formats.common import refuse_irregular
 from kmdr.datasets.formats.readers import files_in
 from kmdr.datasets.registry import Entry, entry, names
@@ -39,8 +39,9 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     if "path" in settings:
         paths = [_located(e, path, e.format == "file", settings.get("format", "")) for path in paths_of(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
-        if settings.get("labels", "") not in ("", NO_LABELS):
-            settings["labels"] = _located(e, settings["labels"])
+        if labelings := labelings_of(settings.get("labels", "")):
+            located = [_located_labels(e, labels) for labels in labelings]
+            settings["labels"] = located if len(located) > 1 else located[0]
     return settings
 
 
@@ -49,6 +50,12 @@ def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     e = entry(name)
     settings = checked_options(e, options) if e.needs_path else {}
     return {option: settings[option] for option in ("path", "labels") if settings.get(option, "") not in ("", [])}
+
+
+def _located_labels(e: Entry, labels: str) -> str:
+    """Return the absolute path of a file of labels, or the name of a column unchanged."""
+    path = _located(e, labels)
+    return labels if is_column(labels) and not Path(path).exists() else path
 
 
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:
@@ -76,8 +83,8 @@ def files_of(settings: Mapping[str, Any]) -> list[str]:
     """Return all files of the user's that a dataset is read from."""
     if "path" not in settings:
         return []
-    labels = settings.get("labels", "")
-    return [*paths_of(settings), *([labels] if labels not in ("", NO_LABELS) else [])]
+    labelings = labelings_of(settings.get("labels", ""))
+    return [*paths_of(settings), *(labels for labels in labelings if not is_column(labels))]
 
 
 def missing_files(e: Entry, settings: Mapping[str, Any]) -> list[str]:

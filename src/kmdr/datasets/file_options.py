@@ -20,6 +20,7 @@ FORMATS = (
     "arff", "json", "stata", "r", "idx", "vectors", "docword",
 )  # fmt: skip
 _TEXT = ("csv", "tsv")
+_LABEL_EXTENSIONS = {".npy", ".mat", ".idx", ".txt", ".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".gz", ".bz2", ".xz"}
 _TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r")
 _ARRAYS = ("npz", "mat", "hdf5", "zarr")
 _WITH_COLUMNS = tuple(name for name in FORMATS if name != "images")
@@ -49,10 +50,15 @@ class FileOptions:
         "the file, or a folder: of images, of parts of a matrix (npy, parquet), a Zarr store; several svmlight files "
         "are read as one",
     )
-    labels: str = _option(
+    labels: str | Sequence[str] = _option(
         "",
-        "a file with the labels only: npy, mat, idx, text with one label per line (may be gz), or a table; none "
-        "ignores the labels in the data file",
+        "a file with the labels only: npy, mat, idx, text with one label per line (may be gz), or a table; or the name "
+        "of a column, as in label; a list of several gives P, NMI and ARI against each and the best; none ignores the "
+        "labels in the data file",
+    )
+    noise: str = _option(
+        "",
+        "the label of noise: points with it stay in the data, but do not count in P, NMI, ARI and the number of classes",
     )
     label: str = _option(
         "",
@@ -127,6 +133,11 @@ class FileOptions:
         """The files or the folder to read."""
         return list(map(Path, self.path))
 
+    @property
+    def labelings(self) -> list[str]:
+        """The files and columns of the reference labelings; empty unless option ``labels`` names some."""
+        return labelings_of(self.labels)
+
     def refuse_inapplicable(self, kind: str, file: str) -> None:
         """Refuse an option that is set but does not apply to a format."""
         for option in fields(self):
@@ -158,15 +169,32 @@ def checked_option(name: str, value: Any, what: str) -> Any:
     option = _FIELDS[name]
     value = str(value) if isinstance(value, Path) else value
     if isinstance(value, Sequence) and not isinstance(value, str):
-        value = [_as_text(entry) if name in ("path", "columns", "drop") else entry for entry in value]
-    elif name in ("columns", "drop", "matrix", "label"):
+        value = [_as_text(entry) if name in ("path", "columns", "drop", "labels") else entry for entry in value]
+    elif name in ("columns", "drop", "matrix", "label", "labels", "noise"):
         value = _as_text(value)
     if choices := option.metadata["choices"]:
         text = str(value).lower() if isinstance(value, bool) else value
         if not isinstance(text, str) or text not in {*choices, *choices.values()}:
             raise unknown(f"value of option {name}", value, dict.fromkeys(choices.values()))
         value = choices.get(text, text)
+    if name == "labels" and isinstance(value, list):
+        value = convert([], value, what)
+        if NO_LABELS in value and len(value) > 1:
+            raise UserError(f"{what} is {value!r}; {NO_LABELS} ignores all labels, so remove it or the others")
+        return value if len(value) > 1 else "".join(value)
     return convert(_default(option), value, what)
+
+
+def labelings_of(labels: str | Sequence[str]) -> list[str]:
+    """Return the value of option ``labels`` as a list; empty if it names nothing."""
+    return [] if labels in ("", NO_LABELS) else [labels] if isinstance(labels, str) else list(labels)
+
+
+def is_column(labels: str) -> bool:
+    """Return whether an entry of option ``labels`` names a column of the data: there is no such file, and no extension."""
+    path = Path(labels)
+    extensions = {suffix.lower() for suffix in path.suffixes}
+    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not path.exists()
 
 
 def _as_text(value: Any) -> Any:

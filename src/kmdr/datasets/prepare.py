@@ -98,8 +98,10 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
 
         files = obtain(e)
         (A, labels, feature_names), notes, warnings = _load(e, files, settings, store)
+        references = labels if labels is not None and labels.ndim == 2 else None
+        labels = labels if references is None else references[0].copy()
         k = _clusters(e, settings, A, labels)
-        digest = content_sha256(A, labels)
+        digest = content_sha256(A, labels, references)
         if e.needs_path or settings == dict(e.options):
             _verify(e, A, labels, digest)
         if prepared_folder(e, settings)[1] != fingerprint:
@@ -125,6 +127,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
             meta["warnings"] = warnings
         try:
             parts = dict(_arrays(stored[0] if stored else A, labels, in_place))
+            parts |= {} if references is None else {"references.npy": references}
             prepared.write(folder, fingerprint, parts, meta, feature_names)
         except OSError as error:
             raise UnwritableError(folder, error) from error
@@ -164,7 +167,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
     seen = profile(content)
     try:
         A, labels, _ = _checked(e, settings, formats.treat(content, file_options))
-        _clusters(e, settings, A, labels)
+        _clusters(e, settings, A, labels if labels is None or labels.ndim == 1 else labels[0])
     except UserError as error:
         return content, seen, str(error)
     return content, seen, ""
@@ -231,7 +234,8 @@ def _checked(
     try:
         A = kept_form(A)
         nonnegative = e.nonnegative and not (in_blocks and scale != "none")
-        validation.check(A, labels, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
+        single = labels if labels is None or labels.ndim == 1 else None  # several were checked when they were read
+        validation.check(A, single, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
         A = read_only(transformed(A)) if changed and not in_blocks else A
     except UserError as error:
         raise UserError(f"{display_name(e, settings)}: {error}") from error
@@ -245,7 +249,7 @@ def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any
     if not k and labels is None:
         where = ", or the labels: dataset.label=… or dataset.labels=FILE" if "label" in e.offered else ""
         raise UserError(f"{name} has no labels, so give the number of clusters: dataset.k=…{where}")
-    k = k or len(np.unique(labels))  # type: ignore[arg-type]
+    k = k or len(np.unique(labels[labels >= 0]))  # type: ignore[index]
     if k > A.shape[0]:
         raise UserError(
             f"k = {k} is larger than the number of points of {name} ({A.shape[0]}); choose k ≤ {A.shape[0]}"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +29,7 @@ from kmdr.base.paths import cache_folder
 from kmdr.datasets import validation
 from kmdr.datasets.dataset import Dataset
 from kmdr.datasets.formats.arrays import map_npy
+from kmdr.datasets.references import ReferencedDataset
 from kmdr.datasets.streamed import Streamed
 
 VERIFY = ("always", "once", "never")
@@ -104,7 +105,9 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
             raise DamagedDataError(folder)
         # It was written in this form; to find that out, scipy would read all of it.
         A.has_canonical_format = True
-    return Dataset(
+    references = parts.get("references.npy")
+    make = Dataset if references is None else partial(ReferencedDataset, references=references)
+    return make(
         name=meta["name"],
         A=A,
         labels=parts.get("labels.npy"),

@@ -88,7 +88,7 @@ def keep(meta: Mapping[str, Any], parts: Mapping[str, NDArray[Any]]) -> Path:
     """
     A = prepared.matrix(parts, meta)
     labels = parts.get("labels.npy")
-    if content_sha256(A, labels) != meta["data_sha256"]:
+    if content_sha256(A, labels, parts.get("references.npy")) != meta["data_sha256"]:
         shutil.rmtree(_arriving(meta["data_sha256"]), ignore_errors=True)
         raise UnverifiedError(f"dataset {meta['name']!r} was damaged in transfer: its content hash differs; run again")
     folder = cache_folder() / "prepared" / f"received-{meta['data_sha256'][:12]}"

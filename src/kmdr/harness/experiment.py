@@ -191,6 +191,12 @@ class Experiment:
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
+        references = getattr(data, "references", None)
+        if references is not None and self.protocol.start == "first_of_class" and (references[0] < 0).any():
+            raise UserError(
+                f"kmeans.start = 'first_of_class' needs a class for every point, but {int((references[0] < 0).sum())} "
+                "points are noise; use 'sample'"
+            )
         starter(self.protocol, n, k, data.labels, generator(self.seed))
         check_matching(self.matching, data.labels)
         reducer = reducers.make_allowed(self.reducer, self.params)

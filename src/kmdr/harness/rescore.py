@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from kmdr.datasets import open_prepared, prepared_by_content
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
+from kmdr.metrics.references import score_against
 from kmdr.results.folder import has_file
 from kmdr.results.labels import Labels
 from kmdr.results.paths import labels_file, task_files
@@ -37,6 +38,7 @@ class Scaled(NamedTuple):
     A: Matrix
     total: float
     classes: NDArray[np.int64] | None
+    references: NDArray[np.int64] | None = None
 
 
 @lru_cache(maxsize=1)  # the rows of a folder come dataset by dataset within a study
@@ -44,18 +46,25 @@ def scaled(folder: Path) -> Scaled:
     """Return the dataset of a prepared folder as trials score it."""
     data = open_prepared(folder)
     A, _, total = normalised(canonical_csr(data.A))
-    return Scaled(A, total, data.labels)
+    return Scaled(A, total, data.labels, getattr(data, "references", None))
+
+
+def score_labels(data: Scaled, labels: NDArray[Any], matching: str = "best") -> dict[str, float]:
+    """Return the scores of a partition, as trials have them."""
+    if data.references is not None:
+        return score_against(data.A, labels, data.references, matching, total=data.total)
+    return score(data.A, labels, data.classes, matching, total=data.total)
 
 
 def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: Scaled) -> bool:
     """Fill the metrics that a row lacks or that other code computed; return whether there were any."""
     before = {name: value for name, value in _metrics_of(row).items() if name not in _outdated(row)}
-    scores = score(data.A, labels.astype(np.int64), data.classes, total=data.total)
+    scores = score_labels(data, labels.astype(np.int64))
     if not math.isclose(scores["objective"], float(row["objective"]), rel_tol=_NEAR, abs_tol=_NEAR**2):
         raise UserError("the labels do not belong to this row: their F differs from its F")
     new = {name: value for name, value in scores.items() if name not in BUILT_IN and name not in before}
     row["metrics"] = canonical(before | new) if before or new else ""
-    plugins = [origin for name in new if (origin := origin_of_metric(name))]
+    plugins = [origin for name in new if name in metrics() and (origin := origin_of_metric(name))]
     row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, plugins), *plugins]))
     return bool(new)
 
@@ -63,7 +72,7 @@ def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: Scaled) -
 def scores_of_labels(row: Mapping[str, str], labels: NDArray[np.unsignedinteger], data: Scaled) -> dict[str, float]:
     """Return the scores of the labels that belong to a row."""
     matching = row["matching"] or "best"
-    return score(data.A, labels.astype(np.int64), data.classes, matching, total=data.total)
+    return score_labels(data, labels.astype(np.int64), matching)
 
 
 def _metrics_of(row: Mapping[str, str]) -> dict[str, float]:

@@ -18,8 +18,7 @@ from kmdr.config.compose import compose_configs
 from kmdr.datasets.formats.partitions import label_columns
 from kmdr.datasets.formats.tables import is_number
 from kmdr.datasets.validation import codes
-from kmdr.harness.rescore import scaled
-from kmdr.metrics import score
+from kmdr.harness.rescore import scaled, score_labels
 
 
 class Partition(NamedTuple):
@@ -119,7 +118,7 @@ def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]
     data = scaled(datasets.prepare(*dataset_from(settings)))
     rows, notes = [], []
     for partition in partitions(file, data.A.shape[0]):
-        scores = score(data.A, partition.clusters, data.classes, total=data.total)
+        scores = score_labels(data, partition.clusters)
         rows.append({"partition": partition.name, "clusters": int(partition.clusters.max()) + 1, **scores})
         if partition.negative:
             notes.append(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from kmdr import metrics, reducers
 from kmdr.base.limits import begin, is_watched
@@ -33,6 +34,7 @@ from kmdr.linalg.matrix import (
     normalised,
     treat_as_out_of_core,
 )
+from kmdr.metrics.references import agreements, lacking
 from kmdr.reducers.base import images, maps_in_blocks
 from kmdr.results.schema import Row
 
@@ -311,9 +313,40 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if alone and timed:
         _warm_cells(task, data, stamp.threads)
         begin()
-    rows = _guarded_trials(task, data, _shared(task, stamp), key=key, together=not alone)
+    references = getattr(data, "references", None)
+    if references is None:
+        rows = _guarded_trials(task, data, _shared(task, stamp), key=key, together=not alone)
+    else:
+        known = data if (references[0] >= 0).all() else replace(data, labels=None)
+        kept = replace(task, keep_labels=True)
+        rows = _guarded_trials(kept, known, _shared(task, stamp), key=key, together=not alone)
+        rows = [_scored_against(references, row, data, task) for row in rows]
     reason = changed(data)
     return failed(task, stamp, reason) if reason else rows
+
+
+def _scored_against(references: NDArray[np.int64], row: Row, data: Dataset, task: Task) -> Row:
+    """Return the row of a trial with its scores against several reference labelings."""
+    if row["status"] != "ok":
+        return row
+    labels = row["labels"] if task.keep_labels else row.pop("labels")
+    scores = json.loads(row["metrics"] or "{}")
+    try:
+        scores |= agreements(references, labels, task.matching)
+        if not (references[0] >= 0).all():
+            scores |= lacking(normalised(canonical_csr(data.A))[0], references, labels, scores)
+    except Exception as error:  # whatever a metric raises
+        kept = _shared(task, Stamp(1, 1, "", "")).keys() | {
+            "r",
+            "concurrency",
+            "threads",
+            "code_version",
+            "env_hash",
+            "machine",
+        }
+        return {name: value for name, value in row.items() if name in kept} | _failure(error)
+    row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
+    return row | {"metrics": canonical(scores) if scores else ""}
 
 
 def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:

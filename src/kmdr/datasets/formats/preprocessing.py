@@ -141,26 +141,29 @@ def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, axis=1) if parts else frame
 
 
-def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[str]) -> tuple[Any, Any]:
+def complete(
+    path: Path, A: Any, labelings: Sequence[Any], missing: str, features: Sequence[str]
+) -> tuple[Any, Sequence[Any]]:
     """Replace missing values, which are NaN, by the mean of their column, or drop their rows.
 
-    ``"drop"`` also drops rows without a label. With ``"refuse"``, `validation.check` refuses missing values.
+    ``"drop"`` also drops rows that lack a label in any labeling. With ``"refuse"``, `validation.check` refuses missing values.
     """
     if missing == "refuse" or A.dtype.kind != "f":
-        return A, labels
+        return A, labelings
     A = stream_if_large(A)
     if not isinstance(A, Streamed):
         A = np.array(A)
     known, total, whole = _known(A)
     if missing == "drop":
-        if labels is not None and np.size(labels) == len(whole):
+        fitting = all(np.size(labels) == len(whole) for labels in labelings)
+        for labels in labelings if fitting else ():
             whole &= ~pd.isna(np.ravel(labels))
-            labels = np.ravel(labels)[whole]
+        labelings = [np.ravel(labels)[whole] for labels in labelings] if fitting else labelings
         if whole.sum() < 2:
             raise UserError(
                 f"{int(whole.sum())} rows of {path.name} have a value in each column; set dataset.missing=mean instead"
             )
-        return A.select_rows(whole) if isinstance(A, Streamed) else A[whole], labels
+        return A.select_rows(whole) if isinstance(A, Streamed) else A[whole], labelings
     if (empty := known == 0).any():
         name = features[int(empty.argmax())]
         raise UserError(f"column {name!r} of {path.name} has no values; omit it: {setting('drop', [name])}")
@@ -169,7 +172,7 @@ def complete(path: Path, A: Any, labels: Any, missing: str, features: Sequence[s
     def filled(rows: NDArray[Any]) -> NDArray[Any]:
         return np.where(np.isnan(rows), means, rows)
 
-    return A.map_rows(filled, A.shape[1], A.dtype) if isinstance(A, Streamed) else filled(A), labels
+    return A.map_rows(filled, A.shape[1], A.dtype) if isinstance(A, Streamed) else filled(A), labelings
 
 
 def _known(A: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:

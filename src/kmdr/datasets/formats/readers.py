@@ -1,6 +1,7 @@
 """Read custom data files: choose the reader, read what a file contains, and make a matrix and classes of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.archives import read_members
-from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions
+from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions, is_column
 from kmdr.datasets.formats import (
     arrays,
     hdf5,
@@ -28,11 +29,15 @@ from kmdr.datasets.formats import (
     zarr,
 )
 from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular, unpacked
-from kmdr.datasets.validation import codes, csr
+from kmdr.datasets.references import classes_of_labelings
+from kmdr.datasets.validation import csr
 from kmdr.linalg.matrix import read_only
 
 Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
-"""A (ndarray, CSR array or `Streamed`, n x d), labels (n) counted from 0 or None, names of the features or None."""
+"""A (ndarray, CSR array or `Streamed`, n x d), labels counted from 0 or None, names of the features or None.
+
+The labels are n numbers; for several labelings or with noise, which is -1, one row of n numbers per labeling.
+"""
 
 _EXTENSIONS = {
     ".npz": "npz", ".npy": "npy", ".mat": "mat", ".csv": "csv", ".data": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -101,13 +106,29 @@ def look(options: FileOptions) -> Content:
         raise unknown("format of a dataset's file", kind, _READERS)
     if len(paths) > 1 and kinds != {"svmlight"}:
         raise UserError(f"{len(paths)} files were given; only svmlight files may be several, so join them into one")
-    separate_labels = options.labels not in ("", NO_LABELS)  # option label is then a column of that file
-    reading_options = replace(options, label="") if separate_labels else options
-    reading_options.refuse_inapplicable(kind, first.name)
+    labelings = options.labelings  # of a file of labels, option label is a column
+    columns = [name for name in labelings if is_column(name)]
+    if columns and options.label:
+        raise UserError(f"options labels={columns[0]} and label={options.label} both name columns; remove one of them")
+    reading_options = replace(options, label=columns[0] if columns else "") if labelings else options
+    if columns and kind == "parts":  # whose reader selects the columns
+        reading_options = replace(reading_options, drop=[*options.drop, *columns[1:]])
     for file in paths:
         refuse_irregular(file, folder=kind in _FOLDERS)
     limit = memory_limit(files_in(first, kind) if kind in _FOLDERS else paths, options.max_gb)
-    content = _reader(first, kind)(first, limit, reading_options)
+    read = _reader(first, kind)
+    with _naming_columns(columns):
+        reading_options.refuse_inapplicable(kind, first.name)
+        content = read(first, limit, reading_options)
+        others = {
+            name: read(first, limit, replace(reading_options, label=name, drop=[*options.drop, *columns])).labels
+            for name in columns[1:]
+            if kind == "parts"
+        } | {
+            name: read(first, limit, replace(reading_options, label=name)).labels
+            for name in columns[1:]
+            if kind != "parts"
+        }
     if scipy.sparse.issparse(content.A):
         try:
             content.A = csr(content.A)  # compiled code relies on its parts
@@ -118,15 +139,46 @@ def look(options: FileOptions) -> Content:
         content.labels, drop = None, [name for name in drop if name != "label"]
     if options.labels == NO_LABELS:
         content.labels = None
-    elif separate_labels:
-        _refuse_as_labels(Path(options.labels))
-        content.labels, content.labelled = tables.label_file(Path(options.labels), content.A.shape[0], options.label)
+    elif labelings:
+        others |= {columns[0]: content.labels} if columns else {}
+        found = [_labeling(name, content, others, options.label, first.name) for name in labelings]
+        (content.labels, content.labelled), *further = found
+        content.further = tuple(labels for labels, _ in further)
+        content.labelled += "".join(f", and {where}" for _, where in further)
+        among = set(preprocessing.column_names(content)) if isinstance(content.A, pd.DataFrame) else set()
+        drop = [*drop, *(name for name in dict.fromkeys(columns[1:]) if name in among and name not in drop)]
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
     content.warnings += tuple(tables.doubts(content, first.name))
     if content.labels is not None and (unlabelled := int(pd.isna(np.ravel(np.asarray(content.labels))).sum())):
         content.labelled += f", {unlabelled} without a label,"
     return content
+
+
+@contextmanager
+def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
+    """Say in errors that an entry of option ``labels`` is taken for a column because there is no such file."""
+    try:
+        yield
+    except UserError as error:
+        if not columns:
+            raise
+        raise UserError(f"dataset.labels={columns[0]} is not a file, so it is taken for a column: {error}") from error
+
+
+def _labeling(
+    name: str, content: Content, columns: Mapping[str, Any], label: str, data: str
+) -> tuple[NDArray[Any], str]:
+    """Return a reference labeling, from a file or a column, and where it is in words; refuse one of another length."""
+    n = content.A.shape[0]
+    if name in columns:
+        labels, where = columns[name], f"column {name!r}"
+    else:
+        _refuse_as_labels(Path(name))
+        labels, where = tables.label_file(Path(name), n, label)
+    if np.size(labels) != n:
+        raise UserError(f"{where} has {np.size(labels)} labels for {n} points of {data}; give one per point")
+    return labels, where
 
 
 def _reader(path: Path, kind: str) -> Callable[[Path, float, FileOptions], Content]:
@@ -203,9 +255,10 @@ def treat(content: Content, options: FileOptions) -> Loaded:
         A, features = preprocessing.numbers(first.name, A, options.encode)
     preprocessing.refuse_sparse(first, A, options.scale, options.missing)
     names = features or tuple(preprocessing.column_names(content))
-    A, labels = preprocessing.complete(first, A, labels, options.missing, names)
+    labelings = [] if labels is None else [labels, *content.further]
+    A, labelings = preprocessing.complete(first, A, labelings, options.missing, names)
     A = preprocessing.scale_columns(first, A, options.scale)
-    return A, None if labels is None else codes(labels, first.name), features
+    return A, classes_of_labelings(labelings, first.name, options.noise), features
 
 
 def files_in(folder: Path, kind: str = "") -> list[Path]:
