@@ -58,7 +58,7 @@ class FileOptions:
     )
     noise: str = _option(
         "",
-        "the label of noise: points with it stay in the data, but do not count in P, NMI, ARI and the number of classes",
+        "the label of noise: its points stay in the data, but do not count in P, NMI, ARI and the number of classes",
     )
     label: str = _option(
         "",
@@ -191,7 +191,7 @@ def labelings_of(labels: str | Sequence[str]) -> list[str]:
 
 
 def is_column(labels: str) -> bool:
-    """Return whether an entry of option ``labels`` names a column of the data: there is no such file, and no extension."""
+    """Return whether an entry of option ``labels`` names a column of the data: no file, and no extension."""
     path = Path(labels)
     extensions = {suffix.lower() for suffix in path.suffixes}
     return path.name == labels and not extensions & _LABEL_EXTENSIONS and not path.exists()

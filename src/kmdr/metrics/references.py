@@ -1,9 +1,9 @@
 """Scores against several reference labelings, in which some points may be noise.
 
 P, NMI and ARI are each the best over the labelings, as for the benchmark battery of Gagolewski (2022), where several
-partitions may be equally valid; the scores against labeling j, counted from 0, are ``accuracy_labelsj`` and so on. Noise
-does not count: a labeling is compared with the clusters of the points that it does not mark. Metrics of plugins that need
-true classes get the points that the first labeling does not mark.
+partitions may be equally valid; the scores against labeling j, counted from 0, are ``accuracy_labelsj`` and so on.
+Noise does not count: a labeling is compared with the clusters of the points that it does not mark. Metrics of plugins
+that need true classes get the points that the first labeling does not mark.
 """
 
 import re

@@ -146,7 +146,8 @@ def complete(
 ) -> tuple[Any, Sequence[Any]]:
     """Replace missing values, which are NaN, by the mean of their column, or drop their rows.
 
-    ``"drop"`` also drops rows that lack a label in any labeling. With ``"refuse"``, `validation.check` refuses missing values.
+    ``"drop"`` also drops rows that lack a label in any labeling. With ``"refuse"``, `validation.check` refuses missing
+    values.
     """
     if missing == "refuse" or A.dtype.kind != "f":
         return A, labelings

@@ -120,15 +120,7 @@ def look(options: FileOptions) -> Content:
     with _naming_columns(columns):
         reading_options.refuse_inapplicable(kind, first.name)
         content = read(first, limit, reading_options)
-        others = {
-            name: read(first, limit, replace(reading_options, label=name, drop=[*options.drop, *columns])).labels
-            for name in columns[1:]
-            if kind == "parts"
-        } | {
-            name: read(first, limit, replace(reading_options, label=name)).labels
-            for name in columns[1:]
-            if kind != "parts"
-        }
+        others = {name: _further_labels(read, first, limit, reading_options, columns, name) for name in columns[1:]}
     if scipy.sparse.issparse(content.A):
         try:
             content.A = csr(content.A)  # compiled code relies on its parts
@@ -164,6 +156,20 @@ def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
         if not columns:
             raise
         raise UserError(f"dataset.labels={columns[0]} is not a file, so it is taken for a column: {error}") from error
+
+
+def _further_labels(
+    read: Callable[[Path, float, FileOptions], Content],
+    path: Path,
+    limit: float,
+    options: FileOptions,
+    columns: Sequence[str],
+    name: str,
+) -> Any:
+    """Return another column of labels, for which the file is read again."""
+    kind_drops = options.drop and set(columns) & set(options.drop)
+    drop = [column for column in (*options.drop, columns[0]) if column != name] if kind_drops else options.drop
+    return read(path, limit, replace(options, label=name, drop=drop)).labels
 
 
 def _labeling(
