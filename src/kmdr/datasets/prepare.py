@@ -249,7 +249,7 @@ def _clusters(e: Entry, settings: Mapping[str, Any], A: Any, labels: NDArray[Any
     if not k and labels is None:
         where = ", or the labels: dataset.label=… or dataset.labels=FILE" if "label" in e.offered else ""
         raise UserError(f"{name} has no labels, so give the number of clusters: dataset.k=…{where}")
-    k = k or len(np.unique(labels[labels >= 0]))  # type: ignore[index]
+    k = k or (0 if labels is None else len(np.unique(labels[labels >= 0])))
     if k > A.shape[0]:
         raise UserError(
             f"k = {k} is larger than the number of points of {name} ({A.shape[0]}); choose k ≤ {A.shape[0]}"

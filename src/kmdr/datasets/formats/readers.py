@@ -133,12 +133,7 @@ def look(options: FileOptions) -> Content:
         content.labels = None
     elif labelings:
         others |= {columns[0]: content.labels} if columns else {}
-        found = [_labeling(name, content, others, options.label, first.name) for name in labelings]
-        (content.labels, content.labelled), *further = found
-        content.further = tuple(labels for labels, _ in further)
-        content.labelled += "".join(f", and {where}" for _, where in further)
-        among = set(preprocessing.column_names(content)) if isinstance(content.A, pd.DataFrame) else set()
-        drop = [*drop, *(name for name in dict.fromkeys(columns[1:]) if name in among and name not in drop)]
+        drop = [*drop, *_take_labelings(content, labelings, others, options, drop)]
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
     content.warnings += tuple(tables.doubts(content, first.name))
@@ -156,6 +151,18 @@ def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
         if not columns:
             raise
         raise UserError(f"dataset.labels={columns[0]} is not a file, so it is taken for a column: {error}") from error
+
+
+def _take_labelings(
+    content: Content, labelings: Sequence[str], columns: Mapping[str, Any], options: FileOptions, drop: Sequence[str]
+) -> list[str]:
+    """Give a file's content its reference labelings, and return the columns of a table that are labels to drop."""
+    taken = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
+    (content.labels, content.labelled), *further = taken
+    content.further = tuple(labels for labels, _ in further)
+    content.labelled += "".join(f", and {where}" for _, where in further)
+    features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
+    return [name for name in columns if name in features and name not in drop]
 
 
 def _further_labels(
@@ -262,9 +269,9 @@ def treat(content: Content, options: FileOptions) -> Loaded:
     preprocessing.refuse_sparse(first, A, options.scale, options.missing)
     names = features or tuple(preprocessing.column_names(content))
     labelings = [] if labels is None else [labels, *content.further]
-    A, labelings = preprocessing.complete(first, A, labelings, options.missing, names)
+    A, complete_labelings = preprocessing.complete(first, A, labelings, options.missing, names)
     A = preprocessing.scale_columns(first, A, options.scale)
-    return A, classes_of_labelings(labelings, first.name, options.noise), features
+    return A, classes_of_labelings(complete_labelings, first.name, options.noise), features
 
 
 def files_in(folder: Path, kind: str = "") -> list[Path]:
