@@ -108,11 +108,7 @@ def look(options: FileOptions) -> Content:
         raise UserError(f"{len(paths)} files were given; only svmlight files may be several, so join them into one")
     labelings = options.labelings  # of a file of labels, option label is a column
     columns = [name for name in labelings if is_column(name)]
-    if columns and options.label:
-        raise UserError(f"options labels={columns[0]} and label={options.label} both name columns; remove one of them")
-    reading_options = replace(options, label=columns[0] if columns else "") if labelings else options
-    if columns and kind == "parts":  # whose reader selects the columns
-        reading_options = replace(reading_options, drop=[*options.drop, *columns[1:]])
+    reading_options = _reading_options(options, columns, kind) if labelings else options
     for file in paths:
         refuse_irregular(file, folder=kind in _FOLDERS)
     limit = memory_limit(files_in(first, kind) if kind in _FOLDERS else paths, options.max_gb)
@@ -151,6 +147,14 @@ def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
         if not columns:
             raise
         raise UserError(f"dataset.labels={columns[0]} is not a file, so it is taken for a column: {error}") from error
+
+
+def _reading_options(options: FileOptions, columns: Sequence[str], kind: str) -> FileOptions:
+    """Return the options for the data where option ``labels`` names labelings, of which some are columns."""
+    if columns and options.label:
+        raise UserError(f"options labels={columns[0]} and label={options.label} both name columns; remove one of them")
+    drop = [*options.drop, *columns[1:]] if kind == "parts" else options.drop  # whose reader selects the columns
+    return replace(options, label=columns[0] if columns else "", drop=drop)
 
 
 def _take_labelings(
