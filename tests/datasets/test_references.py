@@ -1,4 +1,4 @@
-"""Several reference labelings and noise, read from files and columns, and scored as scikit-learn scores masked labels."""
+"""Several reference labelings and noise, from files and columns, scored as scikit-learn scores masked labels."""
 
 import h5py
 import numpy as np
