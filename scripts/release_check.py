@@ -1,12 +1,11 @@
-"""Check that the last commit can be released: ``python scripts/release_check.py [--out FOLDER]``, or ``make release-check``.
+"""Check that the last commit can be released: ``python scripts/release_check.py [--out FOLDER]``.
 
-A clean clone of HEAD is built into a source archive and a wheel in a temporary folder. Their metadata are checked by other
-tools, their files are compared with the tracked files, and the wheel is installed into an empty environment of each
-supported Python and run there, in an empty folder with an empty cache. It needs a package index, and only the standard
-library and git on this machine.
+A clean clone of HEAD is built into a source archive and a wheel in a temporary folder. Their metadata are checked by
+other tools, their files are compared with the tracked files, and the wheel is installed into an empty environment of
+each supported Python and run there, in an empty folder with an empty cache. It needs git and a package index.
 
-The exit status is 0 if all checks passed, 1 if any failed, and 3 if none failed but some were skipped, because a tool cannot
-be installed or a Python is not available. With ``--out`` the archives are copied to a folder if no check failed.
+The exit status is 0 if all checks passed, 1 if any failed, and 3 if none failed but some were skipped, because a tool
+cannot be installed or a Python is not available. With ``--out`` the archives are copied if no check failed.
 """
 
 import argparse
@@ -211,7 +210,7 @@ def checks(work: Path, clone: Path, dist: Path) -> list[tuple[str, Callable[[], 
         (f"files of {archive.name}", lambda: check_source_archive(archive, tracked)),
         (f"files of {wheel.name}", lambda: check_wheel(wheel, tracked)),
         *(
-            (f"install and run on Python {v}", lambda v=v: check_installed(wheel, project["version"], v, work / v))  # type: ignore[misc]
+            (f"install and run on Python {v}", lambda v=v: check_installed(wheel, project["version"], v, work / v))
             for v in supported_versions(project)
         ),
     ]
