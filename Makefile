@@ -11,12 +11,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce multiverse atlas verify quick data figures report reference docs test test-all fuzz lint check bench lock audit clean
+.PHONY: help setup demo reproduce multiverse atlas verify quick data figures report reference docs test test-all fuzz lint check bench lock audit release-check clean
 
 help: ## Show the targets
 	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the locked dependencies and kmdr itself
 	$(if $(filter setup,$(MAKECMDGOALS)),@echo 'Ready: source $(BIN)/activate && kmdr demo')
@@ -119,6 +119,11 @@ audit: ## Compare the locked dependencies with the known vulnerabilities (needs 
 	  for lock in requirements-pip.lock requirements.lock requirements-bench.lock requirements-docs.lock; do \
 	    "$$work/bin/pip-audit" --vulnerability-service osv --disable-pip --require-hashes -r $$lock || exit 1; \
 	  done
+
+# Exit status of the script: 0 all passed, 1 any failed, 3 some were skipped; make reports the last two as an error.
+release-check: ## Build the last commit, check its archives and run the wheel on each supported Python; OUT=dist keeps them
+	@test -n "$(PYTHON)" || { echo 'kmdr needs Python 3.11, 3.12 or 3.13' >&2; exit 1; }
+	$(PYTHON) scripts/release_check.py $(if $(OUT),--out '$(OUT)')
 
 clean: ## Remove what can be made again, unless a run uses it: .venv, caches, results/runs, results/quick; downloaded data stays
 	@python="$(or $(wildcard $(BIN)/python),$(PYTHON))"; test -z "$$python" || "$$python" scripts/clean.py results/runs results/quick

@@ -16,7 +16,7 @@ version = release = version_of("kmdr")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_gallery.gen_gallery"]
 root_doc = "index"
-exclude_patterns = ["examples", "generated/bench-table.md"]
+exclude_patterns = ["examples", "paper", "generated/bench-table.md"]
 
 myst_heading_anchors = 3
 

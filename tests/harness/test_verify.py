@@ -17,7 +17,7 @@ from kmdr.base.text import short_hash
 from kmdr.cli.jobs import run_jobs
 from kmdr.config.task import Task
 from kmdr.harness.jobs import compose
-from kmdr.harness.verify import folders_by_content, rebuild, sample, verify
+from kmdr.harness.verify import folders_by_content, rebuild, sample, verify, verify_sample
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.manifests import described
 from kmdr.results.reader import read_rows
@@ -219,6 +219,30 @@ def test_the_command_reports_outcomes_and_its_status_and_writes_nothing(made_by_
         assert done.returncode == status, "refused, or nothing could be compared"
         assert not forged or "data_sha256 = '000" in done.stderr
     assert "no row could be compared" in done.stderr
+
+
+@pytest.mark.slow
+def test_rows_without_data_are_followed_by_rows_that_can_be_compared(results, tmp_path, capsys):
+    made, _ = results
+    out = tmp_path / "mixed"
+    shutil.copytree(made, out)
+    shutil.rmtree(out / "tasks")
+    rows = [r for r in read_rows(made / "rows.csv") if r["reducer"] == "random_sign"]
+    missing = [{**r, "data_sha256": str(n % 3) * 64, "study": "elsewhere"} for n, r in enumerate(rows * 8)]
+    missing = [{**r, "repeat": str(n), "config_hash": short_hash(config_of(r))} for n, r in enumerate(missing)]
+    Store(out).add_configs(map(config_of, missing))
+    with (out / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows([*missing, *rows])
+    for seed in range(6):
+        assert verify_sample(out, 3, seed) == 0
+        output = capsys.readouterr().out
+        skipped = output.count("skipped: elsewhere")
+        assert 1 <= skipped <= 3
+        assert f"{3 + skipped} rows drawn with seed {seed}" in output
+    assert verify_sample(out, len(rows) + len(missing), 0) == 0
+    assert f"{len(rows) + len(missing)} rows drawn" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -201,6 +201,17 @@ def test_partitions_that_name_other_points_are_refused(truth, labels):
         accuracy(truth, labels)
 
 
+@pytest.mark.parametrize("measure", [objective, residual])
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [0, 1, 0, 1], [[0, 1, 0]], [0.0, 1.0, 0.0], [0, -1, 1], [True, False, True]]
+)
+def test_labels_that_do_not_number_the_rows_are_refused(measure, labels, rng):
+    A = rng.standard_normal((3, 2))
+    for form in (A, sp.csr_array(A)):
+        with pytest.raises(ArgumentError, match="are not 3 whole numbers from 0, one for each row; give these"):
+            measure(form, labels)
+
+
 def test_a_matching_refuses_labels_that_it_is_not_defined_for():
     blocks, mixed = np.repeat([3, 5], 4), np.array([3, 5, 3, 3, 5, 5, 5, 3])
     for matching in ("best", "identity", "identity_lf20"):

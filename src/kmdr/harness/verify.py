@@ -22,9 +22,10 @@ import re
 import shlex
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,9 +205,27 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
             "one to compare with"
         )
     check = RowCheck(reference)
-    rows = sample(read_rows(table, check), size, seed)
-    comparisons = rerun(rows, reference, folders_by_content(rows, reference), trusted)
-    return comparisons, check.sentences(table)
+    rows = read_rows(table, check)
+    order = sample(rows, len(rows), seed)
+    drawn, further = order[:size], order[size:]
+    folders = folders_by_content(drawn, reference)
+    missing = sum(row["data_sha256"] not in folders for row in drawn)
+    drawn += islice(_available(further, reference, folders), missing)
+    return rerun(drawn, reference, folders, trusted), check.sentences(table)
+
+
+def _available(
+    rows: Iterable[Mapping[str, str]], reference: Path, folders: dict[str, Path]
+) -> Iterator[Mapping[str, str]]:
+    """Yield the rows whose data are available, and add the prepared folders of these data to ``folders``."""
+    tried = set()
+    for row in rows:
+        data = row["dataset"], row.get("options", ""), row["data_sha256"]
+        if row["data_sha256"] not in folders and data not in tried:
+            tried.add(data)
+            folders |= folders_by_content([row], reference)
+        if row["data_sha256"] in folders:
+            yield row
 
 
 def rerun(
@@ -236,8 +255,8 @@ def print_outcomes(comparisons: Sequence[Comparison], column: str) -> None:
 def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
     """Rerun a random sample of a folder's rows, print the outcomes, and return the exit status.
 
-    The status is 0 if some rows were compared, none is different and none is refused, else 1. ``trusted`` is as for
-    `verify`.
+    Each row whose data are not available is followed by another whose data are, if there is one. The status is 0 if
+    some rows were compared, none is different and none is refused, else 1. ``trusted`` is as for `verify`.
     """
     comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
     totals = Counter(comparison.outcome for comparison in comparisons)

@@ -1,4 +1,4 @@
-"""The sentences and counts of the README that come from results.
+"""The sentences and counts of the README and of the paper on kmdr that come from results.
 
 ``python -m kmdr.reporting.readme`` updates them from the committed folder of results: the answer to the README's
 question, the first findings of the atlas, and one row per paper with the counts of its verdicts and a finding. A
@@ -18,6 +18,7 @@ from kmdr.claims.summary import Sentence
 
 _REFERENCE = CHECKOUT / "results" / "reference"
 _REGION = re.compile(r"(<!-- (\w+): python -m kmdr\.reporting\.readme -->\n\n).*?(<!-- end of \2 -->)", re.DOTALL)
+PAGES = (CHECKOUT / "README.md", CHECKOUT / "docs" / "paper" / "paper.md")
 _MOST_FINDINGS = 6  # of the atlas
 _OUTCOMES = ("supported", "mostly supported", "not supported", "undecided")
 
@@ -69,21 +70,33 @@ def _escaped(text: str) -> str:
     return text.replace("_", r"\_").replace("|", r"\|")
 
 
+def _counts_by_paper(folder: Path) -> dict[str, list[str]]:
+    """Return the number of claims of each paper by outcome."""
+    verdicts = pd.read_csv(folder / "verdicts.csv")
+    by_paper = {}
+    for paper in papers():
+        outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), "verdict"])
+        by_paper[paper.name] = [str(outcomes[outcome]) for outcome in _OUTCOMES]
+    return by_paper
+
+
+def counts_table(folder: Path) -> str:
+    """Return a Markdown table with the counts of verdicts of each paper, which is cited by its name."""
+    lines = [f"| paper | {' | '.join(_OUTCOMES)} |", f"|---|{'---:|' * len(_OUTCOMES)}"]
+    lines += [f"| @{name} | {' | '.join(cells)} |" for name, cells in _counts_by_paper(folder).items()]
+    return "\n".join(lines)
+
+
 def scorecard(folder: Path) -> str:
     """Return a Markdown table with the counts of verdicts and a finding of each paper."""
-    verdicts = pd.read_csv(folder / "verdicts.csv")
+    outcomes = _counts_by_paper(folder)
     report = report_text(folder)
     lines = [f"| paper | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():
-        outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), "verdict"])
         target = (folder / "report" / f"{paper.name}.md").relative_to(CHECKOUT)
         short = paper.summary.short
         head = f"[{paper.name}]({target}): {short[:1].lower()}{short[1:]}"
-        cells = [
-            head,
-            *(str(outcomes[outcome]) for outcome in _OUTCOMES),
-            first_finding(paper.summary.findings, report),
-        ]
+        cells = [head, *outcomes[paper.name], first_finding(paper.summary.findings, report)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -102,14 +115,16 @@ def atlas(folder: Path) -> str:
     return "\n".join(findings[:_MOST_FINDINGS]) or "No results of the atlas are committed yet; `kmdr atlas` runs it."
 
 
-_MAKE: Mapping[str, Callable[[Path], str]] = {"answer": answer, "scorecard": scorecard, "atlas": atlas}
+_MAKE: Mapping[str, Callable[[Path], str]] = {
+    "answer": answer, "scorecard": scorecard, "counts": counts_table, "atlas": atlas,
+}  # fmt: skip
 
 
 def renewed(readme: str, folder: Path = _REFERENCE) -> str:
-    """Return a README with its marked regions made from a folder of results."""
+    """Return a page with its marked regions made from a folder of results."""
     return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](folder)}\n\n{match[3]}", readme)
 
 
 if __name__ == "__main__":
-    readme = CHECKOUT / "README.md"
-    readme.write_text(renewed(readme.read_text("utf-8")), "utf-8")
+    for page in PAGES:
+        page.write_text(renewed(page.read_text("utf-8")), "utf-8")
