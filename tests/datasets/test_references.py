@@ -94,3 +94,12 @@ def test_scores_are_those_of_masked_labels_in_any_order(first, second, clusters,
         assert scores[f"{name}_labels0"] == swapped[f"{name}_labels1"]
     twice = agreements(references[[0, 0]], clusters)
     assert all(twice[f"{name}_labels0"] == twice[f"{name}_labels1"] for name in ("accuracy", "nmi", "ari"))
+
+
+def test_a_folder_with_the_name_of_a_column_is_not_taken_for_a_file_of_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"x": range(4), "one": [0, 0, 1, 1], "two": [0, 1, 0, 1]}).to_csv("t.csv", index=False)
+    options = {"path": "t.csv", "labels": ["one", "two"]}
+    before = datasets.open_prepared(datasets.prepare("file", options)).data_sha256
+    (tmp_path / "two").mkdir()
+    assert datasets.open_prepared(datasets.prepare("file", options)).data_sha256 == before

@@ -54,8 +54,11 @@ def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _located_labels(e: Entry, labels: str) -> str:
     """Return the absolute path of a file of labels, or the name of a column unchanged."""
+    column = is_column(labels)
+    if column and Path(labels).is_dir():
+        return labels
     path = _located(e, labels)
-    return labels if is_column(labels) and not Path(path).exists() else path
+    return labels if column and not Path(path).is_file() else path
 
 
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:

@@ -194,7 +194,7 @@ def is_column(labels: str) -> bool:
     """Return whether an entry of option ``labels`` names a column of the data: no file, and no extension."""
     path = Path(labels)
     extensions = {suffix.lower() for suffix in path.suffixes}
-    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not path.exists()
+    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not path.is_file()
 
 
 def _as_text(value: Any) -> Any:

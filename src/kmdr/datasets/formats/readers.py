@@ -164,7 +164,8 @@ def _take_labelings(
     taken = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
     (content.labels, content.labelled), *further = taken
     content.further = tuple(labels for labels, _ in further)
-    content.labelled += "".join(f", and {where}" for _, where in further)
+    if further:
+        content.labelled = f"further labels: {', '.join(where for _, where in further)}; {content.labelled}"
     features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
     return [name for name in columns if name in features and name not in drop]
 
