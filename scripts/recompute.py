@@ -11,6 +11,7 @@ Numbers are equal within 1e-9 of their size or, for p-values, of their logarithm
 """
 
 import json
+import lzma
 import re
 import sys
 from collections import Counter, defaultdict
@@ -207,6 +208,17 @@ def partial_conjunction(groups: Sequence[Sequence[Result]], least: int) -> Resul
     return Result(true, np.nan, np.nan, min(1.0, p_for), min(1.0, p_against), max(r.n for g in groups for r in g))
 
 
+def text_of(path: Path) -> str:
+    """Return the text of a file that may be compressed."""
+    path = stored(path)
+    return (lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()).decode()
+
+
+def stored(path: Path) -> Path:
+    """Return the path of a file, or of its compressed form if there is only that."""
+    return path if path.is_file() else path.with_name(f"{path.name}.xz")
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +277,7 @@ class Folder:
     @cache  # noqa: B019
     def fact(self, name: str) -> pd.DataFrame:
         """Return the table of a fact."""
-        return pd.read_csv(self.path / f"facts/{name}.csv")
+        return pd.read_csv(stored(self.path / f"facts/{name}.csv"))
 
     @cache  # noqa: B019
     def reported(self, paper: str) -> pd.DataFrame:
@@ -1696,7 +1708,7 @@ class Universes:
 
     def __init__(self, folder: Folder, paper: str) -> None:
         self.folder, self.paper = folder, paper
-        every = json.loads((folder.path / "multiverse/universes.json").read_text("utf-8"))[paper]
+        every = json.loads(text_of(folder.path / "multiverse/universes.json"))[paper]
         known = folder.multiverse_rows
         self.configs = {
             tuple(u["options"]): u["configs"] for u in every if u["configs"] and set(u["configs"]) <= set(known)

@@ -34,6 +34,11 @@ SCORES = {"loss": "objective", "accuracy": "accuracy", "ari": "ari", "nmi": "nmi
 MOST_SHOWN = 20
 
 
+def stored(path: Path) -> Path:
+    """Return the path of a file, or of its compressed form if there is only that."""
+    return path if path.is_file() else path.with_name(f"{path.name}.xz")
+
+
 def named_rows(folder: Path) -> pd.DataFrame:
     """Return the rows of the atlas with the columns ``form`` and ``method``, by the file of the atlas."""
     table = next(path for name in ("rows.csv", "rows.csv.xz") if (path := folder / name).is_file())
@@ -158,7 +163,7 @@ class Count:
 
 def check_effects(folder: Path, ours: pd.DataFrame, count: Count) -> None:
     """Compare every effect."""
-    printed = pd.read_csv(folder / "facts/effects.csv")
+    printed = pd.read_csv(stored(folder / "facts/effects.csv"))
     both = printed.merge(ours, on=CELL, how="left", suffixes=("", "_ours"))
     names = ["runs", "seconds", "seconds_none", "speedup", *(f"{n}{e}" for n in SCORES for e in ("", "_low", "_high"))]
     known = both["loss_ours"].notna() | both["loss"].notna()
@@ -173,7 +178,9 @@ def check_effects(folder: Path, ours: pd.DataFrame, count: Count) -> None:
 
 def check_rankings(folder: Path, effects: pd.DataFrame, count: Count) -> None:
     """Compare average ranks and tests of every ranking."""
-    ranks, outcomes = (pd.read_csv(folder / f"facts/{n}.csv", keep_default_na=False) for n in ("ranks", "outcomes"))
+    ranks, outcomes = (
+        pd.read_csv(stored(folder / f"facts/{n}.csv"), keep_default_na=False) for n in ("ranks", "outcomes")
+    )
     multiples = [float(m) for m in yaml.safe_load(ATLAS.read_text("utf-8"))["multiples"]]
     for line in outcomes.to_dict("records"):
         key = [str(line[name]) for name in ("form", "quantity", "condition")]

@@ -1,6 +1,5 @@
 """MATLAB's online phase and EmptyAction against exact rational arithmetic and a plain reading of the docstring."""
 
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +12,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.threads import pinned
 from kmdr.clustering import engines, kmeans
 from kmdr.clustering.kmeans import Protocol, lloyd
+from kmdr.results.manifests import read_configs
 from oracles import lloyd_error, lloyd_reference
 
 LAYOUTS = [np.copy, sp.csr_array]
@@ -233,8 +233,8 @@ def test_settings_enter_the_identity_only_where_they_differ():
 
 
 def test_configurations_of_committed_rows_are_told_as_they_were():
-    lines = (paths.CONF.parent / "results" / "reference" / "configs.jsonl").read_text().splitlines()
-    for config in map(json.loads, lines):
+    configs, _ = read_configs(paths.CONF.parent / "results" / "reference")
+    for config in configs.values():
         assert Protocol(**config["kmeans"]).identity == config["kmeans"]
         name = config["reducer"]
         if "." not in name:

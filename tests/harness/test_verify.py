@@ -19,6 +19,7 @@ from kmdr.config.task import Task
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import folders_by_content, rebuild, sample, verify, verify_sample
 from kmdr.results.compare import compare, platform_of
+from kmdr.results.folder import has_file
 from kmdr.results.manifests import described
 from kmdr.results.reader import read_rows
 from kmdr.results.row_check import config_of
@@ -254,7 +255,7 @@ def test_no_reference_is_one_sentence(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (REFERENCE / "configs.jsonl").is_file(), reason="no committed results")
+@pytest.mark.skipif(not has_file(REFERENCE, "configs.jsonl"), reason="no committed results")
 def test_committed_rows_of_generated_data_are_had_again():
     table = next((path for path in (REFERENCE / "rows.csv.xz", REFERENCE / "rows.csv") if path.exists()), None)
     assert table is not None

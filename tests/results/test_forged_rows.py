@@ -1,6 +1,7 @@
 """Rows that contradict their configuration, their columns or each other: whatever reads them refuses and names them."""
 
 import csv
+import io
 import json
 import shutil
 
@@ -24,6 +25,7 @@ from kmdr.harness import rescore, verify
 from kmdr.reporting.parts import Context, make_item
 from kmdr.results import check, merge
 from kmdr.results.checksums import with_checksum
+from kmdr.results.folder import require_file
 from kmdr.results.frame import to_text
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.row_check import RowCheck, config_of
@@ -359,7 +361,7 @@ def test_a_damaged_fact_is_a_gap_of_the_report(copy, item):
     """One character behind each value of one column, and the note that goes with a fact gone."""
     (copy / "facts").mkdir()
     for name in item.facts:
-        fact = pd.read_csv(REFERENCE / "facts" / f"{name}.csv", dtype=str)
+        fact = pd.read_csv(io.BytesIO(require_file(REFERENCE, f"facts/{name}.csv")), dtype=str)
         for column in fact:
             fact.assign(**{column: fact[column] + "x"}).to_csv(copy / "facts" / f"{name}.csv", index=False)
             made = make_item(item, Context(Results.from_folder(copy), {}, {}, ()))

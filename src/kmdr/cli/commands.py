@@ -108,15 +108,17 @@ def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = 
 
 
 def reference(papers: Sequence[str], out: Path, seed: int) -> int:
-    """Run what a folder lacks of studies and multiverses with a seed, and compress its rows for publication."""
+    """Run what a folder lacks of studies and multiverses with a seed, and compress it for publication."""
     from kmdr.harness.plan import Limits
     from kmdr.reporting.reproduce import run_papers
+    from kmdr.results.compress import compress_texts
     from kmdr.results.paths import MULTIVERSE, multiverse_folder
     from kmdr.results.table import compress
 
     status = max(_run_multiverses(papers, out / MULTIVERSE, seed=seed), run_papers(papers, out, Limits(), seed))
     for folder in dict.fromkeys((multiverse_folder(out), out)):
         print(compress(folder))
+    compress_texts(out)
     return status
 
 

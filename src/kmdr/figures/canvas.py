@@ -27,7 +27,7 @@ from kmdr.figures.style import COLUMN_WIDTH, METADATA, PRINT, TEXT_WIDTH, print_
 
 _NOTE_SIZE = 7  # points
 # Of PNG: the size of the palette, and rounds of k-means that fit it.
-_COLOURS, _ROUNDS = 256, 3
+_COLOURS, _ROUNDS = 128, 3
 # Bytes of a figure's CSV that are not compressed.
 MOST_PLAIN = 2**15
 FORMATS, WITH_PDF = ("png",), ("png", "pdf")

@@ -21,7 +21,7 @@ from kmdr.multiverse.choices import FILE, Multiverse, multiverses
 from kmdr.multiverse.run import STUDY
 from kmdr.reporting.seeds import FILE as SEEDS
 from kmdr.reporting.seeds import read_earlier
-from kmdr.results.folder import list_files
+from kmdr.results.folder import list_contents
 from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
 from kmdr.results.paths import ASKED, UNIVERSES, multiverse_folder
@@ -153,7 +153,7 @@ def fingerprint(folder: Path) -> bytes:
     home = multiverse_folder(folder)
     if home != folder:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]
-    inputs += sorted(f"facts/{file.name}" for file in list_files(folder, "facts") if file.suffix == ".csv")
+    inputs += sorted(f"facts/{file.name}" for file in list_contents(folder, "facts") if file.suffix == ".csv")
     atlas = atlas_folder(folder)
     if atlas != folder:
         inputs += [f"{atlas.name}/{name}" for name in (rows_file(atlas).name, ASKED, f"facts/{TRAITS_FACT}.csv")]

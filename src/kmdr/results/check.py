@@ -15,7 +15,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash, single_line
-from kmdr.results.folder import has_file, is_link, list_files, remove_file
+from kmdr.results.folder import has_file, is_link, list_contents, list_files, remove_file
 from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
 from kmdr.results.manifests import described, json_files, log_lines, read_configs
@@ -34,7 +34,7 @@ from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import add_ratios
 from kmdr.results.store import Store
 from kmdr.results.stream import open_table
-from kmdr.results.table import is_merged, rows_in
+from kmdr.results.table import content_or_nothing, is_merged, rows_in
 
 
 class Fault(NamedTuple):
@@ -132,7 +132,7 @@ def fact_faults(folder: Path) -> Iterator[Fault]:
         with open_table(folder, path.relative_to(folder).as_posix()):
             pass  # opening compares it with its checksum
 
-    for path in (path for path in list_files(folder, "facts") if path.suffix == ".csv"):
+    for path in (path for path in list_contents(folder, "facts") if path.suffix == ".csv"):
         yield from _fault(path, partial(read, path))
 
 
@@ -159,7 +159,7 @@ def faults(folder: Path) -> list[Fault]:
 def repair(folder: Path, damaged: Sequence[Fault]) -> None:
     """Remove the files of faults that a run writes again, and write again what needs no run."""
     for fault in damaged:
-        if fault.is_removable and (fault.path.name != CONFIGS or is_link(folder, fault.path)):
+        if fault.is_removable and (fault.path.name != CONFIGS or not content_or_nothing(folder, fault.path)):
             remove_file(folder, fault.path)
     store = Store(folder)
     store.add_configs([])

@@ -132,13 +132,12 @@ def read_note(root: Path, path: Path | str) -> Note:
 
 
 def check_note(file: BufferedReader, note: Note, root: Path, path: Path | str) -> None:
-    """Read an open table to its end and rewind it; raise `DamagedError` if it differs from its note."""
+    """Read an open table to its end; raise `DamagedError` if it differs from its note."""
     if note.sha256 and hashlib.file_digest(file, "sha256").hexdigest() != note.sha256:
         raise DamagedError(
             f"{root / path} is damaged: it differs from its checksum; a run into the folder writes it again, or "
             f"'kmdr check {root} --repair' repairs the folder"
         )
-    file.seek(0)
 
 
 def is_current(root: Path, path: Path | str, made_from: str) -> bool:

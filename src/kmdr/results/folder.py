@@ -4,6 +4,8 @@ A file is named by its path within the folder. The path is opened one folder at 
 without following links, so nothing outside the folder is read, written or removed, even if the folder is changed
 meanwhile. The folder itself may be a link, because the user named it, unless it is called ``multiverse``, like the one
 inside a results folder. Only regular files are read, and only up to a stated size.
+
+Some text files may be stored compressed, as ``NAME.xz`` (see `kmdr.results.packed`). They are read as ``NAME``.
 """
 
 import errno
@@ -15,6 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, writing
+from kmdr.results.packed import NAMES, SUFFIX, Unpacked, logical, may_be_packed, pack
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26
@@ -95,7 +98,30 @@ def file_status(root: Path, path: Path | str) -> os.stat_result | None:
 
 def has_file(root: Path, path: Path | str) -> bool:
     """Return True if a path within a folder exists, even as a link; `read_file` accepts regular files only."""
-    return file_status(root, path) is not None
+    name = "/".join(_parts(root, path))
+    # a writer may replace NAME.xz by NAME between two looks
+    names = (name, name + SUFFIX, name) if may_be_packed(name) else (name,)
+    return any(file_status(root, place) is not None for place in names)
+
+
+def is_packed(root: Path, path: Path | str) -> bool:
+    """Return True if a file is there as ``NAME.xz`` only."""
+    name = "/".join(_parts(root, path))
+    return may_be_packed(name) and file_status(root, name) is None and file_status(root, name + SUFFIX) is not None
+
+
+def file_size(root: Path, path: Path | str, most: int = MOST_BYTES) -> int:
+    """Return the size of a file in bytes, decompressed; 0 if it does not exist.
+
+    Raises
+    ------
+    DamagedError
+        If it is compressed and damaged, or larger than ``most`` decompressed.
+    """
+    if not is_packed(root, path):
+        return status.st_size if (status := file_status(root, path)) else 0
+    with open_file(root, path, most) as file:
+        return sum(map(len, iter(lambda: file.read(1 << 18), b""))) if file else 0
 
 
 def is_link(root: Path, path: Path | str) -> bool:
@@ -108,7 +134,8 @@ def is_link(root: Path, path: Path | str) -> bool:
 def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[BufferedReader | None]:
     """Open a regular file within a folder; yield None if it does not exist.
 
-    The path begins with ``root`` or is relative to it; ``most`` is the largest size in bytes.
+    The path begins with ``root`` or is relative to it; ``most`` is the largest size in bytes. A file that is stored as
+    ``NAME.xz`` only is decompressed, up to the same size.
 
     Raises
     ------
@@ -124,7 +151,8 @@ def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[
             raise _refused(root, path, _reason(error)) from error
         number = -1
     if number < 0:
-        yield None
+        with _open_packed(root, "/".join(parts), most) as unpacked:
+            yield unpacked
         return
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
@@ -133,6 +161,23 @@ def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[
     with os.fdopen(number, "rb") as file:
         if status.st_size > most:
             raise _refused(root, path, f"{status.st_size} bytes, more than the limit of {most}")
+        yield file
+
+
+@contextmanager
+def _open_packed(root: Path, name: str, most: int) -> Iterator[BufferedReader | None]:
+    """Open ``NAME.xz`` in the place of an absent file, decompressed; yield None if there is none."""
+    if not may_be_packed(name):
+        yield None
+        return
+    with open_file(root, name + SUFFIX, most) as file:
+        if file is not None:
+            yield BufferedReader(Unpacked(file, root / (name + SUFFIX), most))
+            return
+    if file_status(root, name) is None:
+        yield None
+        return
+    with open_file(root, name, most) as file:  # written meanwhile
         yield file
 
 
@@ -184,18 +229,27 @@ def list_files(root: Path, path: Path | str = "", *, hidden: bool = False) -> It
             yield from list_files(root, within, hidden=hidden) if is_folder else (within,)
 
 
+def list_contents(root: Path, path: Path | str = "") -> list[Path]:
+    """Return the sorted paths that `list_files` yields, but ``NAME`` for a file that is stored as ``NAME.xz``."""
+    return sorted({root / logical(file.relative_to(root).as_posix()) for file in list_files(root, path)})
+
+
 def files_at(root: Path, path: Path) -> list[Path]:
-    """Return the file at a path, or all files below it if it is a folder; none if it does not exist."""
+    """Return the file at a path, or all files below it if it is a folder; none if it does not exist.
+
+    A file that is stored as ``NAME.xz`` is named ``NAME``.
+    """
     status = file_status(root, path)
     if status is None:
-        return []
-    return list(list_files(root, path)) if stat.S_ISDIR(status.st_mode) else [path]
+        return [path] if is_packed(root, path) else []
+    return list_contents(root, path) if stat.S_ISDIR(status.st_mode) else [path]
 
 
 def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) -> None:
     """Write a file within a folder atomically; folders on the way are created.
 
-    ``mode`` is the mode of a new file, before the umask.
+    ``mode`` is the mode of a new file, before the umask. If there is a ``NAME.xz``, it is removed afterwards; ``NAME``
+    is read as long as there are both.
 
     Raises
     ------
@@ -207,6 +261,9 @@ def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) 
         root.mkdir(parents=True, exist_ok=True)
     with writing(root / path), _descend(root, above, make=True) as folder:
         replace_file(last, content, folder, mode)
+        if may_be_packed("/".join((*above, last))):
+            with suppress(FileNotFoundError):
+                os.unlink(last + SUFFIX, dir_fd=folder)
 
 
 def write_files(root: Path, files: Mapping[Path, bytes]) -> list[Path]:
@@ -217,7 +274,7 @@ def write_files(root: Path, files: Mapping[Path, bytes]) -> list[Path]:
 
 
 def remove_file(root: Path, path: Path | str) -> None:
-    """Remove a file within a folder, if it exists; of a link, the link itself.
+    """Remove a file within a folder, if it exists, also as ``NAME.xz``; of a link, the link itself.
 
     Raises
     ------
@@ -228,10 +285,28 @@ def remove_file(root: Path, path: Path | str) -> None:
     with writing(root / path):
         try:
             with _descend(root, above) as folder:
-                os.unlink(last, dir_fd=folder)
+                for name in (last + SUFFIX, last) if may_be_packed("/".join(parts)) else (last,):
+                    with suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
         except OSError as error:
             if not _is_absent(error, root, parts):
                 raise
+
+
+def packable_files(root: Path) -> list[Path]:
+    """Return the files directly in a folder and its facts that may be compressed and are not."""
+    listed = [root / name for name in NAMES] + list(list_files(root, "facts"))
+    return [file for file in listed if may_be_packed(file.relative_to(root).as_posix()) and file_status(root, file)]
+
+
+def pack_file(root: Path, path: Path) -> Path:
+    """Replace a file by a compressed one and return its path; until it is complete, the other is read."""
+    packed = path.with_name(path.name + SUFFIX)
+    write_file(root, packed, pack(require_file(root, path)))
+    *above, last = _parts(root, path)
+    with writing(path), _descend(root, above) as folder:
+        os.unlink(last, dir_fd=folder)
+    return packed
 
 
 def open_lock(root: Path) -> int:

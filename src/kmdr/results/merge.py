@@ -23,7 +23,7 @@ from kmdr.base.text import announce, counted, tell
 from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, write_table
 from kmdr.results.compare import compare, platform_of
-from kmdr.results.folder import has_file, list_files, read_file, require_file, write_file
+from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
 from kmdr.results.json_files import read_json
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
@@ -202,7 +202,7 @@ def _take_labels(folder: Path, store: Store) -> None:
 
 def _take_facts(folder: Path, store: Store) -> None:
     """Copy the facts that the store has not; a run computes them again if they were made from other rows."""
-    for file in (file for file in list_files(folder, "facts") if file.suffix == ".csv"):
+    for file in (file for file in list_contents(folder, "facts") if file.suffix == ".csv"):
         target = store.folder / file.relative_to(folder)
         if not has_file(store.folder, target):
             made_from = read_note(folder, file).made_from or UNKNOWN

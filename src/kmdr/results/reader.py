@@ -28,7 +28,7 @@ from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
 from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
-from kmdr.results.folder import file_status, list_files, require_file
+from kmdr.results.folder import file_size, file_status, has_file, list_contents, require_file
 from kmdr.results.frame import TextColumn
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
@@ -417,12 +417,11 @@ def facts_of(folder: Path) -> dict[str, pd.DataFrame | UserError]:
     """
     facts: dict[str, pd.DataFrame | UserError] = {}
     size, most = 0, most_bytes()
-    for path in list_files(folder, "facts"):
-        status = file_status(folder, path)
-        if path.parent != folder / "facts" or path.suffix != ".csv" or status is None:
+    for path in list_contents(folder, "facts"):
+        if path.parent != folder / "facts" or path.suffix != ".csv" or not has_file(folder, path):
             continue
-        size += status.st_size
         try:
+            size += file_size(folder, path, most)
             if size > most:
                 raise too_large(path.parent, f"at least {size}", most)
             fact = fact_of(path.parent, path.stem)

@@ -20,7 +20,16 @@ from kmdr.base.provenance import machine
 from kmdr.base.text import short_hash, tell
 from kmdr.config.task import Task, current_code
 from kmdr.results.checksums import UNKNOWN, read_note, write_checked, write_table
-from kmdr.results.folder import file_status, has_file, open_lock, read_file, remove_file, write_file
+from kmdr.results.folder import (
+    file_status,
+    has_file,
+    open_lock,
+    pack_file,
+    packable_files,
+    read_file,
+    remove_file,
+    write_file,
+)
 from kmdr.results.json_files import read_json
 from kmdr.results.labels import Labels, packed, read_labels
 from kmdr.results.manifests import config_line, files_by_machine, log_line, log_lines, read_configs
@@ -244,6 +253,13 @@ class Store:
         """Replace a JSON file by the result of a function of its content, under a lock so that no change is lost."""
         with self._locked(_CHANGE, fcntl.LOCK_EX):
             write_checked(self.folder, name, change(read_json(self.folder, name)))
+
+    def pack(self, least: int) -> list[Path]:
+        """Compress the files of at least so many bytes that may be compressed, and return their new paths."""
+        with self._locked(_CHANGE, fcntl.LOCK_EX):
+            sizes = {file: file_status(self.folder, file) for file in packable_files(self.folder)}
+            large = [file for file, status in sizes.items() if status and status.st_size >= least]
+            return [pack_file(self.folder, file) for file in large]
 
     # -- the table -----------------------------------------------------------------------------------------------
 

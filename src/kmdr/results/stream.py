@@ -1,7 +1,6 @@
 """The table of a results folder as a stream of bytes, decompressed and limited in size while it is read."""
 
 import io
-import lzma
 import os
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
+from kmdr.results.packed import SUFFIX, Unpacked
 
 # Bytes of a table, decompressed, that are read unless the user allows more: about 160 000 rows.
 MOST_BYTES = 1 << 26
@@ -22,9 +22,8 @@ _BYTES_PER_ROW = 320
 MOST_LINE = 1 << 20
 # Environment variable by which the user allows larger tables, such as ``2G``.
 VARIABLE = "KMDR_MOST_TABLE"
-# Bytes that xz may take for itself: its strongest preset takes half.
-_MEMORY = 1 << 27
 _BLOCK = 1 << 18
+_UNLIMITED = 1 << 62
 _REMEDY = "get it again or run the study again"
 
 
@@ -73,12 +72,11 @@ def refuse_zeros(content: bytes, path: Path) -> None:
 class _Bounded(io.RawIOBase):
     """The bytes of a table; reading raises `DamagedError` if it is damaged, too large or has too long a line."""
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
+    def __init__(self, file: BinaryIO | Unpacked, path: Path, is_packed: bool) -> None:
+        self._file, self._path, self._is_packed = file, path, is_packed
         size = os.fstat(file.fileno()).st_size
         self._most, self._read, self._line = most_bytes(), 0, 0
-        self._unpack = lzma.LZMADecompressor(memlimit=_MEMORY) if path.suffix == ".xz" else None
-        if self._unpack is None and size > self._most:
+        if size > self._most and not is_packed:
             self._refuse_size(size)
 
     def readable(self) -> bool:
@@ -88,33 +86,13 @@ class _Bounded(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         """Read some bytes."""
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        content = self._next(min(len(view), _BLOCK))
+        content = self._file.read(min(len(view), _BLOCK))
         view[: len(content)] = content
         self._read += len(content)
         if self._read > self._most:
             self._refuse_size(self._read)
         self._check_lines(content)
         return len(content)
-
-    def _next(self, size: int) -> bytes:
-        unpack = self._unpack
-        if unpack is None:
-            return self._file.read(size)
-        try:
-            while not unpack.eof:
-                given = self._file.read(_BLOCK) if unpack.needs_input else b""
-                if unpack.needs_input and not given:
-                    raise DamagedError(
-                        f"{self._path} is damaged: it ends too early; get it again or run the study again"
-                    )
-                content = unpack.decompress(given, max_length=size)
-                if content:
-                    return content
-        except lzma.LZMAError as error:
-            raise DamagedError(f"{self._path} is damaged or not compressed by xz ({error}); {_REMEDY}") from error
-        if unpack.unused_data or self._file.read(1):
-            raise DamagedError(f"{self._path} is damaged: it has something after its end; get it again")
-        return b""
 
     def _check_lines(self, content: bytes) -> None:
         refuse_zeros(content, self._path)
@@ -126,13 +104,17 @@ class _Bounded(io.RawIOBase):
 
     def _refuse_size(self, size: int) -> None:
         packed = os.fstat(self._file.fileno()).st_size
-        text = f"{packed} bytes, decompressed at least {size}" if self._unpack else str(size)
+        text = f"{packed} bytes, decompressed at least {size}" if self._is_packed else str(size)
         raise too_large(self._path, text, self._most)
+
+
+def _bounded(file: BinaryIO | Unpacked, path: Path, is_packed: bool) -> io.BufferedReader:
+    return io.BufferedReader(_Bounded(file, path, is_packed), _BLOCK)
 
 
 @contextmanager
 def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
-    """Open a table within a folder, decompressed if its name ends in ``.xz``; yield None if it does not exist.
+    """Open a table within a folder, decompressed if it is stored as ``.xz``; yield None if it does not exist.
 
     Raises
     ------
@@ -141,13 +123,16 @@ def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
     """
     while True:
         note = read_note(folder, name)
-        with open_file(folder, name, 1 << 62) as file:
+        with open_file(folder, name, _UNLIMITED) as file:
             if read_note(folder, name) != note:  # another process is writing the table, and its note after it
                 continue
             if file is None:
                 yield None
                 return
-            table: io.BufferedReader = io.BufferedReader(_Bounded(file, folder / name), _BLOCK)
-            check_note(file, note, folder, name)
+            path, is_packed = folder / name, isinstance(file.raw, Unpacked)
+            source = Unpacked(file, path, _UNLIMITED) if path.suffix == SUFFIX else file
+            table = _bounded(source, path, is_packed or source is not file)  # refuses a large file before it is hashed
+            check_note(_bounded(file, path, is_packed) if is_packed else file, note, folder, name)
+            file.seek(0)
             yield table
             return

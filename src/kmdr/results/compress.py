@@ -1,0 +1,55 @@
+"""``python -m kmdr.results.compress DIR``: compress the large text files of a results folder.
+
+These are configurations, universes, the record of what was asked, and facts, also those of multiverses and of the atlas
+in the folder. Every command reads them as before; programs other than kmdr read ``NAME.xz``. To compress again changes
+nothing. A run into the folder writes the files that it changes without compression.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kmdr.base.errors import UserError
+from kmdr.results.folder import has_file
+from kmdr.results.paths import COMPRESSED_TABLE, MULTIVERSE, TABLE
+from kmdr.results.store import Store
+
+# Compressing smaller files saves less than a block of a disk.
+_LEAST_BYTES = 4097
+_ATLAS = "atlas"
+
+
+def _has_rows(folder: Path, prefix: str = "") -> bool:
+    return any(has_file(folder, f"{prefix}{name}") for name in ("tasks", TABLE, COMPRESSED_TABLE))
+
+
+def compress_texts(folder: Path) -> list[Path]:
+    """Compress the large text files of a results folder other than its rows, and return their new paths.
+
+    Raises
+    ------
+    UserError
+        If it is not a results folder.
+    """
+    if not _has_rows(folder):
+        raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
+    parts = [folder, *(folder / name for name in (MULTIVERSE, _ATLAS) if _has_rows(folder, f"{name}/"))]
+    return [file for part in parts for file in Store(part).pack(_LEAST_BYTES)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compress the folder that the command line names, and print the new files."""
+    parser = argparse.ArgumentParser(prog="python -m kmdr.results.compress", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder of results")
+    try:
+        for file in compress_texts(parser.parse_args(arguments).folder):
+            print(file)
+    except UserError as error:
+        print(f"kmdr: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
