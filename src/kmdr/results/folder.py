@@ -21,6 +21,8 @@ from kmdr.results.packed import NAMES, SUFFIX, Unpacked, logical, may_be_packed,
 
 # Bytes of a file other than the table, by default; the largest that kmdr writes is a report of some megabytes.
 MOST_BYTES = 1 << 26
+# Bytes by which a compressed file may be larger than its content.
+_OVERHEAD = 1 << 12
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Levels of folders below a results folder, of which kmdr makes at most four.
 _MOST_DEPTH = 8
@@ -170,7 +172,7 @@ def _open_packed(root: Path, name: str, most: int) -> Iterator[BufferedReader | 
     if not may_be_packed(name):
         yield None
         return
-    with open_file(root, name + SUFFIX, most) as file:
+    with open_file(root, name + SUFFIX, most + _OVERHEAD) as file:
         if file is not None:
             yield BufferedReader(Unpacked(file, root / (name + SUFFIX), most))
             return

@@ -31,6 +31,11 @@ from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow, add_ratios, csv_blocks
 from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
 
+# The columns whose values differ most between rows, in the order of a compressed table; the others come before them.
+_LAST = (
+    "r", "n_init_failed", "repeat", "n_iter", "accuracy", "objective", "nmi", "ari", "cluster_seconds",
+    "reduce_seconds", "total_seconds", "score_seconds", "prepare_seconds",
+)  # fmt: skip
 # Bytes of task files that are parsed together.
 _BLOCK = 1 << 22
 
@@ -235,7 +240,7 @@ def compress(folder: Path) -> Path:
 
     The bytes are a function of the table, so committing the same rows again changes nothing. The file contains the
     table's SHA-256, which is checked whenever it is read. ``objective_ratio`` is empty, because every reader computes
-    it and its digits take a seventh of the file.
+    it and its digits take a seventh of the file. The numbers that a trial measures come last, which saves some percent.
     """
     path = folder / COMPRESSED_TABLE
     if has_file(folder, path) and not has_file(folder, TABLE):
@@ -243,20 +248,26 @@ def compress(folder: Path) -> Path:
     with open_table(folder, TABLE) as file:
         if file is None:
             raise DamagedError(f"there is no {folder / TABLE}; name a folder of results")
-        write_compressed(_without_ratios(file), path)
+        write_compressed(_shortened(file), path)
     return path
 
 
-def _without_ratios(table: io.BufferedReader) -> bytes:
-    """Return a table with an empty ``objective_ratio``."""
+def _shortened(table: io.BufferedReader) -> bytes:
+    """Return a table with an empty ``objective_ratio`` and the columns in the order that compresses best."""
     text = io.TextIOWrapper(table, "utf-8", newline="")
     lines = csv.reader(text)
     header = next(lines, [])
+    places = sorted(
+        range(len(header)), key=lambda place: _LAST.index(header[place]) + 1 if header[place] in _LAST else 0
+    )
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(header)
-    place = header.index("objective_ratio") if "objective_ratio" in header else len(header)
-    writer.writerows([*line[:place], "", *line[place + 1 :]] if place < len(line) else line for line in lines)
+    writer.writerow([header[place] for place in places])
+    emptied = header.index("objective_ratio") if "objective_ratio" in header else -1
+    for line in lines:
+        if len(line) == len(header):  # readers refuse other lines
+            line = ["" if place == emptied else line[place] for place in places]  # noqa: PLW2901
+        writer.writerow(line)
     text.detach()
     return content.getvalue().encode()
 
