@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from kmdr.figures.style import KNOWN, Style, method_styles, reducer_styles, sort_for_legend
+from kmdr.figures.canvas import canvas, finish, text_width
+from kmdr.figures.style import (
+    COLUMN_WIDTH,
+    KNOWN,
+    PRINT,
+    TEXT_WIDTH,
+    Style,
+    method_styles,
+    print_style,
+    reducer_styles,
+    sort_for_legend,
+)
 from kmdr.reducers import names
 
 # Machado, Oliveira and Fernandes (2009), severity 1: what a dichromat sees of linear RGB.
@@ -103,3 +114,21 @@ def test_settings_of_one_reducer_are_told_apart():
     assert k.linestyle != r.linestyle
     assert method_styles([("x", "a"), ("x", "b")])["x", "a"].label == "x (a)"
     assert method_styles([("x", ""), ("x", '{"c":2}')])["x", ""].label == "x (c = default)"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.text("abcmwW il,.√", min_size=1, max_size=60), min_size=1, max_size=30, unique=True),
+    st.integers(1, 9), st.sampled_from([COLUMN_WIDTH, TEXT_WIDTH]),
+)  # fmt: skip
+def test_a_legend_is_within_its_figure_unless_one_label_is_wider(labels, most, width):
+    with print_style():
+        fig, (ax,) = canvas(1, 2.0, width)
+        for label in labels:
+            ax.plot([0, 1], [0, 1], marker="o", label=label)
+        finish(fig, legend_columns=most)
+        fig.canvas.draw()
+        box = fig.legends[0].get_window_extent()
+        assert len(fig.legends[0].get_texts()) == len([label for label in labels if not label.startswith("_")])
+        if max(text_width(label, PRINT["legend.fontsize"]) for label in labels) < fig.get_figwidth() - 0.6:
+            assert 0 <= box.x0 <= box.x1 <= fig.bbox.width

@@ -32,6 +32,7 @@ _COLOURS, _ROUNDS = 128, 3
 MOST_PLAIN = 2**15
 FORMATS, WITH_PDF = ("png",), ("png", "pdf")
 _LINE = 0.13  # inches: height of one line of a note or of the legend
+_HANDLE = 0.45  # inches in a legend: a line and the paddings of one column
 # The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
 _INTERVAL = ("mean", "median", "low", "high", "count")
 NO_NUMBERS = pd.DataFrame(
@@ -96,6 +97,20 @@ def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tupl
     return fig, list(axes[0])
 
 
+def add_legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], most: int) -> int:
+    """Add a legend above all panels, of at most so many columns and no wider than the figure; return its lines."""
+    widths = [_HANDLE + text_width(label, PRINT["legend.fontsize"]) for label in labels]
+
+    def fits(columns: int) -> bool:
+        parts = np.array_split(widths, columns)  # as matplotlib does: column by column
+        return sum(float(part.max()) for part in parts) <= fig.get_figwidth()
+
+    columns = next((c for c in range(min(most, len(labels)), 1, -1) if fits(c)), 1)
+    columns = math.ceil(len(labels) / math.ceil(len(labels) / columns))  # as many lines, evenly filled
+    fig.legend(handles, labels, loc="outside upper center", ncols=columns)
+    return math.ceil(len(labels) / columns)
+
+
 def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> Figure:
     """Add one legend above all panels and the notes below them, and adjust the height.
 
@@ -114,10 +129,8 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
         for ax in fig.axes:
             for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        columns = min(legend_columns, len(handles))
         if handles:
-            fig.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=columns)
-            legend_lines = -(-len(handles) // columns)
+            legend_lines = add_legend(fig, list(handles.values()), list(handles), legend_columns)
     fig.set_figheight(fig.get_figheight() + _LINE * legend_lines)
     add_notes(fig, notes)
     return fig

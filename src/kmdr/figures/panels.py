@@ -39,6 +39,7 @@ from kmdr.figures.canvas import (
     FORMATS,
     NO_NUMBERS,
     Drawing,
+    add_legend,
     add_notes,
     blank,
     figure_files,
@@ -69,7 +70,6 @@ QUANTITY_LABELS: Mapping[str, tuple[str, str]] = {  # title, y label
 NO_DATA = "the data is not available or was not run"
 PER_FIGURE = 4  # datasets per figure of a folder
 
-_CHAR = 0.053  # inches: average width of a character at 7.5 pt
 _CROWDED = 2.5  # length of intervals over what they cover
 _MARK = 4.0  # points from one method to the next in a crowded panel
 _MOST_MARKS = 30  # ticks without a label
@@ -714,20 +714,10 @@ def _add_legend(fig: Figure, axes: Iterable[Axes], styles: Mapping[Method, Style
             marker=style.marker,
             linestyle=style.linestyle,
             markerfacecolor=style.color if style.filled else "white",
-            label=style.label,
         )
         for style in looks
     ]
-    widths = [0.45 + _CHAR * len(style.label) for style in looks]  # handle, paddings and text, in inches
-
-    def fits(columns: int) -> bool:
-        parts = np.array_split(widths, columns)  # as matplotlib does: column by column
-        return sum(float(part.max()) for part in parts) <= fig.get_figwidth()
-
-    columns = next((c for c in range(len(looks), 1, -1) if fits(c)), 1)
-    columns = math.ceil(len(looks) / math.ceil(len(looks) / columns))  # as many lines, evenly filled
-    fig.legend(handles=handles, loc="outside upper center", ncols=columns)
-    return math.ceil(len(looks) / columns)
+    return add_legend(fig, handles, [style.label for style in looks], len(looks))
 
 
 def _span(counts: "pd.Series[int]") -> str:
