@@ -802,6 +802,17 @@ def test_bomb_is_refused_by_its_ratio_whatever_the_cap(tmp_path, monkeypatch, pa
             read_members(path, lambda name: name == "y", 10**9)
 
 
+def test_an_encrypted_member_of_a_zip_is_refused_by_its_name_but_others_are_read(tmp_path):
+    data = bytearray(zip_of([("secret", b"1"), ("plain", b"2")]))
+    data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in the central directory, which readers follow
+    data[6] |= 1
+    path = tmp_path / "a.zip"
+    path.write_bytes(data)
+    assert archives.read_members(path, "plain".__eq__, 100) == {"plain": b"2"}
+    with pytest.raises(UserError, match=r"'secret' in archive a\.zip is encrypted; unpack it and name the file"):
+        archives.read_members(path, lambda name: True, 100)
+
+
 def test_link_in_a_zip_is_refused(tmp_path):
     info = zipfile.ZipInfo("link")
     info.create_system, info.external_attr = 3, 0o120777 << 16

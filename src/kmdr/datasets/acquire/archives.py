@@ -20,6 +20,7 @@ from kmdr.base.errors import UserError
 # An archive that unpacks to more than both this size and this multiple of its packed size is refused.
 _FLOOR_BYTES = 64 * 2**20
 _MAX_RATIO = 200
+_ENCRYPTED = 1  # a flag of a member of a zip archive
 # What decompressors raise on damaged or truncated content.
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError)
 _OPENERS: dict[bytes, Callable[[Path], io.BufferedIOBase]] = {
@@ -42,7 +43,7 @@ def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> d
     ------
     UnverifiedError
         The file is not an archive or is damaged; a member's name is absolute, contains ``..`` or occurs twice; a wanted
-        member is not a regular file; the wanted members are too large.
+        member is encrypted or not a regular file; the wanted members are too large.
     """
     read = _read_zip if zipfile.is_zipfile(path) else _read_tar
     try:
@@ -105,6 +106,10 @@ def _read_zip(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict
                 continue
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise UnverifiedError(f"{info.filename!r} in archive {path.name} is not a regular file")
+            if info.flag_bits & _ENCRYPTED:
+                raise UnverifiedError(
+                    f"{info.filename!r} in archive {path.name} is encrypted; unpack it and name the file"
+                )
             left = max_bytes - sum(map(len, out.values()))
             with archive.open(info) as member:
                 out[info.filename] = _bounded(path, member, min(left, _plausible(info.compress_size)))
