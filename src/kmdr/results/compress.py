@@ -1,7 +1,7 @@
 """``python -m kmdr.results.compress DIR``: compress the large text files of a results folder.
 
-These are configurations, universes, the record of what was asked, and facts, also those of multiverses and of the atlas
-in the folder. Every command reads them as before; programs other than kmdr read ``NAME.xz``. To compress again changes
+Configurations, universes, the record of what was asked, and facts are compressed, also in the multiverse and the atlas
+of the folder. Every command reads them as before; programs other than kmdr read ``NAME.xz``. To compress again changes
 nothing. A run into the folder writes the files that it changes without compression.
 """
 
