@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
         store.add_environment(manifest)
         store.add_configs(task.config for task in TASKS)
         for task in TASKS:
-            store.add(task, [trial(task, r, 0.1 + 0.01 * r + task.repeat, short_hash(manifest)) for r in (2, 5)])
+            store.add(task, [trial(task, r, 0.1 + 0.01 * r + 0.1 * task.repeat, short_hash(manifest)) for r in (2, 5)])
         store.merge()
     write_checked(folder, "asked.json", ASKED)
     universes = {"bmd09": [{"options": ["a"], "configs": {}}]}
