@@ -270,7 +270,7 @@ def test_the_fastest_of_several_machines_is_not_marked():
 def purity(request, monkeypatch):
     known = {**metrics.metrics()}
     known["purity"] = metrics.Metric("purity", "purity of clusters", 0.0, 1.0, request.param, lambda A, labels, y: 0.0)
-    for module in ("kmdr.metrics", "kmdr.analysis.comparison", "kmdr.analysis.rows"):
+    for module in ("kmdr.metrics", "kmdr.metrics.references", "kmdr.analysis.rows"):
         monkeypatch.setattr(f"{module}.metrics", lambda: known, raising=False)
     return request.param
 

@@ -415,6 +415,7 @@ def test_a_reference_draws_every_study_and_every_universe_from_its_seed(monkeypa
     monkeypatch.setattr("kmdr.multiverse.design.run_multiverses", run_multiverses)
     monkeypatch.setattr("kmdr.reporting.reproduce.run_jobs", run_jobs)
     monkeypatch.setattr("kmdr.results.table.compress", lambda folder: "")
+    monkeypatch.setattr("kmdr.results.compress.compress_texts", lambda folder: [])
     assert COMMANDS["reference"](["--seed", "1", f"OUT={tmp_path}"]) == 0
     assert asked == {"multiverses": {1}, "studies": {1}}
     assert COMMANDS["reference"]([f"OUT={tmp_path}"]) == 0
