@@ -1,5 +1,7 @@
 """Several reference labelings and noise, from files and columns, scored as scikit-learn scores masked labels."""
 
+import json
+
 import h5py
 import numpy as np
 import pandas as pd
@@ -9,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from kmdr import datasets
+from kmdr import datasets, metrics
 from kmdr.base.errors import UserError
+from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
+from kmdr.harness.task import Stamp, run
 from kmdr.metrics.references import agreements
 
 N = 60
@@ -103,3 +108,55 @@ def test_a_folder_with_the_name_of_a_column_is_not_taken_for_a_file_of_labels(tm
     before = datasets.open_prepared(datasets.prepare("file", options)).data_sha256
     (tmp_path / "two").mkdir()
     assert datasets.open_prepared(datasets.prepare("file", options)).data_sha256 == before
+
+
+@pytest.mark.parametrize("name", ["名" * 100, "x" * 5000, "~nobody", "two\nlines", "a,b"])
+def test_a_column_of_any_name_is_a_labeling(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"x": range(4), name: [0, 0, 1, 1], "two": [0, 1, 0, 1]}).to_json(
+        "t.jsonl", orient="records", lines=True
+    )
+    data = load("t.jsonl", labels=[name, "two"])
+    assert data.references.tolist() == [[0, 0, 1, 1], [0, 1, 0, 1]]
+    assert data.A.shape == (4, 1)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (None, None),
+        (ValueError("no"), "ValueError: no"),
+        (SystemExit(3), "SystemExit: 3"),
+        (2.0, "ArithmeticError: own = 2.0 is outside its range, 0 to 1"),
+    ],
+)
+def test_a_metric_that_fails_without_noise_fails_its_trial_alone(files, monkeypatch, error, reason, kept):
+    calls = []
+
+    def own(A, labels, truth):
+        if truth is None or A.shape[1] != 4:  # as in the warm-up
+            return None
+        calls.append(len(truth))
+        if isinstance(error, BaseException) and len(calls) == 1:
+            raise error
+        return error if isinstance(error, float) and len(calls) == 1 else 0.5
+
+    known = {**metrics.metrics(), "own": metrics.Metric("own", "own", 0.0, 1.0, "higher", own)}
+    for module in ("kmdr.metrics", "kmdr.metrics.registry", "kmdr.metrics.references"):
+        monkeypatch.setattr(f"{module}.metrics", lambda: known)
+    data = load(labels=["a.txt", "b.txt"], noise=0)
+    task = Task("s", "file", data.data_sha256, "", "variance", "{}", data.k, (2, 3), 0, 0, Protocol(1, 9), False,
+                keep_labels=kept, n=N, d=4, nnz=4 * N)  # fmt: skip
+    failed, done = run(task, data, Stamp(1, 1, "", ""), timed=False)
+    assert set(calls) == {int((files["a"] != 0).sum())}
+    if reason is None:
+        assert json.loads(failed["metrics"])["own"] == 0.5
+    else:
+        assert (failed["status"], failed["error"]) == ("failed", reason)
+        assert not {"objective", "accuracy", "metrics", "labels", "n_iter"} & failed.keys()
+        assert failed["config_hash"] == done["config_hash"] == task.config_hash
+    assert done["status"] == "ok"
+    assert ("labels" in done) is kept
+    against = {f"{name}_labels{j}" for name in ("accuracy", "nmi", "ari") for j in (0, 1)}
+    assert json.loads(done["metrics"]).keys() == against | {"own"}

@@ -21,11 +21,10 @@ from kmdr.base.paths import CHECKOUT
 from kmdr.base.text import override
 from kmdr.config.protocols import choice
 from kmdr.results.folder import has_file
-from kmdr.results.paths import COMPRESSED_TABLE, TABLE
+from kmdr.results.paths import ATLAS, COMPRESSED_TABLE, TABLE
 from kmdr.results.reader import facts_of
 from kmdr.results.table import rows_of
 
-ATLAS = "atlas"
 TRAITS_FACT = "traits"
 _FOLDER = Path(__file__).with_name("evidence")
 _EFFECTS, _TRAITS = _FOLDER / "effects.csv.xz", _FOLDER / "traits.csv"

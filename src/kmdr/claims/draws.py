@@ -87,8 +87,10 @@ def judge_best(label: str, number: Number, F: ArrayLike, values: ArrayLike, m: i
     m : int
         With fewer runs than that, both p-values are 1.
 
-    Notes ----- Runs are assumed to be independent; no distribution is assumed. The smallest possible p-value of N runs
-    is 2m/(N + m).
+    Notes
+    -----
+    Runs are assumed to be independent; no distribution is assumed. The smallest possible p-value of N runs is
+    2m/(N + m).
     """
     runs, x = np.asarray(F, dtype=float), np.asarray(values, dtype=float)
     m, too_few = min(m, len(x)), m > len(x)
@@ -129,7 +131,9 @@ def judge_run(label: str, number: Number, values: ArrayLike, *, logs: bool = Fal
     NotRunError
         If there are fewer than two values.
 
-    Notes ----- With n values of mean x̄ and deviation s, (x − x̄)/(s√(1 + 1/n)) of one more value x follows Student's t
+    Notes
+    -----
+    With n values of mean x̄ and deviation s, (x − x̄)/(s√(1 + 1/n)) of one more value x follows Student's t
     distribution with n − 1 degrees of freedom; (x − x̄)√n/s of a fixed x that is δ deviations from the true mean
     follows the noncentral t distribution with noncentrality δ√n.
     """

@@ -54,11 +54,13 @@ def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _located_labels(e: Entry, labels: str) -> str:
     """Return the absolute path of a file of labels, or the name of a column unchanged."""
-    column = is_column(labels)
-    if column and Path(labels).is_dir():
+    if not is_column(labels):
+        return _located(e, labels)
+    try:
+        file = next(local_files(e.name, {labels}), None)
+    except (OSError, ValueError):  # no file can have such a name
         return labels
-    path = _located(e, labels)
-    return labels if column and not Path(path).is_file() else path
+    return labels if file is None else str(file.resolve())
 
 
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:

@@ -1,5 +1,6 @@
 """Options of a custom data file: each is declared once, with its type, default, valid values and help text."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral, Real
@@ -194,7 +195,8 @@ def is_column(labels: str) -> bool:
     """Return whether an entry of option ``labels`` names a column of the data: no file, and no extension."""
     path = Path(labels)
     extensions = {suffix.lower() for suffix in path.suffixes}
-    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not path.is_file()
+    # os.path takes a name that is too long for one that does not exist; pathlib raises an error
+    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not os.path.isfile(labels)  # noqa: PTH113
 
 
 def _as_text(value: Any) -> Any:

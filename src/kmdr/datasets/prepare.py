@@ -24,6 +24,7 @@ from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.preprocessing import refuse_sparse, scale_columns
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
 from kmdr.datasets.prepared import CSR_PARTS, DamagedDataError, file_state, open_prepared
+from kmdr.datasets.references import split_labelings
 from kmdr.datasets.registry import COMMON, Entry, entry
 from kmdr.datasets.sources.loaders import Loaded, all_loaders
 from kmdr.datasets.streamed import Streamed, stream_if_large
@@ -98,8 +99,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
 
         files = obtain(e)
         (A, labels, feature_names), notes, warnings = _load(e, files, settings, store)
-        references = labels if labels is not None and labels.ndim == 2 else None
-        labels = labels if references is None else references[0].copy()
+        labels, references = split_labelings(labels)
         k = _clusters(e, settings, A, labels)
         digest = content_sha256(A, labels, references)
         if e.needs_path or settings == dict(e.options):
@@ -167,7 +167,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
     seen = profile(content)
     try:
         A, labels, _ = _checked(e, settings, formats.treat(content, file_options))
-        _clusters(e, settings, A, labels if labels is None or labels.ndim == 1 else labels[0])
+        _clusters(e, settings, A, split_labelings(labels)[0])
     except UserError as error:
         return content, seen, str(error)
     return content, seen, ""
@@ -234,7 +234,8 @@ def _checked(
     try:
         A = kept_form(A)
         nonnegative = e.nonnegative and not (in_blocks and scale != "none")
-        single = labels if labels is None or labels.ndim == 1 else None  # several were checked when they were read
+        first, references = split_labelings(labels)
+        single = first if references is None else None  # several were checked when they were read
         validation.check(A, single, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
         A = read_only(transformed(A)) if changed and not in_blocks else A
     except UserError as error:

@@ -1,7 +1,7 @@
 """Reference labelings of a dataset: several, or with a label that marks noise, as matrices of classes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,17 @@ class ReferencedDataset(Dataset):
         The classes of each labeling, from 0, and `NOISE`; the first row is ``labels``.
     """
 
-    references: NDArray[np.int64] | None = None
+    references: NDArray[np.int64] = field(kw_only=True)
+
+
+def references_of(data: Dataset) -> NDArray[np.int64] | None:
+    """Return the reference labelings of a dataset, one per row; None if its labels are the only one, without noise."""
+    return data.references if isinstance(data, ReferencedDataset) else None
+
+
+def split_labelings(labels: NDArray[np.int64] | None) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Return the first labeling and all of them as `classes_of_labelings` gives them; not all if it is the only one."""
+    return (labels, None) if labels is None or labels.ndim == 1 else (labels[0].copy(), labels)
 
 
 def classes_of_labelings(labelings: Sequence[Any], where: str, noise: str) -> NDArray[np.int64] | None:

@@ -20,6 +20,7 @@ from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.compose import study_configs
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
+from kmdr.datasets.references import references_of
 from kmdr.metrics import check_matching, matchings
 
 _MOST_SIZES = 10_000
@@ -191,7 +192,7 @@ class Experiment:
         """
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
-        references = getattr(data, "references", None)
+        references = references_of(data)
         if references is not None and self.protocol.start == "first_of_class" and (references[0] < 0).any():
             raise UserError(
                 f"kmeans.start = 'first_of_class' needs a class for every point, but {int((references[0] < 0).sum())} "

@@ -18,6 +18,7 @@ from kmdr.base.files import DamagedError
 from kmdr.base.text import canonical, counted, tell
 from kmdr.config.task import data_of, methods_from, origin_of_metric
 from kmdr.datasets import open_prepared, prepared_by_content
+from kmdr.datasets.references import references_of
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised
 from kmdr.metrics import BUILT_IN, metrics, score
@@ -46,7 +47,7 @@ def scaled(folder: Path) -> Scaled:
     """Return the dataset of a prepared folder as trials score it."""
     data = open_prepared(folder)
     A, _, total = normalised(canonical_csr(data.A))
-    return Scaled(A, total, data.labels, getattr(data, "references", None))
+    return Scaled(A, total, data.labels, references_of(data))
 
 
 def score_labels(data: Scaled, labels: NDArray[Any], matching: str = "best") -> dict[str, float]:

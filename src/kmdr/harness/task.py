@@ -23,6 +23,7 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, best_of_starts, same_points, starter
 from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
+from kmdr.datasets.references import references_of
 from kmdr.harness.once import Done, Key, do_once, extend, is_kept, make_and_check
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import (
@@ -292,7 +293,9 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
         each point, if the task keeps them. A trial that raised has ``status`` "failed" and its message; an error in the
         shared work, or a data file that changed before the end, fails every r.
 
-    Notes ----- A serial trial prepares, reduces and clusters by itself, so that its times are measured; the first of a
+    Notes
+    -----
+    A serial trial prepares, reduces and clusters by itself, so that its times are measured; the first of a
     cell (dataset, reducer, r) in a process follows the same trial untimed. In parallel runs, a deterministic step is
     computed once per process and its time is empty in the other repetitions; the trials of a task are reduced together
     if that is faster, and share the time equally. In both cases they are scored together, with equal shares too.
@@ -313,40 +316,39 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if alone and timed:
         _warm_cells(task, data, stamp.threads)
         begin()
-    references = getattr(data, "references", None)
+    references, settings = references_of(data), {"key": key, "together": not alone}
     if references is None:
-        rows = _guarded_trials(task, data, _shared(task, stamp), key=key, together=not alone)
+        rows = _guarded_trials(task, data, _shared(task, stamp), **settings)
     else:
-        known = data if (references[0] >= 0).all() else replace(data, labels=None)
-        kept = replace(task, keep_labels=True)
-        rows = _guarded_trials(kept, known, _shared(task, stamp), key=key, together=not alone)
-        rows = [_scored_against(references, row, data, task) for row in rows]
+        rows = _trials_against(references, task, data, _shared(task, stamp), **settings)
     reason = changed(data)
     return failed(task, stamp, reason) if reason else rows
 
 
-def _scored_against(references: NDArray[np.int64], row: Row, data: Dataset, task: Task) -> Row:
-    """Return the row of a trial with its scores against several reference labelings."""
-    if row["status"] != "ok":
-        return row
-    labels = row["labels"] if task.keep_labels else row.pop("labels")
-    scores = json.loads(row["metrics"] or "{}")
-    try:
-        scores |= agreements(references, labels, task.matching)
-        if not (references[0] >= 0).all():
-            scores |= lacking(normalised(canonical_csr(data.A))[0], references, labels, scores)
-    except Exception as error:  # whatever a metric raises
-        kept = _shared(task, Stamp(1, 1, "", "")).keys() | {
-            "r",
-            "concurrency",
-            "threads",
-            "code_version",
-            "env_hash",
-            "machine",
-        }
-        return {name: value for name, value in row.items() if name in kept} | _failure(error)
-    row |= {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
-    return row | {"metrics": canonical(scores) if scores else ""}
+def _trials_against(
+    references: NDArray[np.int64], task: Task, data: Dataset, shared: Row, **settings: Any
+) -> list[Row]:
+    """Return what `_guarded_trials` does, scored against several reference labelings or without noise."""
+    has_noise = bool((references[0] < 0).any())
+    known = replace(data, labels=None) if has_noise else data
+    rows = _guarded_trials(replace(task, keep_labels=True), known, shared, **settings)
+    A = normalised(canonical_csr(data.A))[0] if has_noise and any(row["status"] == "ok" for row in rows) else data.A
+    for row in (row for row in rows if row["status"] == "ok"):
+        labels = row["labels"] if task.keep_labels else row.pop("labels")
+        scores = json.loads(row["metrics"] or "{}")
+        try:
+            scores |= agreements(references, labels, task.matching)
+            scores |= lacking(A, references, labels, scores)
+        except BaseException as error:  # whatever a metric raises
+            if is_interrupt(error):
+                raise
+            r = row["r"]
+            row.clear()
+            row.update({**shared, "r": r, **_failure(error)})
+            continue
+        row.update({name: scores.pop(name) for name in metrics.BUILT_IN if name in scores})
+        row["metrics"] = canonical(scores) if scores else ""
+    return rows
 
 
 def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:

@@ -7,12 +7,13 @@ that need true classes get the points that the first labeling does not mark.
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from kmdr.linalg import Dense, Matrix
 from kmdr.metrics.registry import BUILT_IN, Metric, metrics, score
-from kmdr.metrics.scores import Residual, agreement
+from kmdr.metrics.scores import agreement
 
 _TITLES = {"accuracy": "P", "nmi": "NMI", "ari": "ARI"}
 _AGAINST = re.compile(rf"({'|'.join(_TITLES)})_labels(0|[1-9]\d*)")
@@ -22,9 +23,7 @@ def known_metric(name: str) -> Metric | None:
     """Return a metric by its name in rows, among them the scores against one labeling; None if it is unknown."""
     if name in metrics() or not (match := _AGAINST.fullmatch(name)):
         return metrics().get(name)
-    measure = metrics()[match[1]]
-    label = f"{_TITLES[match[1]]} (labels{match[2]})"
-    return Metric(name, label, measure.low, measure.high, measure.better, measure.function)
+    return replace(metrics()[match[1]], name=name, label=f"{_TITLES[match[1]]} (labels{match[2]})")
 
 
 def agreements(references: Dense, labels: Dense, matching: str = "best") -> dict[str, float]:
@@ -37,23 +36,16 @@ def agreements(references: Dense, labels: Dense, matching: str = "best") -> dict
 
 
 def lacking(A: Matrix, references: Dense, labels: Dense, scores: dict[str, float]) -> dict[str, float]:
-    """Return the metrics of plugins that are not in scores because they need true classes."""
-    known = np.asarray(references[0] >= 0)
-    if known.all():
+    """Return the metrics of plugins that scores lack because they need true classes, computed without noise."""
+    known, present = np.asarray(references[0] >= 0), {*BUILT_IN, *scores}
+    if known.all() or metrics().keys() <= present:
         return {}
-    absent = [measure for name, measure in metrics().items() if name not in BUILT_IN and name not in scores]
-    rows = A[known] if absent else A
-    values = {measure.name: measure.function(rows, labels[known], references[0][known]) for measure in absent}
-    return {name: float(value) for name, value in values.items() if value is not None}
+    without_noise = score(A[known], labels[known], references[0][known])
+    return {name: value for name, value in without_noise.items() if name not in present}
 
 
 def score_against(
-    A: Matrix,
-    labels: Dense,
-    references: Dense,
-    matching: str = "best",
-    total: float | None = None,
-    residual: Residual | None = None,
+    A: Matrix, labels: Dense, references: Dense, matching: str = "best", total: float | None = None
 ) -> dict[str, float]:
     """Return what `score` does, against several reference labelings.
 
@@ -63,5 +55,5 @@ def score_against(
         One labeling per row; a negative number is noise.
     """
     truth = references[0] if (references[0] >= 0).all() else None
-    scores = score(A, labels, truth, matching, total, residual)
+    scores = score(A, labels, truth, matching, total)
     return scores | agreements(references, labels, matching) | lacking(A, references, labels, scores)

@@ -27,6 +27,7 @@ from kmdr.results.paths import (
     LOG,
     TABLE,
     multiverse_folder,
+    require_results,
     task_files,
 )
 from kmdr.results.reader import read_rows, read_task
@@ -144,8 +145,7 @@ def faults(folder: Path) -> list[Fault]:
     UserError
         If it is not a results folder.
     """
-    if not any(has_file(folder, name) for name in ("tasks", TABLE, COMPRESSED_TABLE)):
-        raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
+    require_results(folder)
     return list(_link_faults(folder)) or [
         *_task_faults(folder),
         *label_faults(folder),

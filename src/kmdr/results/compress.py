@@ -11,17 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kmdr.base.errors import UserError
-from kmdr.results.folder import has_file
-from kmdr.results.paths import COMPRESSED_TABLE, MULTIVERSE, TABLE
+from kmdr.results.paths import ATLAS, MULTIVERSE, has_rows_in, require_results
 from kmdr.results.store import Store
 
 # Compressing smaller files saves less than a block of a disk.
 _LEAST_BYTES = 4097
-_ATLAS = "atlas"
-
-
-def _has_rows(folder: Path, prefix: str = "") -> bool:
-    return any(has_file(folder, f"{prefix}{name}") for name in ("tasks", TABLE, COMPRESSED_TABLE))
 
 
 def compress_texts(folder: Path) -> list[Path]:
@@ -32,9 +26,8 @@ def compress_texts(folder: Path) -> list[Path]:
     UserError
         If it is not a results folder.
     """
-    if not _has_rows(folder):
-        raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
-    parts = [folder, *(folder / name for name in (MULTIVERSE, _ATLAS) if _has_rows(folder, f"{name}/"))]
+    require_results(folder)
+    parts = [folder, *(folder / name for name in (MULTIVERSE, ATLAS) if has_rows_in(folder, f"{name}/"))]
     return [file for part in parts for file in Store(part).pack(_LEAST_BYTES)]
 
 

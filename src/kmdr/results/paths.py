@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kmdr.base.errors import UserError
 from kmdr.base.files import INNER
 from kmdr.results.folder import has_file, list_files
 
@@ -39,6 +40,19 @@ SHARDS = "shards.json"
 LOCAL = ".local.json"
 # Multiverse rows have their own folder because their best F must not enter the ratios of the papers' protocols.
 MULTIVERSE = INNER
+# Rows of the atlas, likewise.
+ATLAS = "atlas"
+
+
+def require_results(folder: Path) -> None:
+    """Raise `UserError` if a folder has no rows."""
+    if not has_rows_in(folder):
+        raise UserError(f"{folder} has neither task files nor a table of rows; name a folder of results")
+
+
+def has_rows_in(folder: Path, part: str = "") -> bool:
+    """Return True if a folder, or a part such as ``multiverse/`` in it, has task files or a table of rows."""
+    return any(has_file(folder, f"{part}{name}") for name in ("tasks", TABLE, COMPRESSED_TABLE))
 
 
 def task_files(folder: Path) -> Iterator[Path]:

@@ -41,7 +41,7 @@ from kmdr.results.compare import compare
 from kmdr.results.folder import write_file
 from kmdr.results.labels import read_labels
 from kmdr.results.merge import refuse_contradictions
-from kmdr.results.paths import MULTIVERSE, place
+from kmdr.results.paths import ATLAS, MULTIVERSE, place
 from kmdr.results.row_check import config_of
 from kmdr.results.rows import TextRow
 from kmdr.results.table import all_rows, has_rows
@@ -61,7 +61,7 @@ from kmdr.submissions.pack import check_packing, place_of_labels
 # The largest share of rerun rows that may have taken another path of Lloyd's method, after rounding differences.
 _MOST_OTHER_PATHS = 0.1
 # Folders within the reference that are folders of results themselves.
-_PARTS = ("", MULTIVERSE, "atlas")
+_PARTS = ("", MULTIVERSE, ATLAS)
 _SIZES = ("n", "d", "k")
 
 

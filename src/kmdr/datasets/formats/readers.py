@@ -140,7 +140,7 @@ def look(options: FileOptions) -> Content:
 
 @contextmanager
 def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
-    """Say in errors that an entry of option ``labels`` is taken for a column because there is no such file."""
+    """Add to errors that an entry of option ``labels`` was taken for a column because no file has that name."""
     try:
         yield
     except UserError as error:
