@@ -21,6 +21,8 @@ from kmdr.datasets import Dataset, registry
 SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
 # Entry points of the code of every row; they are above this module.
 _EVERY_ROW = ("kmdr.harness.task:_trials", "kmdr.harness.task:_shared_key")
+# That of rows of data which may have several reference labelings, or noise.
+_AGAINST_LABELINGS = "kmdr.harness.task:_trials_against"
 
 
 def data_of(dataset: str, options: str) -> tuple[str, dict[str, Any]]:
@@ -147,7 +149,9 @@ def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
     generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
     measures = [name_of(measure.function) for measure in metrics.metrics().values()]
     scores = filter(is_own, [*measures, *metrics.matching_modules()])
-    return [*_EVERY_ROW, *map(name_of, (Protocol, Dataset)), *selected, *scores, *generators]
+    takes_labelings = dataset in datasets.names() and "labels" in registry.entry(dataset).offered
+    trials = [*_EVERY_ROW, *([_AGAINST_LABELINGS] if takes_labelings else [])]
+    return [*trials, *map(name_of, (Protocol, Dataset)), *selected, *scores, *generators]
 
 
 @cache
