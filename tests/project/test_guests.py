@@ -172,13 +172,16 @@ def test_a_packages_entry_point_names_a_guest(tmp_path, monkeypatch):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guest-package\nVersion: 1.2\n")
     (info / "entry_points.txt").write_text("[kmdr.guests]\nlab = guest_package\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
-    guests._packages.cache_clear()
     try:
-        assert "packaged_uniform" in reducers.names()
-        assert reducers.origin_of_reducer("packaged_uniform").startswith("guest-package 1.2 ")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+            patch.setattr(reducers.REGISTRY, "_made", {**reducers.REGISTRY._made})  # so that no later test has it
+            guests._packages.cache_clear()
+            assert "packaged_uniform" in reducers.names()
+            assert reducers.origin_of_reducer("packaged_uniform").startswith("guest-package 1.2 ")
     finally:
         guests._packages.cache_clear()
+    assert "packaged_uniform" not in reducers.names()
 
 
 def test_a_transformer_and_a_clusterer_by_import_path_run_from_the_command_line(guest, tmp_path):
