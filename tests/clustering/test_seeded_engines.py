@@ -267,7 +267,7 @@ def test_rows_are_drawn_by_their_sensitivity(rng, assert_frequencies):
 def test_the_weighted_cost_is_an_unbiased_estimate(rng, bernstein):
     C = np.r_[rng.standard_normal((300, 4)), 30 + rng.standard_normal((3, 4))]
     cost = ((C[:, None] - rng.standard_normal((5, 4)) * 3) ** 2).sum(axis=2).min(axis=1)
-    N, m = 300, 200
+    N, m = 60, 1000
     estimates, variances, largest = [], [], []
     for seed in range(N):
         sample, weights = sensitivity_sample(C, 5, m, np.random.default_rng(seed))

@@ -1,6 +1,7 @@
 """The plugin of examples for vector indexes: its metrics equal a plain computation, and its study is valid."""
 
 import importlib
+import json
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_the_recall_depends_on_the_partition_alone_and_grows_with_nprobe(plugin,
 def test_rows_have_the_recall_and_the_hash_of_kmdrs_code_stays(plugin, rng, monkeypatch):
     A = rng.standard_normal((120, 6))
     rows = kmdr.compare(A, ["none", "random_sign"], k=8, r_grid=[3], repeats=1, progress=False).rows
-    assert rows["ivf_recall_1"].between(0, 1).all()
+    assert all(0 <= json.loads(text)["ivf_recall_1"] <= 1 for text in rows["metrics"])
     with_plugin = code_of("none", "synth")
     monkeypatch.delenv("KMDR_PATH")
     code_of.cache_clear()

@@ -3,10 +3,10 @@
 from bisect import bisect
 
 import numpy as np
-import scipy.sparse as sp
 
 from kmdr.clustering.engines import engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
+from kmdr.clustering.sums import cluster_sums
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, row_blocks, scaled_back, squared_frobenius
 
@@ -104,10 +104,7 @@ def _sum_of_squares(C: Matrix, labels: Dense, total: float) -> float:
     counts = np.bincount(labels)
     sums = np.zeros((len(counts), C.shape[1]))
     for rows, block in row_blocks(C):
-        names = labels[rows]
-        members = sp.csr_array((np.ones(len(names)), (names, np.arange(len(names)))), (len(counts), len(names)))
-        product = members @ block
-        sums += product if isinstance(product, np.ndarray) else product.toarray()
+        sums += cluster_sums(block, labels[rows], len(counts), np.ones(block.shape[0]))
     means = sums / np.maximum(counts, 1)[:, None]
     if isinstance(C, np.ndarray):
         return sum(squared_frobenius(block - means[labels[rows]]) for rows, block in row_blocks(C))

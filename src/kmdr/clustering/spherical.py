@@ -1,12 +1,12 @@
 """Spherical k-means: clusters of directions (Dhillon, Modha 2001)."""
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from kmdr.base.errors import ArgumentError
 from kmdr.clustering.engines import engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
+from kmdr.clustering.sums import cluster_sums
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, row_blocks
 
@@ -54,9 +54,7 @@ def _lloyd(C: Matrix, scale: Dense, rows: Dense, max_iter: int) -> Clustering:
             products = np.asarray(block @ centres.T)
             labels[part] = nearest = products.argmax(axis=1)
             cosines[part] = products[np.arange(len(nearest)), nearest] * scale[part]
-            members = sp.csr_array((scale[part], (nearest, np.arange(len(nearest)))), (k, len(nearest)))
-            total = members @ block
-            sums += total if isinstance(total, np.ndarray) else total.toarray()
+            sums += cluster_sums(block, nearest, k, scale[part])
         if np.array_equal(labels, previous):
             break
         norms = row_norms(sums)

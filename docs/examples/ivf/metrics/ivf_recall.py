@@ -10,11 +10,11 @@ from typing import Any
 
 import joblib
 import numpy as np
-import scipy.sparse as sp
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from kmdr.base.seeding import generator
+from kmdr.clustering.sums import cluster_sums
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import row_blocks
 from kmdr.metrics import metric
@@ -48,10 +48,7 @@ def centroids(A: Matrix, labels: Dense) -> Dense:
     sizes = np.bincount(labels)
     sums = np.zeros((len(sizes), A.shape[1]))
     for rows, block in row_blocks(A):
-        cells = labels[rows]
-        members = sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), (len(sizes), len(cells)))
-        part = members @ block
-        sums += part if isinstance(part, np.ndarray) else part.toarray()
+        sums += cluster_sums(block, labels[rows], len(sizes), np.ones(block.shape[0]))
     return sums / sizes[:, None]
 
 
