@@ -130,7 +130,7 @@ def test_rows_of_a_comparison_state_the_engine(engine, rng):
 
 
 @pytest.mark.parametrize(
-    ("engine", "args", "said"),
+    ("engine", "args", "message"),
     [
         ("prone", {"rows": 5}, "engine 'prone' takes no arguments"),
         ("coreset", {"row": 5}, "did you mean 'rows'"),
@@ -138,8 +138,8 @@ def test_rows_of_a_comparison_state_the_engine(engine, rng):
         ("coreset", {"rows": 1.5}, "kmeans.args.rows = 1.5 is not a whole number"),
     ],
 )
-def test_wrong_arguments_are_refused_before_any_work(engine, args, said):
-    with pytest.raises(UserError, match=said):
+def test_wrong_arguments_are_refused_before_any_work(engine, args, message):
+    with pytest.raises(UserError, match=message):
         engines.check(Protocol(1, 10, engine=engine, args=canonical(args)))
 
 
