@@ -64,6 +64,7 @@ def test_blocks_of_an_out_of_core_matrix_give_the_same_partition(engine, rng, mo
     C = rng.standard_normal((300, 5))
     one = run(C, 4, engine, n_init=2)
     monkeypatch.setattr("kmdr.linalg.matrix.BLOCK", 5 * 37)
+    monkeypatch.setattr("kmdr.clustering.spherical.BLOCK", 4 * 11)
     with treat_as_out_of_core(100):
         other = run(C, 4, engine, n_init=2)
     assert accuracy(one.labels, other.labels) == 1

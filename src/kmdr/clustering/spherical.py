@@ -1,5 +1,7 @@
 """Spherical k-means: clusters of directions (Dhillon, Modha 2001)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
@@ -8,7 +10,7 @@ from kmdr.clustering.engines import engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
 from kmdr.clustering.sums import cluster_sums
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import normalised, row_blocks
+from kmdr.linalg.matrix import BLOCK, normalised, row_blocks
 
 
 @engine("spherical")
@@ -50,7 +52,7 @@ def _lloyd(C: Matrix, scale: Dense, rows: Dense, max_iter: int) -> Clustering:
     labels, cosines = np.full(n, -1), np.empty(n)
     for n_iter in range(1, max_iter + 1):  # noqa: B007  the last one is a result
         previous, labels, sums = labels, np.empty(n, np.int64), np.zeros(centres.shape)
-        for part, block in row_blocks(C):
+        for part, block in _pieces(C, BLOCK // k):
             products = np.asarray(block @ centres.T)
             labels[part] = nearest = products.argmax(axis=1)
             cosines[part] = products[np.arange(len(nearest)), nearest] * scale[part]
@@ -61,3 +63,12 @@ def _lloyd(C: Matrix, scale: Dense, rows: Dense, max_iter: int) -> Clustering:
         centres[norms > 0] = sums[norms > 0] / norms[norms > 0, None]
     failed = not np.array_equal(labels, previous)
     return Clustering(labels, max(2 * n - 2 * float(cosines.sum()), 0.0), n_iter, int(failed))
+
+
+def _pieces(C: Matrix, count: int) -> Iterator[tuple[slice, Matrix]]:
+    """Yield C in float64, at most ``count`` rows at a time, with the slices of these rows."""
+    step = max(count, 1)
+    for rows, block in row_blocks(C):
+        for start in range(0, block.shape[0], step):
+            stop = min(start + step, block.shape[0])
+            yield slice(rows.start + start, rows.start + stop), block[start:stop]
