@@ -14,6 +14,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import dask as configuration
 import pytest
 
 from clusters import (
@@ -29,6 +30,7 @@ from clusters import (
     finished,
     free_port,
 )
+from forked import programs
 from kmdr.base.errors import UserError
 from kmdr.base.signals import INTERRUPTED
 from kmdr.cli.jobs import run_jobs
@@ -202,6 +204,9 @@ def slurm(request, tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
         monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
+        # Commands read the variable, runs in this process the configuration.
+        monkeypatch.setenv("DASK_JOBQUEUE__SLURM__PYTHON", python := str(programs() / "python"))
+        stack.enter_context(configuration.config.set({"jobqueue.slurm.python": python}))
         yield slurm
 
 
@@ -310,8 +315,6 @@ def test_jobs_of_every_batch_system_run_one_task_at_a_time_over_tls(system, tmp_
 
 
 def test_options_come_from_the_command_then_from_dask_then_from_kmdr(tmp_path):
-    import dask as configuration
-
     with configuration.config.set(
         {"jobqueue.slurm.memory": "3GB", "jobqueue.slurm.worker-extra-args": ["--lifetime", "1h"]}
     ):
@@ -387,7 +390,8 @@ def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_rem
 
 
 @pytest.mark.slow
-def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path):
+def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path, monkeypatch):
+    monkeypatch.delenv("DASK_JOBQUEUE__SLURM__PYTHON")  # a fork has imported kmdr
     broken = tmp_path / "broken" / "kmdr"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('half an installation')")
