@@ -47,7 +47,7 @@ with socket.socket(socket.AF_UNIX) as server:
     request = json.dumps([{name!r}, sys.argv[1:], dict(os.environ), os.getcwd(), numbers]).encode()
     socket.send_fds(server, [len(request).to_bytes(8, "big")], numbers)
     server.sendall(request)
-    status = int.from_bytes(server.recv(8) or bytes([255]), "big", signed=True)
+    status = int.from_bytes(server.recv(8) or bytes([1]), "big", signed=True)
 if status < 0:
     signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
@@ -72,6 +72,8 @@ def _take(file):
 def _place(files, numbers):
     """Give open files other numbers."""
     above = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in files]
+    for file in files:
+        os.close(file)
     for file, number in zip(above, numbers, strict=True):
         os.dup2(file, number)
         os.close(file)
