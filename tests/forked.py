@@ -171,7 +171,7 @@ def programs():
 
 @contextmanager
 def spawned_by_fork():
-    """Let processes that `multiprocessing` spawns, such as those of Dask, be forks."""
+    """Let processes that `multiprocessing` spawns, such as workers of Dask, be forks."""
     before = spawn.get_executable()
     multiprocessing.set_executable(str(programs() / "python"))
     try:
