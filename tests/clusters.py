@@ -5,12 +5,12 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import kmdr
-from forked import programs
 from kmdr.base.provenance import machine
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
@@ -45,14 +45,13 @@ def end(process):
     process.wait(30)
 
 
-def command(tmp_path, *arguments):
-    """Start a command as a fork that needs no imports."""
+def command(tmp_path, *arguments, interpreter=sys.executable):
     environment = os.environ | {
         "KMDR_CACHE": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join([str(Path(kmdr.__file__).parents[1]), str(tmp_path)]),
     }
     return subprocess.Popen(
-        [programs() / "python", "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+        [interpreter, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 

@@ -18,9 +18,9 @@ import socket
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
-from multiprocessing import connection, reduction, spawn
+from multiprocessing import connection, reduction
 from pathlib import Path
 
 from commands import _ForkedWorkers, _server
@@ -167,14 +167,3 @@ def programs():
     _server()
     threading.Thread(target=accept, daemon=True).start()
     return folder
-
-
-@contextmanager
-def spawned_by_fork():
-    """Let processes that `multiprocessing` spawns, such as workers of Dask, be forks."""
-    before = spawn.get_executable()
-    multiprocessing.set_executable(str(programs() / "python"))
-    try:
-        yield
-    finally:
-        multiprocessing.set_executable(before)

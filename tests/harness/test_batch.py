@@ -210,6 +210,11 @@ def slurm(request, tmp_path, monkeypatch):
         yield slurm
 
 
+def forked_command(tmp_path, *arguments):
+    """Start a command as a fork that needs no imports."""
+    return command(tmp_path, *arguments, interpreter=programs() / "python")
+
+
 def wait(seconds, condition):
     until = time.monotonic() + seconds
     while not condition():
@@ -350,7 +355,7 @@ def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
 @pytest.mark.slow
 def test_a_killed_job_is_replaced(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
-    process = command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
+    process = forked_command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     wait(120, lambda: len(slurm.jobs()) == 2)
     slurm.kill(slurm.jobs()[0])
@@ -365,7 +370,7 @@ def test_a_killed_job_is_replaced(slurm, tmp_path):
 @pytest.mark.slow
 def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
-    process = command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
+    process = forked_command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
     status, said = finished(process)
@@ -378,13 +383,13 @@ def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
 def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_removes_its_folder(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
-    process = command(tmp_path, *run)
+    process = forked_command(tmp_path, *run)
     wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGKILL)
     finished(process)
     wait(30, lambda: not slurm.jobs())
     assert (tmp_path / "slurm" / "jobs").exists()
-    status, said = finished(command(tmp_path, *run))
+    status, said = finished(forked_command(tmp_path, *run))
     assert (status, "Traceback" in said) == (0, False), said
     assert not (tmp_path / "slurm" / "jobs").exists()
 
@@ -397,7 +402,7 @@ def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path, monkeypatch
     (broken / "__init__.py").write_text("raise RuntimeError('half an installation')")
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     first = f"mkdir {tmp_path}/first && export PYTHONPATH={broken.parent}"
-    process = command(
+    process = forked_command(
         tmp_path, *TINY, *SLOW, "repeats=30", *ON_SLURM, f"runner.options.job_script_prologue=['{first}']"
     )
     status, said = finished(process)

@@ -34,7 +34,6 @@ from clusters import (
     free_port,
     wait_for_rows,
 )
-from forked import programs
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import machine
@@ -160,9 +159,6 @@ class Cluster:
         self.workers = []
 
     def start(self, name, *arguments, **environment):
-        """Start a module: as a fork, which has imported it and kmdr, unless another kmdr is to be imported."""
-        is_fork = arguments[0].startswith("distributed") and "PYTHONPATH" not in environment
-        interpreter = programs() / "python" if is_fork else sys.executable
         place = self.folder / name
         place.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -172,7 +168,7 @@ class Cluster:
         environment = {name: value for name, value in os.environ.items() if name != "KMDR_DATA"} | environment
         log = self.stack.enter_context((place / "log").open("a"))
         process = subprocess.Popen(
-            [interpreter, "-m", *arguments], cwd=place, env=environment, stdout=log, stderr=log,
+            [sys.executable, "-m", *arguments], cwd=place, env=environment, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
         self.stack.callback(end, process)
