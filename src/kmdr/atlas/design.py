@@ -85,11 +85,16 @@ class Rule(NamedTuple):
 
 
 class Large(NamedTuple):
-    """The methods and multiples of k of matrices with at least so many entries."""
+    """The methods and multiples of k of matrices with at least so many entries, and settings of k-means that differ."""
 
     entries: float
     methods: str
     multiples: Sequence[float]
+    kmeans: Mapping[str, Any]
+
+    def includes(self, entry: registry.Entry) -> bool:
+        """Return whether the matrix of a registry entry is large."""
+        return entry.n * entry.d >= self.entries
 
 
 class Timed(NamedTuple):
