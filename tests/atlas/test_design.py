@@ -57,7 +57,7 @@ def test_an_r_that_a_method_cannot_provide_is_left_out_with_the_reason():
     assert found["none"].r_grid == (2000,)
 
 
-def test_each_method_accepts_the_k_means_of_its_cells_and_large_matrices_have_fewer_starts(tmp_path):
+def test_each_method_accepts_the_k_means_of_its_cells_and_costly_data_have_fewer_starts(tmp_path):
     plan = design()
     starts = {}
     for cell in cells(plan, plan.datasets):
@@ -65,8 +65,8 @@ def test_each_method_accepts_the_k_means_of_its_cells_and_large_matrices_have_fe
         protocol = Protocol(**config["kmeans"])
         if config["reducer"]["name"] != "outside":
             reducers.make_allowed(*reducers.named(config["reducer"])).check_protocol(protocol)
-        starts.setdefault(plan.large.includes(registry.entry(cell.dataset)), set()).add(protocol.n_init)
-    assert starts == {True: {plan.large.kmeans["n_init"]}, False: {plan.kmeans["n_init"]}}
+        starts.setdefault(plan.costly.includes(registry.entry(cell.dataset)), set()).add(protocol.n_init)
+    assert starts == {True: {plan.costly.kmeans["n_init"]}, False: {plan.kmeans["n_init"]}}
     assert max(starts[True]) < min(starts[False])
 
 
