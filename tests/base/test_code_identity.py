@@ -43,7 +43,10 @@ def rows():
     kinds = [(reducer, "kmdr") for reducer in [*reducers.names(), "sklearn.decomposition.PCA"]]
     kinds += [("none", engine) for engine in [*engines.names(), "sklearn.cluster.KMeans"]]
     points = {kind: tuple(entry_points(kind[0], "synth", kind[1])) for kind in kinds}
-    points["none", "kmdr, labelings of a file"] = (*points["none", "kmdr"], *entry_points("none", "file"))
+    points["none", "kmdr, labelings of a file"] = (
+        *points["none", "kmdr"],
+        *entry_points("none", "file", labelings=True),
+    )
     return {kind: (entries, frozenset(reach(*entries))) for kind, entries in points.items()}
 
 
