@@ -350,7 +350,7 @@ def _trials_against(
         row.update({name: scores.pop(name) for name in metrics.BUILT_IN if name in scores})
         row["metrics"] = canonical(scores) if scores else ""
         if "score_seconds" in row:
-            row |= _times(score=row["score_seconds"] + watch.seconds)
+            row.update(_times(score=row["score_seconds"] + watch.seconds))
     return rows
 
 

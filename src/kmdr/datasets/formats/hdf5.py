@@ -33,9 +33,9 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
     with reading(path, "HDF5"), h5py.File(path, "r") as file:
         annotated = "obs" in file and ("X" in file or "var" in file)
         if annotated and "X" not in file and not matrix:
-            arrays_of = [f"{group}/{name}" for group in ("layers", "obsm") if group in file for name in file[group]]
+            others = [f"{group}/{name}" for group in ("layers", "obsm") if group in file for name in file[group]]
             raise UserError(
-                f"{path.name} has no matrix X; set dataset.matrix=… to another ({', '.join(arrays_of) or 'it has none'})"
+                f"{path.name} has no matrix X; set dataset.matrix=… to another ({', '.join(others) or 'none'})"
             )
         points = matrix if matrix and _inside(path, file, matrix) is not None else pick(path, list(file), matrix)
         A, claimed = _matrix(path, _inside(path, file, points), points, limit)
