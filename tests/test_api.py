@@ -317,7 +317,7 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         ({"reducers": [3]}, "reducers has 3, which is neither a name nor a transformer"),
         ({"repeats": 0}, "repeats = 0 is not a whole number of at least 1"),
         ({"n_init": True}, "n_init = True is not a whole number"),
-        ({"labels": [[1], [2, 3]]}, "labels is not an array"),
+        ({"labels": [[1], [2, 3]]}, "labels[0] has 1 entries for 12 points; give one per point"),
         ({"reducers": scipy.sparse.eye_array(3)}, "is not a sequence"),
         ({"A": range(10**12)}, "A is not an array"),
         ({"engine_args": {"": None}}, "engine 'kmdr' takes no arguments; give an engine by its import path"),

@@ -18,11 +18,11 @@ DECIMALS: Mapping[str, str] = {"point": ".", "comma": ","}
 
 FORMATS = (
     "csv", "tsv", "xlsx", "parquet", "npz", "npy", "mat", "mtx", "hdf5", "svmlight", "images", "parts", "zarr",
-    "arff", "json", "stata", "r", "idx", "vectors", "docword",
+    "arff", "json", "stata", "r", "idx", "vectors", "docword", "feather",
 )  # fmt: skip
 _TEXT = ("csv", "tsv")
 _LABEL_EXTENSIONS = {".npy", ".mat", ".idx", ".txt", ".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".gz", ".bz2", ".xz"}
-_TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r")
+_TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r", "feather")
 _ARRAYS = ("npz", "mat", "hdf5", "zarr")
 _WITH_COLUMNS = tuple(name for name in FORMATS if name != "images")
 

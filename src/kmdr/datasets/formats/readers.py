@@ -18,6 +18,7 @@ from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions, file_and_column, is_column
 from kmdr.datasets.formats import (
     arrays,
+    feather,
     hdf5,
     images,
     parts,
@@ -44,7 +45,8 @@ _EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx", ".mtx": "mtx", ".h5": "hdf5",
     ".hdf5": "hdf5", ".h5ad": "hdf5", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
     ".arff": "arff", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dta": "stata", ".rds": "r", ".rda": "r",
-    ".rdata": "r", ".idx": "idx", **dict.fromkeys(vectors.SUFFIXES, "vectors"),
+    ".rdata": "r", ".feather": "feather", ".arrow": "feather", ".idx": "idx",
+    **dict.fromkeys(vectors.SUFFIXES, "vectors"),
 }  # fmt: skip
 # The reader of each format. A reader gets the first path, the most bytes that the matrix may take, and the options.
 _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
@@ -52,7 +54,7 @@ _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "npz": arrays.npz, "npy": arrays.npy, "mat": hdf5.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
     "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": programs.r_data,
-    "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
+    "feather": feather.feather, "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
 }  # fmt: skip
 _TO_CSV = "by pandas: {}.to_csv('data.csv', index=False)"
 _TO_NPY = "in Python, if you trust the file: import numpy, {}; numpy.save('data.npy', {})"
@@ -67,7 +69,6 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
         (".pt", ".pth"),
         ("PyTorch's format, a pickle,", _TO_NPY.format("torch", "torch.load(FILE, weights_only=True).numpy()")),
     ),
-    **dict.fromkeys((".feather", ".arrow"), ("Arrow's format", _TO_CSV.format("pandas.read_feather(FILE)"))),
     **dict.fromkeys((".xls", ".ods"), ("this spreadsheet", "by saving it as .xlsx or .csv")),
     ".sav": ("SPSS's format", _TO_CSV.format("pandas.read_spss(FILE)")),
     ".sas7bdat": ("SAS's format", _TO_CSV.format("pandas.read_sas(FILE)")),
