@@ -61,7 +61,7 @@ def _sizes(message: bytes, is_dictionary: bool, body: Any) -> tuple[int, list[in
 def _places(message: bytes, at: int) -> Iterator[tuple[int, int]]:
     """Yield the offset and the size of each buffer of a vector of them."""
     (count,) = struct.unpack_from("<I", message, at)
-    return struct.iter_unpack("<qq", message[at + 4 : at + 4 + 16 * count])  # type: ignore[return-value]
+    return struct.iter_unpack("<qq", message[at + 4 : at + 4 + 16 * count])
 
 
 def _reference(message: bytes, at: int) -> int:
