@@ -26,7 +26,7 @@ from kmdr.results import dictionary
 # What a plugin imports, by the module that it imports from.
 PLUGIN_INTERFACE: Mapping[str, Sequence[str]] = {
     "kmdr.reducers.base": ("Reducer", "register"),
-    "kmdr.clustering.engines": ("engine",),
+    "kmdr.clustering.engines": ("engine", "takes_arguments"),
     "kmdr.metrics": ("metric", "accuracy", "objective"),
     "kmdr.datasets": ("Dataset", "from_arrays", "load", "names"),
     "kmdr.datasets.sources.loaders": ("loader",),

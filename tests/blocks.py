@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from forked import programs
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.overrides import check_names
 
@@ -60,11 +61,15 @@ def environment(home):
 
 
 def run_page(page, home, folder):
-    """Type in the blocks of a page, in order, in a folder, and return what was printed."""
+    """Type in the blocks of a page, in order, in a folder, and return what was printed.
+
+    Its `kmdr` and `python` are forks that need no imports.
+    """
+    names = environment(home)
+    names["PATH"] = os.pathsep.join([str(programs()), names["PATH"]])
     done = subprocess.run(
-        ["bash", "-c", script(page)], cwd=folder, env=environment(home), capture_output=True, text=True, check=False,
-        timeout=900,
-    )  # fmt: skip
+        ["bash", "-c", script(page)], cwd=folder, env=names, capture_output=True, text=True, check=False, timeout=900
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -45,13 +45,13 @@ def end(process):
     process.wait(30)
 
 
-def command(tmp_path, *arguments):
+def command(tmp_path, *arguments, interpreter=sys.executable):
     environment = os.environ | {
         "KMDR_CACHE": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join([str(Path(kmdr.__file__).parents[1]), str(tmp_path)]),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+        [interpreter, "-m", "kmdr", *arguments], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 

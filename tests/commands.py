@@ -21,7 +21,8 @@ from kmdr.harness.engines import local as workers
 def _server():
     """Start the server, which finds `warm` in this folder and knows no plugins."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["kmdr.cli.commands", "kmdr.cli.jobs", "kmdr.reporting.build", "warm"])
+    names = ("kmdr.cli.commands", "kmdr.cli.jobs", "kmdr.reporting.build", "warm", "distributed.cli.dask_worker")
+    server.set_forkserver_preload([*names])
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [before.get("PYTHONPATH")])])
     os.environ.pop("KMDR_PATH", None)

@@ -191,15 +191,10 @@ def _reducer(reducer: Any) -> dict[str, Any]:
     return {"name": "outside", "path": path, "args": args}
 
 
-def _engine_arguments(engine: str, arguments: Any) -> dict[Any, Any]:
-    """Return the arguments of an engine's class, which rows record as JSON."""
+def _engine_arguments(arguments: Any) -> dict[Any, Any]:
+    """Return the arguments of an engine, which rows record as JSON."""
     if not isinstance(arguments, Mapping):
         raise UserError(f"engine_args = {shown(arguments)} is not a mapping; give e.g. {{'batch_size': 1000}}")
-    if arguments and "." not in engine:
-        raise UserError(
-            f"engine_args = {shown(arguments)}, but engine {engine!r} takes no arguments; give an engine by its import "
-            "path, or omit engine_args"
-        )
     plain = {name: _plain(value) for name, value in arguments.items()}
     try:
         json.dumps(plain)
@@ -266,7 +261,7 @@ def compare(
     engine : str
         As ``kmeans.engine``: a name of `kmdr list engines`, or the import path of a class with ``fit_predict``.
     engine_args : mapping, optional
-        Arguments of that class.
+        Arguments of that engine, e.g. ``{"rows": 500}`` for ``"coreset"``, or of that class.
     n_init : int ≥ 1
         Starts of k-means; the partition of smallest objective on the reduced data is kept.
     max_iter : int ≥ 1
@@ -309,7 +304,7 @@ def compare(
         kmeans = {
             "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
             "online": _plain(online), "empty_action": empty_action,
-            "args": _engine_arguments(engine, {} if engine_args is None else engine_args),
+            "args": _engine_arguments({} if engine_args is None else engine_args),
         }  # fmt: skip
         settings = {
             "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),

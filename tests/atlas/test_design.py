@@ -7,7 +7,8 @@ from scipy import stats
 
 from kmdr import reducers
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, sizes
-from kmdr.atlas.run import _rounds, cells, half_widths
+from kmdr.atlas.run import _config, _rounds, cells, half_widths
+from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
 
 
@@ -40,7 +41,7 @@ def test_each_dataset_of_the_collection_has_all_features_in_each_form():
         assert ALL_FEATURES in methods
         assert plan.forms[form].suits(registry.entry(name).domain)
     for name in plan.datasets:
-        large = registry.entry(name).n * registry.entry(name).d >= plan.large.entries
+        large = plan.large.includes(registry.entry(name))
         every = {method for method in plan.methods if plan.methods[method].some or not large}
         assert by_data[name, "raw"] == every
         assert ("tf-idf" in {f for n, f in by_data if n == name}) == (registry.entry(name).domain == "text")
@@ -54,6 +55,19 @@ def test_an_r_that_a_method_cannot_provide_is_left_out_with_the_reason():
     assert found["random signs"].left_out == ()
     assert found["svd, rank k"].r_grid == (2,)
     assert found["none"].r_grid == (2000,)
+
+
+def test_each_method_accepts_the_k_means_of_its_cells_and_costly_data_have_fewer_starts(tmp_path):
+    plan = design()
+    starts = {}
+    for cell in cells(plan, plan.datasets):
+        config = _config(plan, cell, "atlas", cell.r_grid, 1, 0, tmp_path)
+        protocol = Protocol(**config["kmeans"])
+        if config["reducer"]["name"] != "outside":
+            reducers.make_allowed(*reducers.named(config["reducer"])).check_protocol(protocol)
+        starts.setdefault(plan.costly.includes(registry.entry(cell.dataset)), set()).add(protocol.n_init)
+    assert starts == {True: {plan.costly.kmeans["n_init"]}, False: {plan.kmeans["n_init"]}}
+    assert max(starts[True]) < min(starts[False])
 
 
 def test_a_thinned_atlas_is_part_of_the_whole():

@@ -175,7 +175,8 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
             if is_code and Definition(module, name) not in reached and not re.search(r"_(reference|error)$", name):
                 others.add(f"{module}.{name}".removeprefix("kmdr."))
     assert others == {
-        "clustering.engines.check", "clustering.engines.check_allowed", "clustering.engines.cluster",
+        "clustering.engines._check_arguments", "clustering.engines.check", "clustering.engines.check_allowed",
+        "clustering.engines.cluster",
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
         "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",

@@ -14,6 +14,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import dask as configuration
 import pytest
 
 from clusters import (
@@ -29,6 +30,7 @@ from clusters import (
     finished,
     free_port,
 )
+from forked import programs
 from kmdr.base.errors import UserError
 from kmdr.base.signals import INTERRUPTED
 from kmdr.cli.jobs import run_jobs
@@ -202,7 +204,15 @@ def slurm(request, tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
         monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
+        # Commands read the variable, runs in this process the configuration.
+        monkeypatch.setenv("DASK_JOBQUEUE__SLURM__PYTHON", python := str(programs() / "python"))
+        stack.enter_context(configuration.config.set({"jobqueue.slurm.python": python}))
         yield slurm
+
+
+def forked_command(tmp_path, *arguments):
+    """Start a command as a fork that needs no imports."""
+    return command(tmp_path, *arguments, interpreter=programs() / "python")
 
 
 def wait(seconds, condition):
@@ -310,8 +320,6 @@ def test_jobs_of_every_batch_system_run_one_task_at_a_time_over_tls(system, tmp_
 
 
 def test_options_come_from_the_command_then_from_dask_then_from_kmdr(tmp_path):
-    import dask as configuration
-
     with configuration.config.set(
         {"jobqueue.slurm.memory": "3GB", "jobqueue.slurm.worker-extra-args": ["--lifetime", "1h"]}
     ):
@@ -347,7 +355,7 @@ def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
 @pytest.mark.slow
 def test_a_killed_job_is_replaced(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
-    process = command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
+    process = forked_command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     wait(120, lambda: len(slurm.jobs()) == 2)
     slurm.kill(slurm.jobs()[0])
@@ -362,7 +370,7 @@ def test_a_killed_job_is_replaced(slurm, tmp_path):
 @pytest.mark.slow
 def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
-    process = command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
+    process = forked_command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
     status, said = finished(process)
@@ -375,25 +383,26 @@ def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
 def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_removes_its_folder(slurm, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
-    process = command(tmp_path, *run)
+    process = forked_command(tmp_path, *run)
     wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGKILL)
     finished(process)
     wait(30, lambda: not slurm.jobs())
     assert (tmp_path / "slurm" / "jobs").exists()
-    status, said = finished(command(tmp_path, *run))
+    status, said = finished(forked_command(tmp_path, *run))
     assert (status, "Traceback" in said) == (0, False), said
     assert not (tmp_path / "slurm" / "jobs").exists()
 
 
 @pytest.mark.slow
-def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path):
+def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path, monkeypatch):
+    monkeypatch.delenv("DASK_JOBQUEUE__SLURM__PYTHON")  # a fork has imported kmdr
     broken = tmp_path / "broken" / "kmdr"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('half an installation')")
     (tmp_path / "slow.py").write_text(SLOW_CODE)
     first = f"mkdir {tmp_path}/first && export PYTHONPATH={broken.parent}"
-    process = command(
+    process = forked_command(
         tmp_path, *TINY, *SLOW, "repeats=30", *ON_SLURM, f"runner.options.job_script_prologue=['{first}']"
     )
     status, said = finished(process)

@@ -14,6 +14,7 @@ import yaml
 
 import kmdr
 from blocks import ROOT, blocks, check_block, environment, run_page
+from forked import programs
 from kmdr import reducers
 from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import papers
@@ -60,7 +61,7 @@ def test_blocks_that_are_not_run_are_valid(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_of_the_gallery_runs(example, tmp_path):
-    command = [sys.executable, str(example)]
+    command = [programs() / "python", str(example)]
     done = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 

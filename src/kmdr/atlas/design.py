@@ -91,6 +91,21 @@ class Large(NamedTuple):
     methods: str
     multiples: Sequence[float]
 
+    def includes(self, entry: registry.Entry) -> bool:
+        """Return whether the matrix of a registry entry is large."""
+        return entry.n * entry.d >= self.entries
+
+
+class Costly(NamedTuple):
+    """Settings of k-means that differ where n·d·k is at least ``multiplications``."""
+
+    multiplications: float
+    kmeans: Mapping[str, Any]
+
+    def includes(self, entry: registry.Entry) -> bool:
+        """Return whether k-means on the matrix of a registry entry is costly."""
+        return entry.n * entry.d * entry.k >= self.multiplications
+
 
 class Timed(NamedTuple):
     """The multiples of k that are timed serially, and how often."""
@@ -108,6 +123,7 @@ class Design:
     multiples: Sequence[float]
     forms: Mapping[str, Form]
     large: Large
+    costly: Costly
     timed: Timed
     repeats: Rule
     methods: Mapping[str, Method]
@@ -128,6 +144,7 @@ def design() -> Design:
             "forms": {name: Form(**form) for name, form in content["forms"].items()},
             "methods": {name: Method(**method) for name, method in content["methods"].items()},
             "large": Large(**content["large"]),
+            "costly": Costly(**content["costly"]),
             "timed": Timed(**content["timed"]),
             "repeats": Rule(**content["repeats"]),
         }

@@ -63,7 +63,7 @@ def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list
     chosen_cells = []
     for dataset in available:
         entry = registry.entry(dataset)
-        part = thin or entry.n * entry.d >= plan.large.entries
+        part = thin or plan.large.includes(entry)
         for number, (name, form) in enumerate(plan.forms.items()):
             if not form.suits(entry.domain) or (thin and number):
                 continue
@@ -99,11 +99,12 @@ def _cell(dataset: str, form: str, name: str, method: Method, r_of: Mapping[floa
 def _config(plan: Design, cell: Cell, study: str, r_grid: Sequence[int], repeats: int, timed: int, out: Path) -> Config:
     form: Form = plan.forms[cell.form]
     method: Method = plan.methods[cell.method]
+    cheaper = plan.costly.kmeans if plan.costly.includes(registry.entry(cell.dataset)) else {}
     return {
         **_SETTINGS,
         "dataset": {**choice("dataset", cell.dataset), **form.options},
         "reducer": method.config,
-        "kmeans": {**plan.kmeans, **method.kmeans},
+        "kmeans": {**plan.kmeans, **cheaper, **method.kmeans},
         "runner": choice("runner", "loky"),
         "study": {"name": study},
         "r_grid": list(r_grid),

@@ -7,13 +7,14 @@ and the protocol; it returns a `Clustering`. An engine with its own initialisati
 import inspect
 import warnings
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError, unknown, whole_number
 from kmdr.base.identity import name_of
 from kmdr.base.outside import allow, arguments, check_arguments, find_class, origin, seed_of
 from kmdr.base.plugins import Registry, origin_of
@@ -33,6 +34,16 @@ def engine(name: str) -> Callable[[Engine], Engine]:
         return function
 
     return add
+
+
+def takes_arguments(function: Callable[..., Clustering]) -> Engine:
+    """Let an engine take ``kmeans.args``: values of its keyword-only parameters, all whole numbers from 1."""
+
+    @wraps(function)
+    def run(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+        return function(C, k, starts, rng, protocol, **protocol.arguments)
+
+    return run
 
 
 def names() -> list[str]:
@@ -173,11 +184,8 @@ def check_allowed(protocol: Protocol) -> None:
             "remove them, or use kmeans.engine=kmdr"
         )
     if protocol.engine in names():
-        if protocol.arguments and "." not in protocol.engine:
-            raise UserError(
-                f"kmeans.args = {protocol.args} are not accepted by engine {protocol.engine!r}; only engines named by "
-                "their import path take arguments"
-            )
+        if "." not in protocol.engine:
+            _check_arguments(protocol)
         return
     if not isinstance(protocol.engine, str) or "." not in protocol.engine:
         raise unknown("kmeans.engine", protocol.engine, [*names(), "an import path package.module.Class"])
@@ -190,6 +198,21 @@ def check_allowed(protocol: Protocol) -> None:
             "name a clusterer that has one, or write a wrapper class"
         )
     check_arguments(cls, protocol.arguments, f"engine {protocol.engine}")
+
+
+def _check_arguments(protocol: Protocol) -> None:
+    """Refuse arguments that an engine with a name does not take."""
+    parameters = inspect.signature(_registry.known()[protocol.engine]).parameters.values()
+    valid = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    if protocol.arguments and not valid:
+        raise UserError(
+            f"kmeans.args = {protocol.args}, but engine {protocol.engine!r} takes no arguments; give an engine by its "
+            "import path, or omit kmeans.args"
+        )
+    for name, value in protocol.arguments.items():
+        if name not in valid:
+            raise unknown(f"argument of engine {protocol.engine}", name, valid)
+        whole_number(f"kmeans.args.{name}", value, 1)
 
 
 def cluster(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:

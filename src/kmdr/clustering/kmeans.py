@@ -83,7 +83,7 @@ class Protocol:
     engine : str
         Name of one of `kmdr.clustering.engines`, or the import path of any class with ``fit_predict``.
     args : str
-        Arguments of a class that is named by its import path, as canonical JSON.
+        Arguments of the engine, as canonical JSON.
     online : bool
         Whether single points are moved after Lloyd (MATLAB's online phase).
     empty_action : {"singleton", "drop", "error"}

@@ -181,7 +181,7 @@ def _fixed_sizes(jobs: Sequence[Job], tasks: Sequence[Task]) -> str:
 
 def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | None) -> None:
     """Log what a long run will take and how to shorten it."""
-    if seconds < _HEAVY_SECONDS and Volume.level <= 0:
+    if not plan.tasks or (seconds < _HEAVY_SECONDS and Volume.level <= 0):
         return
     if limits is None:
         shorter = "fewer repeats=, a shorter r_grid= or kmeans.n_init=1 take less"
