@@ -58,10 +58,10 @@ def _located_labels(e: Entry, labels: str) -> str:
         file, column = file_and_column(labels)
         return _located(e, file) + (f":{column}" if column else "")
     try:
-        file = next(local_files(e.name, {labels}), None)
+        local = next(local_files(e.name, {labels}), None)
     except (OSError, ValueError):  # no file can have such a name
         return labels
-    return labels if file is None else str(file.resolve())
+    return labels if local is None else str(local.resolve())
 
 
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:

@@ -53,9 +53,12 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     validation.check(A, classes)
     if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
         warnings.warn(f"{name}: {warning}", stacklevel=3)
-    if k is None and classes is None:
+    if k is not None:
+        k = whole_number("k", k, 1)
+    elif classes is None:
         raise UserError("neither k nor labels were given; give the number of clusters, or the classes")
-    k = len(np.unique(classes[classes >= 0])) if k is None else whole_number("k", k, 1)  # type: ignore[arg-type]
+    else:
+        k = len(np.unique(classes[classes >= 0]))
     if k > A.shape[0]:
         raise UserError(f"k = {k} is larger than the number of points ({A.shape[0]}); choose k ≤ {A.shape[0]}")
     digest = content_sha256(A, classes, references)
